@@ -1,0 +1,43 @@
+"""One root, one class a cause. Each message says what happened, to what, and what to do."""
+
+from __future__ import annotations
+
+
+class FrontierError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class SettingError(FrontierError):
+    """A setting has a value that it may not have."""
+
+
+class RedisUnreachableError(FrontierError):
+    """Redis does not answer, or does not let us in."""
+
+
+class RedisUnsuitableError(FrontierError):
+    """Redis answers, but this frontier cannot be kept in it."""
+
+
+class FrontierMismatchError(FrontierError):
+    """This worker is set up differently from the frontier that it was to join."""
+
+
+class UnserializableRequestError(FrontierError):
+    """A request holds something that the serializer cannot give back unchanged."""
+
+
+class PayloadError(FrontierError):
+    """An entry of the queue cannot be turned back into a request."""
+
+
+class UnknownCallbackError(FrontierError):
+    """A request names a callback that this worker's spider does not have."""
+
+
+class SeedError(FrontierError):
+    """A seed cannot be turned into a request."""
+
+
+class ScrapyInternalsError(FrontierError):
+    """This Scrapy lacks a private name that the scheduler needs."""
