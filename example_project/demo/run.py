@@ -1,0 +1,114 @@
+"""Start what the demo needs, follow the crawl to its end, and stop all of it whatever happens."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import urljoin
+
+from rich.console import Console
+
+from scrapy_rq_sched.connection import RedisError, check_server, get_redis, hide_password
+from scrapy_rq_sched.embedded import PrivateRedis
+from scrapy_rq_sched.errors import FrontierError
+
+from .crawl import Crawl, WorkerFailedError, judge
+from .frontier import FrontierView
+from .processes import DemoError, Site, Worker, stop_workers
+from .shop import Shop
+from .signals import Interrupted, Interrupts
+from .view import View, complaint, failure, summary
+
+WORKERS = 3
+#: Seconds, the mean time that the site takes to answer.
+LATENCY = 0.2
+#: Seconds between two looks at the crawl.
+TICK = 0.15
+
+
+def run(interrupts: Interrupts) -> int:
+    """Run the demo and return its exit status: 0 if every page was reached and all ended well.
+
+    :raises Interrupted: if somebody wanted it to end. Nothing is left running then.
+    """
+    console = Console()
+    folder = Path(tempfile.mkdtemp(prefix="scrapy-rq-sched-demo-"))
+    failed = True
+    try:
+        failed = not _run(console, folder, interrupts)
+    except Interrupted:
+        failed = False
+        raise
+    except WorkerFailedError as error:
+        console.print(failure(str(error), error.worker.log_tail(), error.worker.name))
+    except (DemoError, FrontierError, RedisError) as error:
+        console.print(complaint(str(error)))
+    finally:
+        if failed and any(folder.iterdir()):
+            console.print(
+                f"The logs are in {folder}", highlight=False, markup=False, soft_wrap=True
+            )
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+def _run(console: Console, folder: Path, interrupts: Interrupts) -> bool:
+    with ExitStack() as stack:
+        redis_url, spider = _redis(stack, folder)
+        interrupts.check()
+        frontier = FrontierView(redis_url, spider)
+        stack.callback(_remove, frontier)
+        site = Site(interrupts, LATENCY)
+        stack.callback(site.stop)
+        shop = Shop()
+        url = site.wait_until_ready()
+        workers: list[Worker] = []
+        # At the end the first to stop, while the site and Redis still answer.
+        stack.callback(stop_workers, workers, lambda: interrupts.count > 1)
+        title = (
+            f"{WORKERS} workers crawl the {len(shop.paths()):,} pages of {url}\n"
+            f"Their frontier is {spider}:* in {hide_password(redis_url)}\n"
+        )
+        started_at = time.monotonic()
+        with View(console, title) as view:
+            pages = {urljoin(url, path) for path in shop.paths()}
+            crawl = Crawl(workers, frontier, pages, started_at, view.announce)
+            for number in range(1, WORKERS + 1):
+                interrupts.check()
+                workers.append(Worker(number, spider, url, redis_url, folder))
+            _follow(crawl, view, interrupts)
+        verdict = judge(crawl)
+        console.print(summary(crawl, verdict, started_at))
+        return not verdict.complaints
+
+
+def _redis(stack: ExitStack, folder: Path) -> tuple[str, str]:
+    """Return the URL of the Redis to use, and the name to give the spider."""
+    url = os.environ.get("REDIS_URL")
+    if not url:
+        return stack.enter_context(PrivateRedis(folder)).url, "site"
+    check_server(get_redis(url=url, socket_timeout=3.0, socket_connect_timeout=3.0))
+    # Somebody's own Redis: a name that nobody else has, so that no crawl of theirs is touched.
+    return url, f"site-demo-{secrets.token_hex(4)}"
+
+
+def _follow(crawl: Crawl, view: View, interrupts: Interrupts) -> None:
+    while not crawl.finished:
+        interrupts.check()
+        crawl.step(time.monotonic())
+        view.show(crawl)
+        if not crawl.finished:
+            time.sleep(TICK)
+
+
+def _remove(frontier: FrontierView) -> None:
+    # A crawl that finished has removed its frontier; one that was broken off has not. If Redis is
+    # gone there is nothing to remove, and nothing to say that has not been said.
+    with suppress(RedisError):
+        frontier.remove()

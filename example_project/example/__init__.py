@@ -1,0 +1,1 @@
+"""A Scrapy project whose spiders share one frontier in Redis."""

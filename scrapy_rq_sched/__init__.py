@@ -1,0 +1,20 @@
+"""A Scrapy scheduler and dupefilter that keep a crawl's frontier in Redis, for many workers."""
+
+from .addon import Addon
+from .dupefilter import RFPDupeFilter
+from .errors import FrontierError
+from .queue import FifoQueue, LifoQueue, PriorityQueue
+from .scheduler import Scheduler
+from .spiders import RedisCrawlSpider, RedisSpider
+
+__all__ = [
+    "Addon",
+    "FifoQueue",
+    "FrontierError",
+    "LifoQueue",
+    "PriorityQueue",
+    "RFPDupeFilter",
+    "RedisCrawlSpider",
+    "RedisSpider",
+    "Scheduler",
+]

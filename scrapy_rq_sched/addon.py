@@ -1,0 +1,17 @@
+"""One line in ``ADDONS`` sets everything."""
+
+from __future__ import annotations
+
+from scrapy.settings import BaseSettings
+
+
+class Addon:
+    """``ADDONS = {"scrapy_rq_sched.Addon": 500}`` sets the scheduler and the dupefilter.
+
+    What the project or the spider sets itself has precedence.
+    """
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Set what is needed, with the priority of add-ons."""
+        settings.set("SCHEDULER", "scrapy_rq_sched.Scheduler", "addon")
+        settings.set("DUPEFILTER_CLASS", "scrapy_rq_sched.RFPDupeFilter", "addon")

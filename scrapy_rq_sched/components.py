@@ -1,0 +1,71 @@
+"""The queue, the dupefilter and the fingerprinter that the settings name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from .dupefilter import RFPDupeFilter
+from .errors import SettingError
+from .queue import Base
+from .serializers import load_serializer, serializer_name
+from .settings import FrontierSettings
+
+
+def load_queue(settings: FrontierSettings, server: Any, spider: Spider) -> Base:
+    """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names.
+
+    :raises SettingError: if it names no queue class.
+    """
+    value = settings.queue_class
+    try:
+        cls = load_object(value)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise SettingError(f"SCHEDULER_QUEUE_CLASS is {value!r}, which cannot be loaded: {error}") from None
+    if not (isinstance(cls, type) and issubclass(cls, Base)):
+        raise SettingError(
+            f"SCHEDULER_QUEUE_CLASS is {value!r}; it may be scrapy_rq_sched.PriorityQueue, FifoQueue, "
+            "LifoQueue, or a class derived from one of them"
+        )
+    return cls(server, spider, settings.queue_key, load_serializer(settings.serializer))
+
+
+def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:
+    """Return the dupefilter that ``DUPEFILTER_CLASS`` names; the shared one if it names none.
+
+    :raises SettingError: if it names no class.
+    """
+    settings = crawler.settings
+    value = settings.get("DUPEFILTER_CLASS")
+    cls: Any = RFPDupeFilter
+    if settings.getpriority("DUPEFILTER_CLASS"):  # 0: Scrapy's default, which is not shared
+        try:
+            cls = load_object(value)
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise SettingError(f"DUPEFILTER_CLASS is {value!r}, which cannot be loaded: {error}") from None
+    if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):
+        debug = settings.getbool("DUPEFILTER_DEBUG")
+        return cls(server, key, debug, crawler.request_fingerprinter)
+    return build_from_crawler(cls, crawler)
+
+
+def filters_in_exchange(dupefilter: Any) -> bool:
+    """Return whether the exchange does what *dupefilter* does, in the step that queues."""
+    cls = type(dupefilter)
+    return issubclass(cls, RFPDupeFilter) and cls.request_seen is RFPDupeFilter.request_seen
+
+
+def made_with(queue: Base, crawler: Crawler) -> dict[str, str]:
+    """Return what every worker of a frontier has to have in common."""
+    return {
+        "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
+        "SCHEDULER_SERIALIZER": serializer_name(queue.serializer),
+        "REQUEST_FINGERPRINTER_CLASS": _path(type(crawler.request_fingerprinter)),
+    }
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

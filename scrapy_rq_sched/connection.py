@@ -1,0 +1,180 @@
+"""From settings to a Redis client. The only module that imports redis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import redis
+from redis.backoff import EqualJitterBackoff, NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+
+from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError
+
+__all__ = [
+    "NoPermissionError",
+    "RedisConnectionError",
+    "RedisError",
+    "RedisTimeoutError",
+    "ResponseError",
+    "backoff",
+    "check_server",
+    "describe_error",
+    "get_redis",
+    "get_redis_from_settings",
+    "hide_password",
+    "unreachable",
+]
+
+#: The client of a script or a queue.
+Client = redis.Redis
+
+#: The oldest server whose commands suffice (``RPOP`` with a count, ``BLMOVE``).
+OLDEST_SERVER = (6, 2)
+
+#: Seconds; a user's ``REDIS_PARAMS`` come after these.
+DEFAULT_PARAMS: Mapping[str, Any] = {"socket_timeout": 10.0, "socket_connect_timeout": 3.0}
+
+_LEGACY_SETTINGS = {
+    "REDIS_URL": "url",
+    "REDIS_HOST": "host",
+    "REDIS_PORT": "port",
+    "REDIS_DB": "db",
+    "REDIS_ENCODING": "encoding",
+}
+
+
+def get_redis(**params: Any) -> Client:
+    """Return a client.
+
+    :param params: what ``redis.Redis`` takes, or ``url`` and what ``redis.Redis.from_url`` takes.
+    :raises SettingError: if redis-py refuses them.
+    """
+    params = dict(params)
+    url = params.pop("url", None)
+    cls = params.pop("redis_cls", None) or Client
+    try:
+        client: Client = cls.from_url(url, **params) if url else cls(**params)
+    except (ValueError, TypeError) as error:
+        where = f"REDIS_URL is {hide_password(str(url))!r}" if url else "REDIS_PARAMS is not right"
+        raise SettingError(
+            f"{where}: {error}. A URL looks like redis://host:6379/0, rediss:// (TLS) or unix://"
+        ) from error
+    return client
+
+
+def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
+    """Return the client that a Scrapy settings object describes.
+
+    Read are ``REDIS_URL``, or ``REDIS_HOST``, ``REDIS_PORT`` and ``REDIS_DB``; ``REDIS_ENCODING``; and
+    ``REDIS_PARAMS`` for anything else that ``redis.Redis`` takes.
+
+    :raises SettingError: if redis-py refuses them.
+    """
+    params: dict[str, Any] = {**DEFAULT_PARAMS, **overrides}
+    params.update(settings.getdict("REDIS_PARAMS"))
+    for setting, param in _LEGACY_SETTINGS.items():
+        if settings.get(setting):
+            params[param] = settings.get(setting)
+    # Replies are payloads: bytes that only the serializer understands.
+    params["decode_responses"] = False
+    return get_redis(**params)
+
+
+from_settings = get_redis_from_settings
+
+
+def no_retry() -> Retry:
+    """Return the policy of a client whose caller repeats commands itself.
+
+    redis-py repeats a command whose reply was lost, three times by default. An exchange is made to
+    be repeated, but by the loop that made it: it has to know of the outage, and must not sleep.
+    """
+    return Retry(NoBackoff(), 0)
+
+
+def backoff(longest: float) -> EqualJitterBackoff:
+    """Return how long to wait after the n-th failure in a row: at most *longest* seconds."""
+    return EqualJitterBackoff(cap=longest, base=0.1)
+
+
+def address(client: Client) -> str:
+    """Return where *client* connects to, as a URL with no password in it."""
+    kwargs = client.connection_pool.connection_kwargs
+    if "path" in kwargs:
+        return f"unix://{kwargs['path']}"
+    scheme = "rediss" if "SSL" in client.connection_pool.connection_class.__name__ else "redis"
+    user = f"{kwargs['username']}:***@" if kwargs.get("username") else ""
+    if not user and kwargs.get("password"):
+        user = ":***@"
+    host, port = kwargs.get("host", "localhost"), kwargs.get("port", 6379)
+    return f"{scheme}://{user}{host}:{port}/{kwargs.get('db') or 0}"
+
+
+def hide_password(url: str) -> str:
+    """Return *url* with its password replaced by ``***``."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return re.sub(r"//[^@/]*@", "//***@", url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+
+
+def describe_error(client: Client, error: RedisError) -> str:
+    """Return one line that says which Redis failed, how, and what to do."""
+    where = address(client)
+    if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
+        return f"Redis at {where} refuses this user: {error}. Check the user and password"
+    if isinstance(error, RedisTimeoutError):
+        return f"Redis at {where} does not answer in time ({error}). Check REDIS_URL and the network"
+    if isinstance(error, RedisConnectionError):
+        return f"Redis at {where} cannot be reached ({error}). Check REDIS_URL and that it runs"
+    return f"Redis at {where} answers with an error: {error}"
+
+
+def unreachable(client: Client, error: RedisError) -> RedisUnreachableError:
+    """Return the error to raise because of *error*."""
+    return RedisUnreachableError(describe_error(client, error))
+
+
+def check_server(client: Client) -> list[str]:
+    """Ask the server who it is, and return what the user should be warned of.
+
+    :raises RedisUnreachableError: if it does not answer or does not let us in.
+    :raises RedisUnsuitableError: if it is too old.
+    """
+    try:
+        client.ping()
+        try:
+            server, memory = client.info("server"), client.info("memory")
+        except NoPermissionError:
+            return ["this user may not call INFO: version and eviction policy are not checked"]
+    except RedisError as error:
+        raise unreachable(client, error) from error
+    version = str(server.get("redis_version", ""))
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST_SERVER:
+        raise RedisUnsuitableError(
+            f"Redis at {address(client)} is version {version}; 6.2 or newer is needed"
+        )
+    policy = str(memory.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction":
+        return [
+            f"Redis at {address(client)} has maxmemory-policy {policy}: when its memory is full it "
+            "deletes keys, and the crawl loses requests. Set it to noeviction"
+        ]
+    return []

@@ -1,0 +1,272 @@
+"""From requests to pushes, and from leases to requests: what the exchange carries, both ways."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+
+from .components import filters_in_exchange
+from .engine import EngineBridge
+from .errors import PayloadError, SeedError, UnknownCallbackError, UnserializableRequestError
+from .frontier import Lease, Mode, Push, Reply
+from .identity import Stopwatch
+from .queue import Base
+from .seeds import requests_of_seed
+from .settings import FrontierSettings
+from .worker import Outgoing, Worker
+
+logger = logging.getLogger(__name__)
+
+#: Where there is no engine to ask: what a start request's descendants have in their meta.
+_MARKS_OF_LATER_REQUESTS = frozenset({"depth", "retry_times", "redirect_times"})
+
+
+class Delivery:
+    """What the exchange loop asks of a worker's side, and tells it.
+
+    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
+    :param enqueue: what gives a new request to the scheduler.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        spider: Spider,
+        worker: Worker,
+        queue: Base,
+        dupefilter: Any,
+        settings: FrontierSettings,
+        engine: EngineBridge | None,
+        enqueue: Callable[[Request], Any],
+    ) -> None:
+        self._crawler = crawler
+        self._spider = spider
+        self._worker = worker
+        self._queue = queue
+        self._dupefilter = dupefilter
+        self._filters_in_exchange = filters_in_exchange(dupefilter)
+        self._fingerprint = getattr(dupefilter, "request_fingerprint", None) or (
+            lambda request: crawler.request_fingerprinter.fingerprint(request).hex()
+        )
+        self._settings = settings
+        self._engine = engine
+        self._enqueue = enqueue
+        self._stats: Any = crawler.stats
+        self._warned: set[str] = set()
+        self._start_counts: Counter[str] = Counter()
+        #: Set when the spider closes: nothing more is wanted.
+        self.closing = False
+        #: By hand, how many leases to ask for; in a crawl, as many as are used.
+        self.wanted_by_hand: int | None = None
+        #: How long the whole fleet has had nothing left, nor this worker.
+        self.finished = Stopwatch()
+        #: The duplicates that the last reply told of.
+        self.dropped: list[Request] = []
+
+    # -- from requests to pushes ---------------------------------------------------------------
+
+    def send(self, request: Request) -> bool:
+        """Put *request* into the outbox; return False if it is known to be a duplicate."""
+        mode = self._mode(request)
+        fingerprint = self._fingerprint_of(request, mode)
+        seen = mode == "filter" and fingerprint in self._worker.seen
+        if not (seen or self._filters_in_exchange or request.dont_filter):
+            seen = self._dupefilter.request_seen(request)
+        if seen:
+            self._dupefilter.log(request, self._spider)
+            return False
+        self.finished.set(False)
+        payload = self._payload(request, mode)
+        self._worker.enqueue(Push(mode, fingerprint, request.priority, payload), request)
+        if mode == "filter":
+            # Seen from now on, by whoever: what is on its way needs no second push.
+            self._worker.seen.add(fingerprint)
+        return True
+
+    def _mode(self, request: Request) -> Mode:
+        filtered = self._filters_in_exchange and not request.dont_filter
+        if self._is_start_request(request):
+            # Every worker runs start(), and the crawl wants each of its requests once.
+            return "start+filter" if filtered else "start"
+        return "filter" if filtered else "force"
+
+    def _is_start_request(self, request: Request) -> bool:
+        if self._engine is not None:
+            return self._engine.is_start_request(request)
+        meta = request.meta
+        return bool(meta.get("is_start_request")) and not meta.keys() & _MARKS_OF_LATER_REQUESTS
+
+    def _fingerprint_of(self, request: Request, mode: Mode) -> str:
+        if mode == "force":
+            return ""
+        fingerprint = str(self._fingerprint(request))
+        if mode == "start":
+            # start() may yield one request several times on purpose: the n-th is the n-th of every
+            # worker.
+            self._start_counts[fingerprint] += 1
+            if self._start_counts[fingerprint] > 1:
+                fingerprint += f"#{self._start_counts[fingerprint]}"
+        return fingerprint
+
+    def _payload(self, request: Request, mode: Mode) -> bytes:
+        try:
+            return self._queue.encode_request(request, unique=mode == "force")
+        except UnserializableRequestError as error:
+            self._stats.inc_value("scheduler/unserializable")
+            self._warn_once(
+                str(error),
+                "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
+                "if this worker dies. More of this kind are only counted: scheduler/unserializable",
+                *(request, error),
+            )
+            return b""
+
+    # -- from leases to requests ---------------------------------------------------------------
+
+    def take(self) -> Request | None:
+        """Return the next request, now the engine's, or None."""
+        worker = self._worker
+        if worker.is_full:
+            self._warn_once(
+                "full",
+                "%d requests wait to be stored in Redis (FRONTIER_OUTBOX_SIZE): no new page is begun "
+                "until there are fewer",
+                len(worker.outbox),
+            )
+            return None
+        if worker.memory:
+            request = worker.memory.popleft()
+            worker.hold(request, None)
+            return request
+        while worker.ready:
+            lease = worker.ready.popleft()
+            made = self._decode(lease)
+            if made is not None:
+                worker.hold(made, lease)
+                return made
+        return None
+
+    def _decode(self, lease: Lease) -> Request | None:
+        try:
+            return self._queue.decode_request(lease.payload)
+        except UnknownCallbackError as error:
+            self._warn_once(
+                str(error), "A request is left to another worker: %s. More are only counted", error
+            )
+            self._stats.inc_value("frontier/refused")
+            self._worker.refuse(lease)
+        except PayloadError as error:
+            logger.error("An entry of %s is set aside: %s", self._queue.key, error)
+            self._worker.fail(lease, str(error))
+        return None
+
+    def _sow(self, lease: Lease) -> None:
+        """Turn a seed into requests for the frontier, or set it aside."""
+        try:
+            requests = requests_of_seed(lease.payload, self._spider, self._settings.encoding)
+        except SeedError as error:
+            logger.error("Seed %.200r is set aside: %s", lease.payload, error)
+            self._worker.fail(lease, str(error))
+            return
+        for request in requests:
+            self._enqueue(request)
+        self._stats.inc_value("frontier/seeds")
+        self._worker.finish(lease)
+
+    # -- what the exchange loop asks and tells ---------------------------------------------------
+
+    def prepare(self) -> None:
+        """Find out what the engine is through with, and give back what it will not begin."""
+        if self._engine is not None:
+            self._worker.finish_all_but(self._engine.in_progress())
+            self.closing = self.closing or self._engine.closing()
+        if self.closing:
+            self._worker.give_back()
+
+    def lost_with_this_worker(self) -> int:
+        """Return how many requests only this worker has, in its memory."""
+        return self._worker.in_memory
+
+    def wanted(self) -> int:
+        """Return how many leases to have at hand."""
+        if self.closing:
+            return 0
+        return self._worker.target if self.wanted_by_hand is None else self.wanted_by_hand
+
+    def busy(self) -> bool:
+        """Return whether this worker may add requests without holding any."""
+        return self._engine is not None and self._engine.reads_start()
+
+    def count_error(self) -> None:
+        """Count an error of Redis."""
+        self._stats.inc_value("frontier/redis_errors")
+
+    def take_reply(self, reply: Reply, latency: float) -> None:
+        """Take in what the frontier answered."""
+        self._stats.inc_value("frontier/exchanges")
+        unbegun = len(self._worker.ready)
+        pushed, duplicates = self._worker.settle(reply, latency)
+        self._note(reply, unbegun)
+        self._note_pushed(pushed)
+        self.dropped = [outgoing.request for outgoing in duplicates]
+        for request in self.dropped:
+            self._dupefilter.log(request, self._spider)
+            self._crawler.signals.send_catch_log(
+                signals.request_dropped, request=request, spider=self._spider
+            )
+        for lease in reply.leases:
+            if lease.kind == "request":
+                self._worker.ready.append(lease)
+            else:
+                self._sow(lease)
+        was_finished = self.finished.is_running
+        self.finished.set(reply.finished and self._worker.is_quiet)
+        news = self._worker.ready or self._worker.memory or self.finished.is_running != was_finished
+        idle_is_over = self.finished.seconds >= self._settings.idle_before_close > 0
+        if self._engine is not None and (news or idle_is_over):
+            self._engine.wake()
+
+    def _note_pushed(self, pushed: list[Outgoing]) -> None:
+        for outgoing in pushed:
+            if outgoing.push.payload:
+                self._stats.inc_value("scheduler/enqueued/redis")
+            else:
+                self._stats.inc_value("scheduler/enqueued/memory")
+                self._worker.memory.append(outgoing.request)
+        if pushed:
+            self._stats.inc_value("scheduler/enqueued", len(pushed))
+
+    def _note(self, reply: Reply, unbegun: int) -> None:
+        if reply.lost:
+            self._stats.inc_value("frontier/lost")
+            logger.warning(
+                "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "
+                "the %d requests that it had not begun are others' now",
+                unbegun,
+            )
+        if reply.returned:
+            self._stats.inc_value("frontier/reclaimed", reply.returned)
+            logger.warning(
+                "Workers that died: %s. %d requests that they held went back to the queue",
+                *(", ".join(reply.dead), reply.returned),
+            )
+        if reply.set_aside:
+            self._stats.inc_value("frontier/failed", reply.set_aside)
+            logger.error("%d requests or seeds were set aside in the failed list", reply.set_aside)
+        if reply.seeds_type_error:
+            self._warn_once(
+                "seeds",
+                "The seeds' key is a %s, where a list, a set or a sorted set is needed: it is not read",
+                reply.seeds_type_error,
+            )
+
+    def _warn_once(self, cause: str, message: str, *args: Any) -> None:
+        # A spider may make a million of them, each with its own URL or value in the cause.
+        if cause not in self._warned and len(self._warned) < 100:
+            self._warned.add(cause)
+            logger.warning(message, *args)

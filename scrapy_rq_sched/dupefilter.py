@@ -1,0 +1,91 @@
+"""Duplicates are filtered by a set of fingerprints in Redis that all workers share."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.request import RequestFingerprinter, referer_str
+from typing_extensions import Self
+
+from . import connection, keys
+
+logger = logging.getLogger(__name__)
+
+
+class RFPDupeFilter(BaseDupeFilter):
+    """Filters duplicates by the crawler's own request fingerprint, for the whole fleet, exactly.
+
+    With :class:`scrapy_rq_sched.Scheduler` no call of this class reaches Redis: the exchange asks
+    and marks in the same step as it queues. With Scrapy's own scheduler :meth:`request_seen` asks
+    Redis, and the event loop waits for the answer.
+
+    :param server: a redis-py client.
+    :param key: the key of the set.
+    :param debug: whether to log every duplicate, not only the first (``DUPEFILTER_DEBUG``).
+    :param fingerprinter: by default, Scrapy's default one.
+    """
+
+    def __init__(
+        self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None
+    ) -> None:
+        self.server = server
+        self.key = key
+        self.debug = debug
+        self.fingerprinter = fingerprinter or RequestFingerprinter()
+        self._told_of_one = False
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> Self:
+        """Return a filter for standalone use: its key has the time in it, so it is shared by nobody."""
+        server = connection.get_redis_from_settings(settings)
+        key = f"dupefilter:{int(time.time())}"
+        return cls(server, key, settings.getbool("DUPEFILTER_DEBUG"))
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the filter of *crawler*'s spider; every crawler of that spider shares it."""
+        settings = crawler.settings
+        template = settings.get("SCHEDULER_DUPEFILTER_KEY") or keys.DUPEFILTER
+        name = (crawler.spider or crawler.spidercls).name
+        return cls(
+            connection.get_redis_from_settings(settings),
+            keys.expand(template, name),
+            settings.getbool("DUPEFILTER_DEBUG"),
+            crawler.request_fingerprinter,
+        )
+
+    def request_seen(self, request: Request) -> bool:
+        """Mark *request* as seen, and return whether it was before. Waits for Redis."""
+        return not self.server.sadd(self.key, self.request_fingerprint(request))
+
+    def request_fingerprint(self, request: Request) -> str:
+        """Return the fingerprint of *request*, in hexadecimal."""
+        fingerprint: bytes = self.fingerprinter.fingerprint(request)
+        return fingerprint.hex()
+
+    def clear(self) -> None:
+        """Forget all fingerprints."""
+        self.server.delete(self.key)
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Log and count that *request* was filtered."""
+        spider.crawler.stats.inc_value("dupefilter/filtered")
+        if self.debug:
+            logger.debug(
+                "Filtered duplicate request: %(request)s (referer: %(referer)s)",
+                {"request": request, "referer": referer_str(request)},
+                extra={"spider": spider},
+            )
+        elif not self._told_of_one:
+            self._told_of_one = True
+            logger.debug(
+                "Filtered duplicate request: %(request)s - no more duplicates will be shown (see "
+                "DUPEFILTER_DEBUG to show all duplicates)",
+                {"request": request},
+                extra={"spider": spider},
+            )

@@ -1,0 +1,148 @@
+"""The few names of Scrapy's engine, and of the event loop under it, that the scheduler needs.
+
+Every private name of Scrapy's that this package touches is in this module, and is looked for when
+the spider opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.utils.defer import deferred_from_coro
+
+from .errors import ScrapyInternalsError
+
+
+class EngineBridge:
+    """What the scheduler has to know of the engine that drives it.
+
+    :param engine: a running crawl's engine, whose slot is made.
+    :raises ScrapyInternalsError: if this Scrapy lacks a name that is needed.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        slot = self._slot
+        needed = (
+            (engine, "_start"),
+            (slot, "inprogress"),
+            (slot, "closing"),
+            (getattr(slot, "nextcall", None), "schedule"),
+        )
+        missing = [name for owner, name in needed if not hasattr(owner, name)]
+        if missing:
+            from scrapy import __version__
+
+            raise ScrapyInternalsError(
+                f"Scrapy {__version__} lacks {', '.join(missing)} in its engine, which scrapy-rq-sched "
+                "needs to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
+            )
+
+        self._start_request: Any = None
+        self._watch_start()
+
+    @property
+    def _slot(self) -> Any:
+        return getattr(self._engine, "_slot", None)
+
+    def in_progress(self) -> Collection[Request]:
+        """Return the requests that were handed out and are not yet finished.
+
+        A request leaves this set when it is downloaded, its callback is exhausted, and its items
+        are through the pipelines.
+        """
+        slot = self._slot
+        return slot.inprogress if slot is not None else ()
+
+    def reads_start(self) -> bool:
+        """Return whether the spider's ``start()`` is not exhausted."""
+        return self._engine._start is not None
+
+    def is_start_request(self, request: Request) -> bool:
+        """Return whether *request* is the one that ``start()`` has just yielded.
+
+        The mark in its meta does not tell: retries, redirects and whatever is made with its meta
+        have it too.
+        """
+        return request is self._start_request
+
+    def _watch_start(self) -> None:
+        start = self._engine._start
+
+        async def watched() -> AsyncIterator[Any]:
+            async for item in start:
+                self._start_request = item
+                yield item
+            self._start_request = None
+
+        if start is not None:
+            self._engine._start = watched()
+
+    def closing(self) -> bool:
+        """Return whether the spider is being closed, so that no request will be asked for."""
+        slot = self._slot
+        return slot is None or slot.closing is not None
+
+    def wake(self) -> None:
+        """Have the engine ask for requests now, not within its 5 seconds."""
+        slot = self._slot
+        if slot is not None and slot.closing is None:
+            slot.nextcall.schedule()
+
+    def close_spider(self, reason: str) -> None:
+        """Have the engine close the spider."""
+        if self.closing():
+            return
+        if hasattr(self._engine, "close_spider_async"):
+            deferred_from_coro(self._engine.close_spider_async(reason=reason))
+        else:  # before Scrapy 2.14
+            self._engine.close_spider(self._engine.spider, reason)
+
+
+def find_engine(crawler: Crawler) -> Any:
+    """Return the engine of *crawler* if it drives a crawl, or None: the scheduler is used by hand."""
+    try:
+        engine = crawler.engine
+    except RuntimeError:  # since Scrapy 2.19, where there is none yet
+        return None
+    return engine if getattr(engine, "_slot", None) is not None else None
+
+
+class EventLoop:
+    """Timers and calls from threads, alike for Twisted's reactors and for asyncio without one."""
+
+    def __init__(self) -> None:
+        self._reactor = sys.modules.get("twisted.internet.reactor")
+        self._loop = None if self._reactor is not None else asyncio.get_running_loop()
+
+    @staticmethod
+    def is_running() -> bool:
+        """Return whether an event loop runs, which Redis must not keep waiting."""
+        reactor = sys.modules.get("twisted.internet.reactor")
+        if reactor is not None and reactor.running:
+            return True
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Have *call* called in *delay* seconds; return what cancels it."""
+        if self._reactor is None:
+            assert self._loop is not None  # noqa: S101 - one of both is there
+            return self._loop.call_later(delay, call).cancel
+        delayed = self._reactor.callLater(delay, call)
+        return lambda: delayed.cancel() if delayed.active() else None
+
+    def call_from_thread(self, call: Callable[..., None], *args: Any) -> None:
+        """Have *call* called on the event loop; may be used in any thread."""
+        if self._reactor is not None:
+            self._reactor.callFromThread(call, *args)
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *args)

@@ -1,0 +1,64 @@
+"""Who this worker is, and how long it has been."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import time
+from pathlib import Path
+
+_imported = time.monotonic()
+# When the last scheduler of this process closed: a crawl begun after it is a new one, however old
+# the process is.
+_last_close: float | None = None
+
+
+def worker_name() -> str:
+    """Return a name that no other worker has or had: ``<host>-<pid>-<random>``."""
+    host = re.sub(r"[^A-Za-z0-9.]+", "-", socket.gethostname()) or "host"
+    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def age() -> float:
+    """Return for how many seconds this process has been on its way to the crawl it now begins."""
+    if _last_close is not None:
+        return time.monotonic() - _last_close
+    try:
+        # Linux: field 22 is when the process started, in ticks since boot.
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started = float(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    except (OSError, AttributeError, ValueError, IndexError):
+        return time.monotonic() - _imported
+
+
+def closed() -> None:
+    """Note that a scheduler of this process has closed."""
+    global _last_close
+    _last_close = time.monotonic()
+
+
+class Stopwatch:
+    """Measures how long something has been so."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is so."""
+        return self._since is not None
+
+    @property
+    def seconds(self) -> float:
+        """For how many seconds it has been so; 0 if it is not."""
+        return 0.0 if self._since is None else time.monotonic() - self._since
+
+    def set(self, so: bool) -> None:
+        """Note whether it is so now."""
+        if not so:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()

@@ -1,0 +1,360 @@
+"""When to exchange: the background loop between a worker and the frontier.
+
+The event loop only ever starts an exchange and takes its reply; the waiting is done by a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from .connection import RedisError, backoff, describe_error, unreachable
+from .engine import EventLoop
+from .frontier import Batch, Frontier, Reply
+from .worker import Worker
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose
+#: children may come any moment; while it does not know; and when there is nothing anywhere.
+POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
+#: Seconds that the wait for a seed lasts at the most, before it is begun anew.
+SEED_WAIT = 1.0
+#: Seconds between two lines on the same outage.
+OUTAGE_LOG_INTERVAL = 30.0
+#: Seconds between two attempts to reach Redis, at the most.
+LONGEST_BACKOFF = 5.0
+
+
+class Exchanging(Protocol):
+    """What the loop asks of, and tells, the scheduler."""
+
+    def prepare(self) -> None:
+        """Bring the worker up to date before it is asked for a batch."""
+
+    def wanted(self) -> int:
+        """Return how many leases to have at hand."""
+
+    def busy(self) -> bool:
+        """Return whether this worker may add requests without holding any."""
+
+    def take_reply(self, reply: Reply, latency: float) -> None:
+        """Take in a reply."""
+
+    def count_error(self) -> None:
+        """Count an error of Redis."""
+
+
+def next_batch(worker: Worker, scheduler: Exchanging) -> Batch:
+    """Return what *worker* has to say now."""
+    scheduler.prepare()
+    return worker.batch(scheduler.wanted(), scheduler.busy())
+
+
+class InlineExchange:
+    """Exchanges at once and waits for it: for a scheduler that is driven by hand, with no event loop."""
+
+    def __init__(self, frontier: Frontier, worker: Worker, scheduler: Exchanging) -> None:
+        self._frontier = frontier
+        self._worker = worker
+        self._scheduler = scheduler
+        self._batch: Batch | None = None
+
+    def exchange(self) -> Reply:
+        """Exchange until all is said.
+
+        :raises RedisUnreachableError: if Redis does not answer; nothing is lost, the next call says it.
+        """
+        while True:
+            if self._batch is None:
+                self._batch = next_batch(self._worker, self._scheduler)
+            started = time.monotonic()
+            try:
+                reply = self._frontier.exchange(self._batch)
+            except RedisError as error:
+                self._scheduler.count_error()
+                raise unreachable(self._frontier.server, error) from error
+            self._batch = None
+            self._scheduler.take_reply(reply, time.monotonic() - started)
+            if not self._worker.has_news:
+                return reply
+
+
+class BackgroundThread:
+    """A thread that does one call after the other and gives each result to the event loop.
+
+    It is a daemon: a process that was told twice to stop does not wait for Redis to let it.
+    """
+
+    def __init__(self, name: str, loop: EventLoop) -> None:
+        self._loop = loop
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Callable[..., None]] | None]
+        self._calls = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def call(self, function: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        """Call *function* in the thread, then *done* with its result or error on the event loop."""
+        self._calls.put((function, done))
+
+    def stop(self) -> None:
+        """End the thread when it has nothing more to do."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            function, done = call
+            result, failure = None, None
+            try:
+                result = function()
+            except Exception as error:  # whatever it is, it is handed over, not handled, here
+                failure = error
+            self._loop.call_from_thread(done, result, failure)
+
+
+class ExchangeLoop:
+    """Exchanges whenever there is something to say, something to get, or a heartbeat due.
+
+    :param flush_interval: seconds that news may wait for more of it.
+    :param lease_timeout: seconds; a heartbeat is due after a third of it.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        worker: Worker,
+        scheduler: Exchanging,
+        loop: EventLoop,
+        flush_interval: float,
+        lease_timeout: float,
+    ) -> None:
+        self._frontier = frontier
+        self._worker = worker
+        self._scheduler = scheduler
+        self._loop = loop
+        self._flush_interval = flush_interval
+        self._lease_timeout = lease_timeout
+        self._thread = BackgroundThread("frontier-exchange", loop)
+        self._seed_thread = BackgroundThread("frontier-seeds", loop)
+        self._backoff = backoff(min(LONGEST_BACKOFF, lease_timeout / 3))
+        self._batch: Batch | None = None
+        self._in_flight = False
+        self._kicked = False
+        self._waits_for_seed = False
+        self._seeds_can_be_awaited = True
+        self._stopping: Deferred[None] | None = None
+        self._outage = Outage(frontier)
+        self._last_exchange = 0.0
+        self._last_reply: Reply | None = None
+        self._cancel_timer: Callable[[], None] = lambda: None
+
+    @property
+    def last_reply(self) -> Reply | None:
+        """The last reply, or None before the first."""
+        return self._last_reply
+
+    def start(self) -> None:
+        """Begin to exchange."""
+        self.kick()
+        self._tick()
+
+    def kick(self) -> None:
+        """Exchange as soon as the event loop is through with what it is at."""
+        if not (self._kicked or self._in_flight or self._outage.failures):
+            self._kicked = True
+            self._loop.call_later(0, self._exchange)
+
+    def request_taken(self) -> None:
+        """Exchange soon, if what is ready runs low and an exchange may change that."""
+        if self._in_flight or self._kicked or not self._worker.runs_low:
+            return
+        if not self._worker.ready:
+            self._scheduler.prepare()
+        reply = self._last_reply
+        if self._worker.has_news or (reply is not None and reply.waiting and reply.leases):
+            self.kick()
+
+    def stop(self) -> Deferred[None]:
+        """Say all that is left to say; return what fires when it is said.
+
+        If Redis does not answer, that is tried for as long as the leases last: after that they go
+        back by themselves, and what they led to is crawled again.
+        """
+        self._stopping = Deferred()
+        self._cancel_timer()
+        self._stop_by = time.monotonic() + self._lease_timeout
+        if not self._in_flight:
+            self._exchange()
+        return self._stopping
+
+    def leave(
+        self, finished: bool, persist: bool, left: Callable[[Any, Exception | None], None]
+    ) -> Deferred[None]:
+        """Say all that is left to say and leave the fleet; *left* is told how that went.
+
+        :return: what fires when it is done.
+        """
+        gone: Deferred[None] = Deferred()
+
+        def done(result: Any, error: Exception | None) -> None:
+            left(result, error)
+            self.close()
+            gone.callback(None)
+
+        def leave(_: None) -> None:
+            self._thread.call(lambda: self._frontier.leave(finished, persist), done)
+
+        self.stop().addCallback(leave)
+        return gone
+
+    def call(self, function: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        """Call *function* where it may wait for Redis, and *done* on the event loop."""
+        self._thread.call(function, done)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._thread.stop()
+        self._seed_thread.stop()
+
+    # -- when ----------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        if self._stopping is not None:
+            return
+        self._cancel_timer = self._loop.call_later(self._flush_interval, self._tick)
+        if not (self._in_flight or self._outage.failures):
+            self._scheduler.prepare()
+            if self._is_due():
+                self._exchange()
+
+    def _is_due(self) -> bool:
+        if self._worker.has_news:
+            return True
+        reply = self._last_reply
+        lacks = self._scheduler.wanted() > len(self._worker.ready)
+        if lacks and reply is not None and (reply.waiting or reply.seeds):
+            return self._worker.runs_low
+        return time.monotonic() - self._last_exchange >= self._poll_interval(lacks)
+
+    def _poll_interval(self, lacks: bool) -> float:
+        heartbeat = self._lease_timeout / 3
+        reply = self._last_reply
+        if not lacks or self._worker.held:
+            # What it holds is soon finished, and that is news.
+            return min(heartbeat, POLL_FINISHED)
+        if reply is None or reply.leased is None:
+            return min(heartbeat, POLL_UNKNOWN)
+        return min(heartbeat, POLL_BUSY_FLEET if reply.leased else POLL_FINISHED)
+
+    # -- the exchange --------------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        self._kicked = False
+        stopped = self._stopping is not None and self._stopping.called
+        if self._in_flight or stopped:
+            return
+        if self._batch is None:
+            self._batch = next_batch(self._worker, self._scheduler)
+        batch = self._batch
+        self._in_flight = True
+        started = time.monotonic()
+        self._thread.call(
+            lambda: self._frontier.exchange(batch),
+            lambda reply, error: self._exchanged(reply, error, time.monotonic() - started),
+        )
+
+    def _exchanged(self, reply: Reply | None, error: Exception | None, latency: float) -> None:
+        self._in_flight = False
+        if error is not None:
+            self._failed(error)
+            return
+        assert reply is not None  # noqa: S101 - one of both is there
+        self._outage.over()
+        self._batch = None
+        self._last_reply = reply
+        self._last_exchange = time.monotonic()
+        self._scheduler.take_reply(reply, latency)
+        if self._stopping is not None:
+            self._scheduler.prepare()
+            if self._worker.has_news:
+                self._exchange()
+            else:
+                self._stopping.callback(None)
+        elif self._worker.outbox:
+            self.kick()
+        else:
+            self._wait_for_seed(reply)
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, RedisError):
+            logger.error("The exchange failed in a way it should not", exc_info=error)
+        self._scheduler.count_error()
+        self._outage.failed(error, self._worker)
+        if self._stopping is not None and time.monotonic() > self._stop_by:
+            logger.error(
+                "Redis did not answer in time for a clean stop: what this worker holds goes back "
+                "%g s after its last exchange, and is crawled again",
+                self._lease_timeout,
+            )
+            self._stopping.callback(None)
+            return
+        # The same batch again: the frontier knows it by its number.
+        self._loop.call_later(self._backoff.compute(self._outage.failures), self._exchange)
+
+    # -- seeds ---------------------------------------------------------------------------------
+
+    def _wait_for_seed(self, reply: Reply) -> None:
+        idle = self._worker.is_quiet and not (reply.waiting or reply.seeds)
+        if not (idle and self._seeds_can_be_awaited) or self._waits_for_seed:
+            return
+        self._waits_for_seed = True
+        self._seed_thread.call(lambda: self._frontier.wait_for_seed(SEED_WAIT), self._seed_awaited)
+
+    def _seed_awaited(self, came: bool, error: Exception | None) -> None:
+        self._waits_for_seed = False
+        if isinstance(error, RedisError) and self._outage.failures == 0:
+            logger.info("Seeds are polled for, because Redis cannot wait for them: %s", error)
+            self._seeds_can_be_awaited = False
+        if self._stopping is not None or error is not None:
+            return
+        if came:
+            self.kick()
+        elif self._last_reply is not None:
+            self._wait_for_seed(self._last_reply)
+
+
+class Outage:
+    """Says when Redis stops answering, while it does not, and when it does again."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.failures = 0
+        self._frontier = frontier
+        self._since = 0.0
+        self._logged = 0.0
+
+    def failed(self, error: Exception, worker: Worker) -> None:
+        """Note a failed exchange."""
+        now = time.monotonic()
+        if self.failures == 0:
+            self._since = now
+        if self.failures == 0 or now - self._logged > OUTAGE_LOG_INTERVAL:
+            self._logged = now
+            text = describe_error(self._frontier.server, error) if isinstance(error, RedisError) else error
+            logger.warning(
+                "%s. For %.0f s now; the crawl goes on with the %d requests in hand, and tries again",
+                text,
+                now - self._since,
+                len(worker.ready) + len(worker.held),
+            )
+        self.failures += 1
+
+    def over(self) -> None:
+        """Note a reply."""
+        if self.failures:
+            logger.warning("Redis answers again after %.1f s", time.monotonic() - self._since)
+        self.failures = 0

@@ -1,0 +1,27 @@
+-- A worker leaves, after the exchange in which it gave back what it held.
+--
+-- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
+--       how long a late worker may still come (seconds)
+-- Reply {cleared (0/1), leases it left behind}
+--
+-- Only the last worker of a finished fleet clears anything; what is left then has a time to live.
+local worker, finished, persist, grace = argument(), argument(), argument(), number()
+local now = server_time()
+local left = redis.call('HLEN', LEASES .. worker)
+if left > 0 then
+  -- It could not say what became of these: they return as those of the dead do, but at once.
+  redis.call('ZADD', WORKERS, now, worker)
+else
+  redis.call('ZREM', WORKERS, worker)
+  redis.call('DEL', WORKER .. worker)
+end
+
+local leased, busy = fleet()
+local rest = queue_length() + redis.call('ZCARD', DELAYED) + seed_count(seed_type())
+if finished ~= '1' or leased + busy + rest > 0 then return {0, left} end
+if redis.call('EXPIRE', STARTED, grace) == 1 then redis.call('SET', FINISHED, now, 'EX', grace) end
+if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} end
+redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
+if persist == '1' then return {0, left} end
+redis.call('DEL', REQUESTS, DUPEFILTER, META)
+return {1, left}

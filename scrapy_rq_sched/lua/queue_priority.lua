@@ -1,0 +1,33 @@
+-- By priority: a sorted set, the lowest score first.
+-- queue_push(entries)   entries = { {-priority, request}, … }, in order of arrival
+-- queue_take(n)         -> { {score, request}, … }, at most n, next first
+-- queue_put_back(entries)  what queue_take gave, to where it stood
+local QUEUE_TYPE = 'zset'
+-- The counter's share of a score; see ORDER_BITS in queue.py.
+local ORDER = 4294967296
+
+local function queue_length()
+  return redis.call('ZCARD', REQUESTS)
+end
+
+local function queue_push(entries)
+  local count = redis.call('INCRBY', COUNTER, #entries) - #entries
+  for i, entry in ipairs(entries) do
+    local score = entry[1] + (count + i) % ORDER / ORDER
+    redis.call('ZADD', REQUESTS, string.format('%.17g', score), entry[2])
+  end
+end
+
+local function queue_take(n)
+  local popped, entries = redis.call('ZPOPMIN', REQUESTS, n), {}
+  for i = 1, #popped, 2 do
+    entries[#entries + 1] = {popped[i + 1], popped[i]}
+  end
+  return entries
+end
+
+local function queue_put_back(entries)
+  for _, entry in ipairs(entries) do
+    redis.call('ZADD', REQUESTS, entry[1], entry[2])
+  end
+end

@@ -1,0 +1,163 @@
+"""The disciplines in which waiting requests are kept: first in first out, last in first out, by priority.
+
+Each is a class that can be used by itself, with one plain Redis command a call, and a few lines of
+Lua (``lua/queue_<name>.lua``) by which the exchange works on the same key at the same ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from scrapy import Request, Spider
+
+from . import keys, request, serializers
+
+#: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the
+#: order is exact for 2**32 pushes a crawl and priorities between -2**20 and 2**20; beyond, requests
+#: of equal priority may change places, and none is lost.
+ORDER_BITS = 32
+
+
+class Base(ABC):
+    """A queue of a spider's requests in Redis.
+
+    :param server: a redis-py client that does not decode its replies.
+    :param spider: the spider whose methods are the callbacks, and whose name is in the key.
+    :param key: the key, or a template with ``%(spider)s``.
+    :param serializer: an object with ``dumps`` and ``loads``, or a name such as ``"json"``, which
+        is the default.
+    :raises SettingError: if the serializer lacks ``dumps`` or ``loads``.
+    """
+
+    #: The part of the scripts that pushes and takes in this order: ``lua/queue_<discipline>.lua``.
+    discipline: ClassVar[str]
+    #: Whether the structure folds equal entries into one, so that each needs something of its own.
+    folds_equal: ClassVar[bool] = False
+
+    def __init__(self, server: Any, spider: Spider, key: str, serializer: Any = None) -> None:
+        self.server = server
+        self.spider = spider
+        self.key = keys.expand(key, spider.name)
+        self.serializer = serializers.load_serializer("json" if serializer is None else serializer)
+        self._nonces = (f"{secrets.token_hex(5)}{n:x}" for n in itertools.count())
+
+    def encode_request(self, item: Request, unique: bool = False) -> bytes:
+        """Return the entry that stands for *item*.
+
+        :param unique: whether an equal request may be in the queue as well, and both shall stay.
+        :raises UnserializableRequestError: naming the field that could not be kept.
+        """
+        nonce = next(self._nonces) if unique and self.folds_equal else None
+        data = request.request_to_dict(item, self.spider, nonce)
+        return serializers.dump(self.serializer, data)
+
+    def decode_request(self, entry: bytes) -> Request:
+        """Return the request that *entry* stands for.
+
+        :raises PayloadError: if it does not stand for one.
+        :raises UnknownCallbackError: if the spider lacks its callback.
+        """
+        return request.request_from_dict(serializers.load(self.serializer, entry), self.spider)
+
+    def clear(self) -> None:
+        """Delete the queue."""
+        self.server.delete(self.key, keys.queue_counter(self.key))
+
+    @abstractmethod
+    def push(self, request: Request) -> None:
+        """Add *request*."""
+
+    @abstractmethod
+    def pop(self, timeout: float = 0) -> Request | None:
+        """Take the next request, or None if there is none.
+
+        :param timeout: seconds to wait for one; 0 does not wait.
+        """
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def _decode(self, entry: bytes | None) -> Request | None:
+        return None if entry is None else self.decode_request(entry)
+
+
+class FifoQueue(Base):
+    """First in, first out: a list, pushed with ``LPUSH`` and popped with ``RPOP`` or ``BRPOP``."""
+
+    discipline = "fifo"
+
+    def push(self, request: Request) -> None:
+        """Add *request* behind all others."""
+        self.server.lpush(self.key, self.encode_request(request))
+
+    def pop(self, timeout: float = 0) -> Request | None:
+        """Take the request that has waited longest, or None if there is none."""
+        if timeout > 0:
+            found = self.server.brpop([self.key], timeout)
+            return self._decode(found and found[1])
+        return self._decode(self.server.rpop(self.key))
+
+    def __len__(self) -> int:
+        return int(self.server.llen(self.key))
+
+
+class LifoQueue(Base):
+    """Last in, first out: a list, pushed with ``LPUSH`` and popped with ``LPOP`` or ``BLPOP``."""
+
+    discipline = "lifo"
+
+    def push(self, request: Request) -> None:
+        """Add *request* before all others."""
+        self.server.lpush(self.key, self.encode_request(request))
+
+    def pop(self, timeout: float = 0) -> Request | None:
+        """Take the request that came last, or None if there is none."""
+        if timeout > 0:
+            found = self.server.blpop([self.key], timeout)
+            return self._decode(found and found[1])
+        return self._decode(self.server.lpop(self.key))
+
+    def __len__(self) -> int:
+        return int(self.server.llen(self.key))
+
+
+class PriorityQueue(Base):
+    """Highest priority first, equal ones in the order of arrival: a sorted set.
+
+    The score is ``-priority`` and a fraction that grows with every push (see :data:`ORDER_BITS`).
+    A pop is one ``MULTI`` of ``ZRANGE 0 0`` and ``ZREMRANGEBYRANK 0 0``.
+    """
+
+    discipline = "priority"
+    folds_equal = True
+
+    def push(self, request: Request) -> None:
+        """Add *request* behind those of its priority."""
+        entry = self.encode_request(request, unique=True)
+        count = self.server.incr(keys.queue_counter(self.key)) % 2**ORDER_BITS
+        self.server.zadd(self.key, {entry: -request.priority + count / 2**ORDER_BITS})
+
+    def pop(self, timeout: float = 0) -> Request | None:
+        """Take the request of the highest priority, or None if there is none."""
+        with self.server.pipeline(transaction=True) as pipe:
+            pipe.zrange(self.key, 0, 0)
+            pipe.zremrangebyrank(self.key, 0, 0)
+            entries, _ = pipe.execute()
+        if entries:
+            return self._decode(entries[0])
+        if timeout > 0:
+            found = self.server.bzpopmin([self.key], timeout)
+            return self._decode(found and found[1])
+        return None
+
+    def __len__(self) -> int:
+        return int(self.server.zcard(self.key))
+
+
+#: scrapy-redis's older names.
+SpiderQueue = FifoQueue
+SpiderStack = LifoQueue
+SpiderPriorityQueue = PriorityQueue

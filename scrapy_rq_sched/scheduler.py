@@ -1,0 +1,307 @@
+"""Scrapy's scheduler interface over the shared frontier, and nothing else.
+
+None of these methods waits for Redis: they fill and empty the worker, and the loop exchanges in the
+background. Only where no event loop runs is the exchange made at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from scrapy import Request, Spider, __version__, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
+from twisted.internet.defer import Deferred
+from typing_extensions import Self
+
+from . import components, connection, identity
+from .delivery import Delivery
+from .engine import EngineBridge, EventLoop, find_engine
+from .errors import FrontierError
+from .frontier import Frontier, Opened
+from .keys import Keys
+from .loop import ExchangeLoop, InlineExchange
+from .settings import FrontierSettings
+from .worker import Worker
+
+logger = logging.getLogger(__name__)
+
+
+class Scheduler(BaseScheduler):
+    """A scheduler whose queue and dupefilter are shared, in Redis, by all workers of a spider.
+
+    Set ``SCHEDULER = "scrapy_rq_sched.Scheduler"``. It can also be driven by hand: then a request
+    counts as finished when the next one is asked for, or the scheduler closed.
+
+    :param crawler: whose settings, spider, statistics and signals are used.
+    :param server: a redis-py client; None if *refusal* is given.
+    :param settings: the checked settings.
+    :param refusal: why the crawl cannot start.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        server: Any,
+        settings: FrontierSettings,
+        refusal: FrontierError | None = None,
+    ) -> None:
+        self.crawler = crawler
+        self.server = server
+        self.settings = settings
+        self.stats: Any = crawler.stats
+        self.name = identity.worker_name()
+        self._refusal = refusal
+        self._engine: EngineBridge | None = None
+        self._loop: ExchangeLoop | None = None
+        self._inline: InlineExchange | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return a scheduler for *crawler*.
+
+        :raises SettingError: if a setting has a value that it may not have, unless a crawl is under
+            way: then :meth:`open` ends it with one line.
+        """
+        try:
+            settings = FrontierSettings.from_settings(crawler.settings)
+            server = connection.get_redis_from_settings(
+                crawler.settings, retry=connection.no_retry()
+            )
+        except FrontierError as error:
+            if not crawler.crawling:
+                raise
+            return cls(crawler, None, FrontierSettings(), error)
+        return cls(crawler, server, settings)
+
+    # -- opening -------------------------------------------------------------------------------
+
+    def open(self, spider: Spider) -> Deferred[None] | None:
+        """Join the frontier of *spider*.
+
+        In a crawl, what prevents it is one line in the log, and the end of the crawl.
+
+        :raises FrontierError: if there is no crawl, and something prevents it.
+        """
+        engine = find_engine(self.crawler)
+        try:
+            if self._refusal is not None:
+                raise self._refusal
+            self._assemble(spider, engine)
+            if self._loop is not None and EventLoop.is_running():
+                return self._join_in_background(self._loop, engine)
+            self._welcome(*self._join())
+        except FrontierError as error:
+            self._refuse(error, engine)
+        return None
+
+    def _assemble(self, spider: Spider, engine: Any) -> None:
+        settings = self.settings
+        seeds_key = getattr(spider, "redis_key", None) or settings.start_urls_key
+        keys = Keys(spider.name, settings.queue_key, settings.dupefilter_key, seeds_key)
+        self.queue = components.load_queue(settings, self.server, spider)
+        self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter)
+        if engine is not None:
+            self._engine = EngineBridge(engine)
+        self.worker = Worker(settings)
+        self.frontier = Frontier(
+            self.server,
+            keys,
+            self.name,
+            self.queue.discipline,
+            settings.lease_timeout,
+            settings.max_deliveries,
+        )
+        self.delivery = Delivery(
+            self.crawler,
+            spider,
+            self.worker,
+            self.queue,
+            self.df,
+            settings,
+            self._engine,
+            self.enqueue_request if engine is None else engine.crawl,
+        )
+        if engine is None and not EventLoop.is_running():
+            self.delivery.wanted_by_hand = 0
+            self._inline = InlineExchange(self.frontier, self.worker, self.delivery)
+            return
+        self._loop = ExchangeLoop(
+            self.frontier,
+            self.worker,
+            self.delivery,
+            EventLoop(),
+            settings.flush_interval,
+            settings.lease_timeout,
+        )
+
+    def _join(self) -> tuple[list[str], Opened]:
+        warnings = connection.check_server(self.server)
+        try:
+            opened = self.frontier.open(
+                components.made_with(self.queue, self.crawler),
+                json.dumps({"scrapy": __version__}),
+                identity.age(),
+                busy=self.delivery.busy(),
+                flush=self.settings.flush_on_start,
+                persist=self.settings.persist,
+            )
+        except connection.RedisError as error:
+            raise connection.unreachable(self.server, error) from error
+        return warnings, opened
+
+    def _join_in_background(self, loop: ExchangeLoop, engine: Any) -> Deferred[None]:
+        opened: Deferred[None] = Deferred()
+
+        def joined(result: Any, error: Exception | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                self._welcome(*result)
+            except FrontierError as refusal:
+                loop.close()
+                if engine is None:
+                    opened.errback(refusal)
+                    return
+                self._refuse(refusal, engine)
+            except Exception as unexpected:  # goes on to whoever waits for it
+                opened.errback(unexpected)
+                return
+            opened.callback(None)
+
+        loop.call(self._join, joined)
+        return opened
+
+    def _welcome(self, warnings: list[str], opened: Opened) -> None:
+        for warning in warnings:
+            logger.warning(warning)
+        if self.settings.flush_on_start and not opened.flushed:
+            logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, other workers are at it")
+        logger.info(
+            "Worker %s joined the frontier of spider %r at %s: %d requests waiting, %d leased, %d "
+            "seen, %d seeds, %d workers",
+            *(self.name, self.queue.spider.name, connection.address(self.server), opened.waiting),
+            *(opened.leased, opened.seen, opened.seeds, opened.workers),
+        )
+        if not components.filters_in_exchange(self.df):
+            logger.warning(
+                "DUPEFILTER_CLASS is %s: it filters by itself, on the event loop, and not in the step "
+                "that queues: a crash may leave a URL seen and not queued",
+                type(self.df).__name__,
+            )
+        if self._loop is not None:
+            self._loop.start()
+
+    def _refuse(self, error: FrontierError, engine: Any) -> None:
+        """End the crawl that is just being opened: without a traceback, and with an exit code."""
+        if engine is None:
+            raise error
+        self._refusal = error
+        logger.error("The crawl cannot start: %s", error)
+        bridge, loop = EngineBridge(engine), EventLoop()
+
+        def close() -> None:
+            loop.call_later(0, lambda: bridge.close_spider("frontier_error"))
+
+        def fail() -> None:
+            # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
+            self.crawler.spider = None
+
+        self._handlers = (close, fail)  # signals hold their handlers weakly
+        self.crawler.signals.connect(close, signals.engine_started)
+        self.crawler.signals.connect(fail, signals.engine_stopped)
+
+    # -- the crawl -----------------------------------------------------------------------------
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take *request* for the frontier; return False if it is known to be a duplicate.
+
+        A duplicate that only Redis knows of is dropped when Redis says so, with the signal
+        ``request_dropped``.
+        """
+        if self._refusal is not None or not self.delivery.send(request):
+            return False
+        if self._inline is not None:
+            self._exchange_by_hand()
+            return request not in self.delivery.dropped
+        if self._loop is not None and not self.worker.ready:
+            self._loop.kick()
+        return True
+
+    def next_request(self) -> Request | None:
+        """Return a request that is now this worker's to finish, or None."""
+        if self._refusal is not None:
+            return None
+        if self._engine is None:
+            # By hand: to ask for the next is to be done with the last.
+            self.worker.finish_all_but(())
+        if self._inline is not None:
+            self._exchange_by_hand(want=1)
+        request = self.delivery.take()
+        if request is not None:
+            self.stats.inc_value("scheduler/dequeued")
+        if self._loop is not None:
+            self._loop.request_taken()
+        return request
+
+    def has_pending_requests(self) -> bool:
+        """Return whether the spider must stay open: True until the whole fleet is finished."""
+        if self._refusal is not None:
+            return True  # it is closed, but not as finished
+        if self._inline is not None:
+            reply = self._exchange_by_hand()
+            others = (reply.leased or 0) - len(self.worker.held)
+            here = len(self.worker.ready) + len(self.worker.memory)
+            return here + reply.waiting + reply.delayed + reply.seeds + others > 0
+        finished = self.delivery.finished
+        if not (finished.is_running and self.worker.is_quiet):
+            return True
+        return finished.seconds < self.settings.idle_before_close
+
+    def __len__(self) -> int:
+        if self._inline is not None:
+            waiting = self._exchange_by_hand().waiting
+        else:
+            reply = self._loop and self._loop.last_reply
+            waiting = reply.waiting if reply else 0
+        here = len(self.worker.outbox) + len(self.worker.ready) + len(self.worker.memory)
+        return here + waiting
+
+    def _exchange_by_hand(self, want: int = 0) -> Any:
+        assert self._inline is not None  # noqa: S101 - only called where it is there
+        self.delivery.wanted_by_hand = want
+        return self._inline.exchange()
+
+    def close(self, reason: str) -> Deferred[None] | None:
+        """Say what is left to say, give back what was not begun, and leave the fleet.
+
+        The frontier is cleared only by the last worker, only when *reason* is ``finished``, and only
+        if ``SCHEDULER_PERSIST`` is false.
+        """
+        if self._refusal is not None:
+            return None
+        finished = reason == "finished"
+        self.delivery.closing = True
+        if self._loop is not None:
+            return self._loop.leave(finished, self.settings.persist, self._left)
+        self.worker.finish_all_but(())
+        self._exchange_by_hand()
+        self._left(self.frontier.leave(finished, self.settings.persist), None)
+        return None
+
+    def _left(self, result: Any, error: Exception | None) -> None:
+        identity.closed()
+        if error is not None:
+            logger.error(
+                "This worker could not leave the fleet: %s. It counts as dead after %g s",
+                error,
+                self.settings.lease_timeout,
+            )
+        elif result[0]:
+            logger.info("The crawl is finished, and this was its last worker: the frontier is cleared")
+        lost = self.delivery.lost_with_this_worker()
+        if lost:
+            logger.error("%d requests that could not be kept in Redis are lost with this worker", lost)
+        self.server.close()

@@ -1,0 +1,94 @@
+"""From a seed to a request: a bare URL, or a JSON object with any of ``Request``'s fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import Request, Spider
+
+from . import request
+from .errors import PayloadError, SeedError, UnknownCallbackError
+
+#: The fields that a JSON seed may have, with the types that each may have.
+FIELDS: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "method": (str,),
+    "headers": (dict, list),
+    "body": (str,),
+    "cookies": (dict, list),
+    "meta": (dict,),
+    "cb_kwargs": (dict,),
+    "callback": (str,),
+    "errback": (str,),
+    "priority": (int,),
+    "dont_filter": (bool,),
+    "encoding": (str,),
+    "flags": (list,),
+}
+
+#: Schemes whose URLs are nothing without a host.
+_SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
+
+
+def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> Request:
+    """Return the request that a seed asks for.
+
+    It is not filtered as a duplicate unless the seed says ``"dont_filter": false``: who pushes a seed
+    wants it crawled.
+
+    :param data: the seed as it is in Redis.
+    :param encoding: of its text (``REDIS_ENCODING``).
+    :raises SeedError: saying what is wrong with it.
+    """
+    try:
+        text = data.decode(encoding).strip()
+    except UnicodeError as error:
+        raise SeedError(f"not text in {encoding}: {error}") from error
+    fields = _fields_of(text) if text.startswith("{") else {"url": text}
+    try:
+        made = request.request_from_dict({"dont_filter": True, **fields}, spider)
+    except (PayloadError, UnknownCallbackError) as error:
+        raise SeedError(str(error)) from error
+    parts = urlsplit(made.url)
+    if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:
+        raise SeedError(f"url {fields['url']!r} has no host")
+    return made
+
+
+def requests_of_seed(data: bytes, spider: Spider, encoding: str) -> list[Request]:
+    """Return the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
+
+    :raises SeedError: saying what is wrong with it.
+    """
+    make = getattr(spider, "make_request_from_data", None)
+    if make is None:
+        return [request_from_seed(data, spider, encoding)]
+    try:
+        made = make(data)
+        requests = list(made) if isinstance(made, Iterable) else [made]
+    except SeedError:
+        raise
+    except Exception as error:  # the user's code may raise anything; the seed is set aside
+        raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error
+    if not requests or not all(isinstance(item, Request) for item in requests):
+        raise SeedError("make_request_from_data made no request of it")
+    return requests
+
+
+def _fields_of(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SeedError(f"not JSON: {error}") from error
+    if "url" not in fields:
+        raise SeedError("it has no url")
+    for name, value in fields.items():
+        if name not in FIELDS:
+            raise SeedError(f"unknown field {name!r}; known are {', '.join(FIELDS)}")
+        if not isinstance(value, FIELDS[name]) or (isinstance(value, bool) and name != "dont_filter"):
+            allowed = " or ".join(kind.__name__ for kind in FIELDS[name])
+            raise SeedError(f"{name} is a {type(value).__name__}, and may be a {allowed}")
+    return dict(fields)

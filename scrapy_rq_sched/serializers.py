@@ -1,0 +1,247 @@
+"""What turns a request's dict into bytes and back: JSON, msgpack, pickle, or the user's own.
+
+A serializer is any object or module with ``dumps(dict) -> bytes | str`` and ``loads(bytes) -> dict``.
+It gives back what it was given, or refuses it: ours check what they are given; another's is checked
+by reading back what it wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import json as _json
+import math
+import pickle as _pickle
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, Protocol
+
+from scrapy.utils.misc import load_object
+
+from .errors import PayloadError, SettingError, UnserializableRequestError
+
+
+class Serializer(Protocol):
+    """What ``SCHEDULER_SERIALIZER`` may name."""
+
+    def dumps(self, obj: Any) -> Any:
+        """Return *obj* as bytes or text."""
+
+    def loads(self, data: bytes) -> Any:
+        """Return the object that *data* was made of."""
+
+
+_BYTES = "$bytes"
+_SCALARS = (str, bool, type(None))
+
+
+class JSONSerializer:
+    """JSON, as text that ``redis-cli`` shows. Bytes are kept as ``{"$bytes": "<base64>"}``.
+
+    Refused, because JSON would change them without a word: tuples, keys that are not text,
+    numbers that are not finite, and instances of subclasses.
+    """
+
+    name = "json"
+    faithful = True
+
+    def __init__(self) -> None:
+        self._encode = _json.JSONEncoder(
+            ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_tag_bytes
+        ).encode
+
+    def dumps(self, obj: Any) -> bytes:
+        """Return *obj* as JSON in UTF-8.
+
+        :raises UnserializableRequestError: naming the field that JSON would change.
+        """
+        try:
+            _check_json(obj, "")
+            return self._encode(obj).encode()
+        except RecursionError:
+            raise UnserializableRequestError("it contains itself") from None
+        except (TypeError, ValueError) as error:
+            raise UnserializableRequestError(str(error)) from error
+
+    def loads(self, data: bytes) -> Any:
+        """Return the object that *data* was made of.
+
+        :raises ValueError: if *data* is not JSON.
+        """
+        hook = _untag_bytes if b'"$bytes"' in data else None
+        return _json.loads(data, object_hook=hook)
+
+
+def _tag_bytes(value: Any) -> dict[str, str]:
+    if type(value) is bytes:
+        return {_BYTES: base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _untag_bytes(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value[_BYTES], validate=True) if len(value) == 1 and _BYTES in value else value
+
+
+def _check_json(value: Any, path: str) -> None:
+    kind = type(value)
+    if kind in _SCALARS or kind is int or kind is bytes:
+        return
+    if kind is float:
+        if not math.isfinite(value):
+            raise UnserializableRequestError(f"{path} is {value}, which JSON does not have")
+    elif kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise UnserializableRequestError(
+                    f"{path} has the key {key!r}, which JSON would turn into text"
+                )
+            if key == _BYTES:
+                raise UnserializableRequestError(f"{path} has the key {_BYTES!r}, which means bytes")
+            _check_json(item, f"{path}[{key!r}]" if path else key)
+    elif kind is list:
+        for index, item in enumerate(value):
+            _check_json(item, f"{path}[{index}]")
+    else:
+        raise UnserializableRequestError(f"{path} is a {kind.__name__}, which JSON would change")
+
+
+class MsgpackSerializer:
+    """MessagePack: smaller than JSON, keeps bytes and integer keys; needs the extra ``msgpack``."""
+
+    name = "msgpack"
+    faithful = True
+
+    def __init__(self) -> None:
+        try:
+            import msgpack
+        except ImportError as error:
+            raise SettingError(
+                "SCHEDULER_SERIALIZER is 'msgpack', which needs: "
+                "pip install 'scrapy-rq-sched[msgpack]'"
+            ) from error
+        # Strict: a tuple is refused, not turned into a list.
+        self._pack = partial(msgpack.packb, strict_types=True)
+        self._unpack = partial(msgpack.unpackb, strict_map_key=False)
+
+    def dumps(self, obj: Any) -> bytes:
+        """Return *obj* as MessagePack.
+
+        :raises UnserializableRequestError: if MessagePack would change it.
+        """
+        try:
+            return bytes(self._pack(obj))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise UnserializableRequestError(_blame(self._pack, obj, error)) from error
+
+    def loads(self, data: bytes) -> Any:
+        """Return the object that *data* was made of.
+
+        :raises ValueError: if *data* is not MessagePack.
+        """
+        return self._unpack(data)
+
+
+class PickleSerializer:
+    """Pickle: keeps nearly everything, and runs whatever code is in Redis. Opt-in for a trusted Redis.
+
+    What it writes, scrapy-redis reads.
+    """
+
+    name = "pickle"
+    faithful = True
+    _pack = staticmethod(partial(_pickle.dumps, protocol=4))
+
+    def dumps(self, obj: Any) -> bytes:
+        """Return *obj* as a pickle.
+
+        :raises UnserializableRequestError: if it cannot be pickled.
+        """
+        try:
+            return self._pack(obj)
+        except (_pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise UnserializableRequestError(_blame(self._pack, obj, error)) from error
+
+    def loads(self, data: bytes) -> Any:
+        """Return the object that *data* was made of, running the code that it holds."""
+        return _pickle.loads(data)  # noqa: S301 - opt-in, and the class says so
+
+
+_BY_NAME = {cls.name: cls for cls in (JSONSerializer, MsgpackSerializer, PickleSerializer)}
+
+
+def load_serializer(value: Any) -> Serializer:
+    """Return the serializer that ``SCHEDULER_SERIALIZER`` or a queue's ``serializer`` names.
+
+    :param value: ``"json"``, ``"msgpack"`` or ``"pickle"``; an import path; or the object itself.
+    :raises SettingError: if it is none of these, or lacks ``dumps`` or ``loads``.
+    """
+    serializer = value
+    if isinstance(value, str):
+        if value in _BY_NAME:
+            return _BY_NAME[value]()
+        serializer = _load_module_or_object(value)
+    if isinstance(serializer, type):
+        serializer = serializer()
+    if not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
+        raise SettingError(
+            f"SCHEDULER_SERIALIZER is {value!r}; it may be 'json', 'msgpack', 'pickle', or the path "
+            "of a module or object with dumps and loads"
+        )
+    return serializer  # type: ignore[no-any-return] # has what the protocol asks for
+
+
+def serializer_name(serializer: Any) -> str:
+    """Return what identifies *serializer* to the workers of a fleet."""
+    for holder in (serializer, type(serializer)):
+        name = getattr(holder, "name", None) or getattr(holder, "__name__", None)
+        if isinstance(name, str):
+            return name
+    return str(serializer)
+
+
+def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
+    """Return *obj* by *serializer*, sure that ``load`` gives the same back.
+
+    :raises UnserializableRequestError: if it does not.
+    """
+    if getattr(serializer, "faithful", False):
+        return bytes(serializer.dumps(obj))
+    try:
+        written = serializer.dumps(obj)
+        written = written.encode() if isinstance(written, str) else bytes(written)
+        same = serializer.loads(written) == obj
+    except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
+        raise UnserializableRequestError(_blame(serializer.dumps, obj, error)) from error
+    if not same:
+        raise UnserializableRequestError("the serializer does not give it back unchanged")
+    return written
+
+
+def load(serializer: Serializer, data: bytes) -> Any:
+    """Return the object in *data*.
+
+    :raises PayloadError: if *serializer* cannot read it.
+    """
+    try:
+        return serializer.loads(data)
+    except Exception as error:  # a serializer may raise anything; the entry is set aside
+        raise PayloadError(f"not {serializer_name(serializer)}: {error}") from error
+
+
+def _load_module_or_object(path: str) -> Any:
+    for load_path in (import_module, load_object):
+        try:
+            return load_path(path)
+        except (ImportError, NameError, ValueError):
+            continue  # perhaps it is the other; if neither, the caller refuses the setting
+    return None
+
+
+def _blame(dumps: Callable[[Any], Any], obj: Any, error: Exception) -> str:
+    """Return which field of *obj* cannot be written; only called when *obj* as a whole cannot."""
+    for field, value in obj.items() if isinstance(obj, dict) else ():
+        try:
+            dumps({field: value})
+        except Exception:  # noqa: S112 - whatever it raises, this is the field
+            return f"{field}: {error}"
+    return str(error)

@@ -1,0 +1,135 @@
+"""Every setting, its default and its check, read once when the crawl starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from . import keys
+from .errors import SettingError
+
+
+@dataclass(frozen=True)
+class FrontierSettings:
+    """The settings of one worker. Times are in seconds. ``docs/settings.md`` describes each."""
+
+    #: ``SCHEDULER_QUEUE_CLASS``
+    queue_class: str | type = "scrapy_rq_sched.queue.PriorityQueue"
+    #: ``SCHEDULER_QUEUE_KEY``
+    queue_key: str = keys.REQUESTS
+    #: ``SCHEDULER_DUPEFILTER_KEY``
+    dupefilter_key: str = keys.DUPEFILTER
+    #: ``SCHEDULER_SERIALIZER``
+    serializer: Any = "json"
+    #: ``SCHEDULER_PERSIST``
+    persist: bool = False
+    #: ``SCHEDULER_FLUSH_ON_START``
+    flush_on_start: bool = False
+    #: ``SCHEDULER_IDLE_BEFORE_CLOSE``
+    idle_before_close: float = 0.0
+    #: ``MAX_IDLE_TIME_BEFORE_CLOSE``
+    max_idle_time: float = 0.0
+    #: ``REDIS_START_URLS_KEY``
+    start_urls_key: str = keys.START_URLS
+    #: ``REDIS_START_URLS_BATCH_SIZE``
+    seed_batch: int = 100
+    #: ``REDIS_ENCODING``
+    encoding: str = "utf-8"
+    #: ``FRONTIER_LEASE_TIMEOUT``
+    lease_timeout: float = 30.0
+    #: ``FRONTIER_MAX_DELIVERIES``
+    max_deliveries: int = 5
+    #: ``FRONTIER_PREFETCH``
+    prefetch: int = 256
+    #: ``FRONTIER_FLUSH_INTERVAL``
+    flush_interval: float = 0.05
+    #: ``FRONTIER_OUTBOX_SIZE``
+    outbox_size: int = 10_000
+    #: ``FRONTIER_SEEN_CACHE``
+    seen_cache: int = 100_000
+    #: ``CONCURRENT_REQUESTS``, which is Scrapy's
+    concurrency: int = 16
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> FrontierSettings:
+        """Read and check Scrapy's *settings*.
+
+        :raises SettingError: naming the setting, what it was, and what it may be.
+        """
+        read = _Reader(settings)
+        return cls(
+            queue_class=settings.get("SCHEDULER_QUEUE_CLASS") or cls.queue_class,
+            queue_key=read.template("SCHEDULER_QUEUE_KEY", cls.queue_key),
+            dupefilter_key=read.template("SCHEDULER_DUPEFILTER_KEY", cls.dupefilter_key),
+            serializer=settings.get("SCHEDULER_SERIALIZER") or cls.serializer,
+            persist=read.boolean("SCHEDULER_PERSIST"),
+            flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
+            idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
+            max_idle_time=read.number("MAX_IDLE_TIME_BEFORE_CLOSE", cls.max_idle_time, 0),
+            start_urls_key=read.template("REDIS_START_URLS_KEY", cls.start_urls_key),
+            seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, 1000),
+            encoding=read.encoding("REDIS_ENCODING", cls.encoding),
+            lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
+            max_deliveries=read.whole("FRONTIER_MAX_DELIVERIES", cls.max_deliveries, 1),
+            prefetch=read.whole("FRONTIER_PREFETCH", cls.prefetch, 1, 1000),
+            flush_interval=read.number("FRONTIER_FLUSH_INTERVAL", cls.flush_interval, 0.001, 5),
+            outbox_size=read.whole("FRONTIER_OUTBOX_SIZE", cls.outbox_size, 1),
+            seen_cache=read.whole("FRONTIER_SEEN_CACHE", cls.seen_cache, 0),
+            concurrency=max(1, settings.getint("CONCURRENT_REQUESTS", cls.concurrency)),
+        )
+
+
+class _Reader:
+    """Reads one setting at a time, and refuses what it may not be."""
+
+    def __init__(self, settings: Any) -> None:
+        self._settings = settings
+
+    def boolean(self, name: str) -> bool:
+        try:
+            return bool(self._settings.getbool(name, False))
+        except ValueError:
+            raise self._refusal(name, "True or False") from None
+
+    def number(self, name: str, default: float, least: float, most: float = math.inf) -> float:
+        value = self._settings.get(name)
+        if value is None:
+            return default
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if isinstance(value, bool) or not least <= number <= most or math.isinf(number):
+            raise self._refusal(name, f"a number of {_range(least, most)}")
+        return number
+
+    def whole(self, name: str, default: int, least: int, most: float = math.inf) -> int:
+        number = self.number(name, default, least, most)
+        if number != int(number):
+            raise self._refusal(name, f"a whole number of {_range(least, most)}")
+        return int(number)
+
+    def template(self, name: str, default: str) -> str:
+        value = self._settings.get(name) or default
+        try:
+            if isinstance(value, str) and keys.expand(value, "spider").strip():
+                return value
+        except (KeyError, ValueError, TypeError):
+            pass  # refused below, like an empty one
+        raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
+
+    def encoding(self, name: str, default: str) -> str:
+        value = self._settings.get(name) or default
+        try:
+            "".encode(value)
+        except (LookupError, TypeError):
+            raise self._refusal(name, "the name of an encoding, such as 'utf-8'") from None
+        return str(value)
+
+    def _refusal(self, name: str, allowed: str) -> SettingError:
+        return SettingError(f"{name} is {self._settings.get(name)!r}; it may be {allowed}")
+
+
+def _range(least: float, most: float) -> str:
+    return f"{least} or more" if math.isinf(most) else f"{least} to {most}"

@@ -1,0 +1,221 @@
+"""What one worker has in its hands: what is to be said, what it holds, what it knows to be seen.
+
+Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exchange empties it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from scrapy import Request
+
+from .frontier import Batch, Lease, Push, Reply
+from .settings import FrontierSettings
+
+#: The most that one exchange carries, so that the script is short and so is the packet.
+BATCH_PUSHES = 1000
+BATCH_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request on its way to the frontier."""
+
+    push: Push
+    request: Request
+
+
+class SeenCache:
+    """The latest fingerprints that are known to be in Redis, at most *size* of them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._fingerprints: dict[str, None] = {}
+
+    def __contains__(self, fingerprint: str) -> bool:
+        return fingerprint in self._fingerprints
+
+    def add(self, fingerprint: str) -> None:
+        """Add *fingerprint*; the one that came first goes, if there are too many."""
+        self._fingerprints[fingerprint] = None
+        if len(self._fingerprints) > self._size:
+            del self._fingerprints[next(iter(self._fingerprints))]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._fingerprints.clear()
+
+
+class Worker:
+    """The local side of the frontier.
+
+    :ivar outbox: requests to push, in the order they came.
+    :ivar ready: leases not yet begun.
+    :ivar held: requests that the engine has, and their leases.
+    :ivar memory: requests that cannot be serialized, and are crawled from here.
+    """
+
+    def __init__(self, settings: FrontierSettings) -> None:
+        self._settings = settings
+        self.outbox: deque[Outgoing] = deque()
+        self.ready: deque[Lease] = deque()
+        self.held: dict[Request, Lease] = {}
+        self.memory: deque[Request] = deque()
+        self.seen = SeenCache(settings.seen_cache)
+        self._memory_held: set[Request] = set()
+        self._finished: list[str] = []
+        self._given_back: list[str] = []
+        self._refused: list[str] = []
+        self._failed: list[tuple[str, str]] = []
+        self._sent: list[Outgoing] = []
+        self._number = 0
+        self._epoch: bytes | None = None
+        self._pace = _Pace()
+
+    # -- what the scheduler puts in ----------------------------------------------------------
+
+    def enqueue(self, push: Push, request: Request) -> None:
+        """Put *request* into the outbox."""
+        self.outbox.append(Outgoing(push, request))
+
+    def hold(self, request: Request, lease: Lease | None) -> None:
+        """Note that the engine now has *request*; without a lease, it came from memory."""
+        self._pace.handed += 1
+        if lease is None:
+            self._memory_held.add(request)
+        else:
+            self.held[request] = lease
+
+    def finish(self, lease: Lease) -> None:
+        """Note that *lease* is finished, after all that it led to was enqueued."""
+        self._finished.append(lease.name)
+
+    def refuse(self, lease: Lease) -> None:
+        """Note that another worker has to do *lease*."""
+        self._refused.append(lease.name)
+
+    def fail(self, lease: Lease, reason: str) -> None:
+        """Note that *lease* has to be set aside."""
+        self._failed.append((lease.name, reason))
+
+    def finish_all_but(self, in_progress: Collection[Request]) -> None:
+        """Note that every request that the engine has had, and has no longer, is finished."""
+        for request in [request for request in self.held if request not in in_progress]:
+            self._finished.append(self.held.pop(request).name)
+        self._memory_held = {r for r in self._memory_held if r in in_progress}
+
+    def give_back(self) -> None:
+        """Note that what was not begun goes back to where it stood."""
+        self._given_back += [lease.name for lease in self.ready]
+        self.ready.clear()
+
+    # -- what the scheduler asks -------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to say."""
+        released = self._finished or self._given_back or self._refused or self._failed
+        return bool(self.outbox or released)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing here at all, nor on its way."""
+        held = self.ready or self.held or self.memory or self._memory_held
+        return not (self.has_news or held or self._sent)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the outbox is at its bound, so that no new page should be begun."""
+        return len(self.outbox) >= self._settings.outbox_size
+
+    @property
+    def in_memory(self) -> int:
+        """How many requests are crawled from this worker's memory, waiting or begun."""
+        return len(self.memory) + len(self._memory_held)
+
+    @property
+    def target(self) -> int:
+        """How many leases to have ready: what is begun while an exchange comes and goes."""
+        cycle = 2 * (self._pace.latency + self._settings.flush_interval)
+        needed = max(self._settings.concurrency, math.ceil(self._pace.rate * cycle))
+        return min(self._settings.prefetch, needed)
+
+    @property
+    def runs_low(self) -> bool:
+        """Whether less than half of the target is ready."""
+        return 2 * len(self.ready) < self.target
+
+    # -- the exchange ------------------------------------------------------------------------
+
+    def batch(self, want: int, busy: bool) -> Batch:
+        """Return what there is to say, and consider it said.
+
+        :param want: how many leases to have at hand in all.
+        :param busy: whether this worker may add requests without holding any.
+        """
+        self._number += 1
+        wanted = 0 if self.is_full else max(0, want - len(self.ready))
+        batch = Batch(
+            self._number,
+            busy=busy or self.in_memory > 0,
+            want=wanted,
+            want_seeds=self._settings.seed_batch if wanted else 0,
+            suspects=sum(lease.deaths >= 2 for lease in (*self.ready, *self.held.values())),
+        )
+        self._sent = self._take_from_outbox()
+        batch.pushes = [outgoing.push for outgoing in self._sent]
+        batch.given_back, self._given_back = self._given_back, []
+        batch.refused, self._refused = self._refused, []
+        batch.failed, self._failed = self._failed, []
+        if not self.outbox:
+            # Only now are the children of what is finished all in this batch or before it.
+            batch.finished, self._finished = self._finished, []
+        return batch
+
+    def settle(self, reply: Reply, latency: float) -> tuple[list[Outgoing], list[Outgoing]]:
+        """Take in the reply to the last batch; the leases in it are left to the caller.
+
+        :param latency: seconds that the exchange took.
+        :return: what was pushed, and what was a duplicate.
+        """
+        self._pace.exchanged(latency)
+        if reply.lost:
+            self.ready.clear()
+        if self._epoch not in (None, reply.epoch):
+            self.seen.clear()
+        self._epoch = reply.epoch
+        duplicates = set(reply.duplicates)
+        sent, self._sent = self._sent, []
+        pushed = [outgoing for place, outgoing in enumerate(sent) if place not in duplicates]
+        return pushed, [sent[place] for place in sorted(duplicates)]
+
+    def _take_from_outbox(self) -> list[Outgoing]:
+        taken: list[Outgoing] = []
+        size = 0
+        while self.outbox and len(taken) < BATCH_PUSHES and size < BATCH_BYTES:
+            taken.append(self.outbox.popleft())
+            size += len(taken[-1].push.payload)
+        return taken
+
+
+class _Pace:
+    """How fast requests are begun, and how long an exchange takes: both smoothed."""
+
+    _WEIGHT = 0.3
+
+    def __init__(self) -> None:
+        self.handed = 0
+        self.rate = 0.0
+        self.latency = 0.0
+        self._since = time.monotonic()
+
+    def exchanged(self, latency: float) -> None:
+        now = time.monotonic()
+        elapsed = max(now - self._since, 1e-3)
+        self.rate += self._WEIGHT * (self.handed / elapsed - self.rate)
+        self.latency += self._WEIGHT * (latency - self.latency)
+        self.handed, self._since = 0, now
