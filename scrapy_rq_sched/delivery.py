@@ -144,6 +144,9 @@ class Delivery:
             worker.hold(request, None)
             return request
         while worker.ready:
+            if self._engine is not None and not worker.may_begin:
+                worker.refused_to_begin()
+                return None
             lease = worker.ready.popleft()
             made = self._decode(lease)
             if made is not None:
@@ -187,6 +190,11 @@ class Delivery:
             self.closing = self.closing or self._engine.closing()
         if self.closing:
             self._worker.give_back()
+
+    def tick(self) -> None:
+        """Take note that a moment has passed."""
+        if self._worker.tick() and self._engine is not None:
+            self._engine.wake()
 
     def lost_with_this_worker(self) -> int:
         """Return how many requests only this worker has, in its memory."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from .connection import RedisError, backoff, describe_error, unreachable
+from .connection import RedisError, ResponseError, backoff, describe_error, unreachable
 from .engine import EventLoop
 from .frontier import Batch, Frontier, Reply
 from .worker import Worker
@@ -37,6 +37,9 @@ class Exchanging(Protocol):
 
     def prepare(self) -> None:
         """Bring the worker up to date before it is asked for a batch."""
+
+    def tick(self) -> None:
+        """Take note that a moment has passed."""
 
     def wanted(self) -> int:
         """Return how many leases to have at hand."""
@@ -170,13 +173,13 @@ class ExchangeLoop:
             self._loop.call_later(0, self._exchange)
 
     def request_taken(self) -> None:
-        """Exchange soon, if what is ready runs low and an exchange may change that."""
-        if self._in_flight or self._kicked or not self._worker.runs_low:
+        """Exchange soon, if the next request would else have to wait for an exchange."""
+        if self._in_flight or self._kicked:
             return
-        if not self._worker.ready:
-            self._scheduler.prepare()
         reply = self._last_reply
-        if self._worker.has_news or (reply is not None and reply.waiting and reply.leases):
+        there_is_more = reply is not None and reply.waiting and reply.leases
+        runs_low = self._worker.runs_low and (self._worker.has_news or there_is_more)
+        if runs_low or self._worker.awaits_release:
             self.kick()
 
     def stop(self) -> Deferred[None]:
@@ -229,6 +232,7 @@ class ExchangeLoop:
         self._cancel_timer = self._loop.call_later(self._flush_interval, self._tick)
         if not (self._in_flight or self._outage.failures):
             self._scheduler.prepare()
+            self._scheduler.tick()
             if self._is_due():
                 self._exchange()
 
@@ -317,11 +321,13 @@ class ExchangeLoop:
 
     def _seed_awaited(self, came: bool, error: Exception | None) -> None:
         self._waits_for_seed = False
-        if isinstance(error, RedisError) and self._outage.failures == 0:
-            logger.info("Seeds are polled for, because Redis cannot wait for them: %s", error)
-            self._seeds_can_be_awaited = False
-        if self._stopping is not None or error is not None:
+        if self._stopping is not None:
             return
+        if isinstance(error, ResponseError):
+            logger.info("Seeds are polled for, because Redis does not wait for them: %s", error)
+            self._seeds_can_be_awaited = False
+        if error is not None:
+            return  # an outage: the exchanges meet it too, and say so
         if came:
             self.kick()
         elif self._last_reply is not None:

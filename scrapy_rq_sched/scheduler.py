@@ -239,6 +239,8 @@ class Scheduler(BaseScheduler):
             self.worker.finish_all_but(())
         if self._inline is not None:
             self._exchange_by_hand(want=1)
+        else:
+            self.delivery.prepare()
         request = self.delivery.take()
         if request is not None:
             self.stats.inc_value("scheduler/dequeued")

@@ -5,6 +5,7 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exch
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import deque
@@ -16,9 +17,15 @@ from scrapy import Request
 from .frontier import Batch, Lease, Push, Reply
 from .settings import FrontierSettings
 
+logger = logging.getLogger(__name__)
+
 #: The most that one exchange carries, so that the script is short and so is the packet.
 BATCH_PUSHES = 1000
 BATCH_BYTES = 4 * 1024 * 1024
+#: Seconds to Redis and back that count as no distance.
+NEAR = 0.005
+#: Moments in which none was finished, and more could be begun, after which callbacks count as slow.
+SLOW_CALLBACK_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,9 @@ class Worker:
         self.memory: deque[Request] = deque()
         self.seen = SeenCache(settings.seen_cache)
         self._memory_held: set[Request] = set()
+        self._releasing = 0
+        self._limit = settings.concurrency
+        self._idle_ticks: int | None = None
         self._finished: list[str] = []
         self._given_back: list[str] = []
         self._refused: list[str] = []
@@ -106,6 +116,7 @@ class Worker:
         """Note that every request that the engine has had, and has no longer, is finished."""
         for request in [request for request in self.held if request not in in_progress]:
             self._finished.append(self.held.pop(request).name)
+            self._idle_ticks = None
         self._memory_held = {r for r in self._memory_held if r in in_progress}
 
     def give_back(self) -> None:
@@ -149,6 +160,52 @@ class Worker:
         """Whether less than half of the target is ready."""
         return 2 * len(self.ready) < self.target
 
+    # What is begun and not yet released is repeated if this worker is killed. Scrapy by itself begins
+    # the next download while finished ones wait for their callbacks; here it waits for a release, as
+    # long as that costs nothing: callbacks or pipelines that are slow, not busy, raise the limit,
+    # and so does the distance to Redis.
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether one more request may be begun."""
+        return len(self.held) + self._unreleased < self._begin_limit
+
+    @property
+    def awaits_release(self) -> bool:
+        """Whether the next release should be on its way, so as not to have to wait for it."""
+        margin = math.ceil(self._pace.rate * self._pace.distance)
+        return self._unreleased > 0 and len(self.held) + self._unreleased + margin >= self._begin_limit
+
+    def refused_to_begin(self) -> None:
+        """Note that the engine asked for a request, and that :attr:`may_begin` was in the way."""
+        if self._idle_ticks is None:
+            self._idle_ticks = 0
+
+    def tick(self) -> bool:
+        """Note that a moment has passed; return whether the limit was raised now.
+
+        Moments of the event loop are counted, not seconds: a busy process has few.
+        """
+        if self._idle_ticks is None or self._unreleased:
+            return False
+        self._idle_ticks += 1
+        if self._idle_ticks < SLOW_CALLBACK_TICKS:
+            return False
+        self._idle_ticks = None
+        self._limit *= 2
+        logger.debug("Callbacks are slow: up to %d requests are begun at a time", self._limit)
+        return True
+
+    @property
+    def _unreleased(self) -> int:
+        return len(self._finished) + self._releasing
+
+    @property
+    def _begin_limit(self) -> int:
+        distance = self._pace.distance
+        far = math.ceil(2 * self._pace.rate * distance) if distance > NEAR else 0
+        return self._limit + far
+
     # -- the exchange ------------------------------------------------------------------------
 
     def batch(self, want: int, busy: bool) -> Batch:
@@ -174,6 +231,7 @@ class Worker:
         if not self.outbox:
             # Only now are the children of what is finished all in this batch or before it.
             batch.finished, self._finished = self._finished, []
+        self._releasing = len(batch.finished)
         return batch
 
     def settle(self, reply: Reply, latency: float) -> tuple[list[Outgoing], list[Outgoing]]:
@@ -183,6 +241,7 @@ class Worker:
         :return: what was pushed, and what was a duplicate.
         """
         self._pace.exchanged(latency)
+        self._releasing = 0
         if reply.lost:
             self.ready.clear()
         if self._epoch not in (None, reply.epoch):
@@ -203,14 +262,19 @@ class Worker:
 
 
 class _Pace:
-    """How fast requests are begun, and how long an exchange takes: both smoothed."""
+    """How fast requests are begun, and how long an exchange takes."""
 
     _WEIGHT = 0.3
 
     def __init__(self) -> None:
-        self.handed = 0
+        #: Requests begun a second, smoothed.
         self.rate = 0.0
+        #: Seconds that an exchange takes, smoothed.
         self.latency = 0.0
+        #: Seconds that the fastest of the last exchanges took: the others waited for this process.
+        self.distance = 0.0
+        self._latencies: deque[float] = deque(maxlen=20)
+        self.handed = 0
         self._since = time.monotonic()
 
     def exchanged(self, latency: float) -> None:
@@ -218,4 +282,6 @@ class _Pace:
         elapsed = max(now - self._since, 1e-3)
         self.rate += self._WEIGHT * (self.handed / elapsed - self.rate)
         self.latency += self._WEIGHT * (latency - self.latency)
+        self._latencies.append(latency)
+        self.distance = min(self._latencies)
         self.handed, self._since = 0, now

@@ -107,7 +107,7 @@ class Crawl:
         holding = [worker for worker in self.workers if worker.alive and worker.in_hand]
         if holding:
             victim = next((worker for worker in holding if worker.number == VICTIM), holding[0])
-            victim.kill()
+            victim.kill(now)
             self.kill = Kill(victim, now)
             self._read_frontier()
             if self.redis_answers:

@@ -172,11 +172,11 @@ class Worker:
             self._read_to += len(whole) + 1
             self.pages += [line.split("\t", 1)[1] for line in whole.decode().split("\n")]
 
-    def kill(self) -> None:
+    def kill(self, now: float) -> None:
         """End the worker as a crash would: it can tidy up nothing."""
         self.process.kill()
         self.process.wait()
-        self.killed = True
+        self.killed, self.ended_at = True, now
 
     def log_tail(self, lines: int = 20) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -22,7 +22,7 @@ from .frontier import FrontierView
 from .processes import DemoError, Site, Worker, stop_workers
 from .shop import Shop
 from .signals import Interrupted, Interrupts
-from .view import View, complaint, failure, summary
+from .view import View, failure, refusal, summary
 
 WORKERS = 3
 #: Seconds, the mean time that the site takes to answer.
@@ -45,9 +45,9 @@ def run(interrupts: Interrupts) -> int:
         failed = False
         raise
     except WorkerFailedError as error:
-        console.print(failure(str(error), error.worker.log_tail(), error.worker.name))
+        console.print(failure(str(error), error.worker), soft_wrap=True)
     except (DemoError, FrontierError, RedisError) as error:
-        console.print(complaint(str(error)))
+        console.print(refusal(str(error)), soft_wrap=True)
     finally:
         if failed and any(folder.iterdir()):
             console.print(

@@ -6,7 +6,6 @@ from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -176,6 +175,14 @@ def end_time(worker: Worker, started_at: float) -> str:
     return "" if worker.ended_at is None else f"{worker.ended_at - started_at:.1f} s"
 
 
-def failure(message: str, log_tail: str, name: str) -> str:
-    """Return what is shown when the crawl had to be given up, as Rich's markup."""
-    return f"[bold red]{escape(message)}[/]\nThe end of {name}'s log:\n{escape(log_tail)}"
+def failure(message: str, worker: Worker) -> Text:
+    """Return what is shown when the crawl had to be given up."""
+    return Text.assemble(
+        (f"The crawl was given up: {message}", "bold red"),
+        f"\nThe end of {worker.name}'s log:\n{worker.log_tail()}",
+    )
+
+
+def refusal(message: str) -> Text:
+    """Return what is shown when there could be no crawl."""
+    return Text(f"The demo cannot run: {message}", style="bold red")

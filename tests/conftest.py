@@ -1,0 +1,43 @@
+"""What the tests share: one real Redis for the session, emptied for each test, and fleets on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from scrapy_rq_sched.embedded import PrivateRedis
+
+from .crawl import Fleet
+
+
+@pytest.fixture(scope="session")
+def private_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRedis]:
+    """A real server. If there is none, tests fail: they do not skip."""
+    with PrivateRedis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(private_redis: PrivateRedis) -> Iterator[redis.Redis]:
+    """A client of the real server, with nothing in it."""
+    client = redis.Redis.from_url(private_redis.url)
+    client.flushall()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def redis_url(private_redis: PrivateRedis, server: redis.Redis) -> str:
+    """The address of the real server, with nothing in it."""
+    return private_redis.url
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, redis_url: str) -> Iterator[Fleet]:
+    """Workers on the real server."""
+    workers = Fleet(tmp_path, redis_url)
+    yield workers
+    workers.stop()

@@ -1,0 +1,113 @@
+"""Real ``scrapy crawl`` processes, and what they put on record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).parent / "project"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the record."""
+
+    time: float
+    pid: int
+    kind: str
+    what: str
+
+
+def wait_until(condition: Callable[[], object], timeout: float = 30, message: str = "") -> None:
+    """Wait for *condition*, looking often, at most *timeout* seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout} s: {message or condition}")
+        time.sleep(0.01)
+
+
+class Fleet:
+    """Workers of one spider, each a process, on one Redis; all are gone when the test is over."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        self.folder = folder
+        self.redis_url = redis_url
+        self.record = folder / "record"
+        self.record.touch()
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def start(self, spider: str, count: int = 1, *arguments: str, **settings: object) -> None:
+        """Start *count* workers of *spider* with these settings."""
+        options = [text for name, value in settings.items() for text in ("-s", f"{name}={value}")]
+        environment = {**os.environ, "REDIS_URL": self.redis_url, "RECORD": str(self.record)}
+        for _ in range(count):
+            log = (self.folder / f"worker-{len(self.workers)}.log").open("wb")
+            self.workers.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "scrapy", "crawl", spider, *options, *arguments],
+                    cwd=PROJECT,
+                    env=environment,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                )
+            )
+
+    def log(self, worker: int = 0) -> str:
+        """Return what a worker has logged."""
+        return (self.folder / f"worker-{worker}.log").read_text(errors="replace")
+
+    def wait(self, timeout: float = 60, workers: list[int] | None = None) -> None:
+        """Wait until the workers have ended."""
+        chosen = range(len(self.workers)) if workers is None else workers
+        deadline = time.monotonic() + timeout
+        for number in chosen:
+            try:
+                self.workers[number].wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise AssertionError(
+                    f"worker {number} has not ended within {timeout} s:\n{self.log(number)[-3000:]}"
+                ) from None
+
+    def kill(self, worker: int, sent: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to a worker."""
+        self.workers[worker].send_signal(sent)
+
+    def events(self, kind: str, worker: int | None = None) -> list[Event]:
+        """Return what is on record."""
+        pid = None if worker is None else self.workers[worker].pid
+        # The last line may be half written.
+        lines = [line.split(" ", 3) for line in self.record.read_text().split("\n")[:-1]]
+        return [
+            Event(float(when), int(who), what, text)
+            for when, who, what, text in lines
+            if what == kind and pid in (None, int(who))
+        ]
+
+    def urls(self, kind: str, worker: int | None = None) -> Counter[str]:
+        """Return how often each URL was downloaded or parsed."""
+        return Counter(event.what for event in self.events(kind, worker))
+
+    def reasons(self) -> list[str]:
+        """Return why each worker that closed its spider did so."""
+        return [event.what for event in self.events("closed")]
+
+    def stat(self, name: str) -> float:
+        """Return the sum of a statistic over the workers that closed their spider."""
+        values = (event.what.partition("=") for event in self.events("stat"))
+        return sum(float(value) for key, _, value in values if key == name)
+
+    def stop(self) -> None:
+        """Kill whatever still runs."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()

@@ -1,0 +1,1 @@
+"""A Scrapy project whose site is a link graph: no network, every visit on record."""

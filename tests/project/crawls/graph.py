@@ -1,0 +1,66 @@
+"""A site of N pages without a network: page i links to ten new pages and to ten known ones."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import TextResponse
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from .record import record
+
+SITE = "http://graph.test"
+
+
+def page_url(number: int) -> str:
+    """Return the address of page *number*."""
+    return f"{SITE}/{number}"
+
+
+def links_of(number: int, pages: int) -> list[int]:
+    """Return the pages that page *number* of a site of *pages* links to."""
+    new = range(10 * number + 1, min(10 * number + 11, pages))
+    known = random.Random(number).choices(range(min(10 * number + 1, pages)), k=10)
+    return [*new, *known]
+
+
+class GraphHandler:
+    """Answers at once, or after ``GRAPH_LATENCY`` seconds, with the page's links as text."""
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._pages = crawler.settings.getint("GRAPH_PAGES")
+        self._latency = crawler.settings.getfloat("GRAPH_LATENCY")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> GraphHandler:
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> TextResponse:
+        record("downloaded", request.url)
+        if self._latency:
+            await _sleep(self._latency)
+        number = request.url.rpartition("/")[2]
+        links = links_of(int(number), self._pages) if number.isdigit() else []
+        return TextResponse(request.url, body=" ".join(map(str, links)).encode(), encoding="utf-8")
+
+    async def close(self) -> None:
+        pass
+
+
+async def _sleep(seconds: float) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        from twisted.internet import reactor
+
+        waited: Deferred[None] = Deferred()
+        reactor.callLater(seconds, waited.callback, None)
+        await maybe_deferred_to_future(waited)
+    else:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,40 @@
+"""What happened, when, in which process: a line each, written at once, so that a kill loses none."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+
+_file = os.open(os.environ.get("RECORD", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def record(event: str, what: str) -> None:
+    """Write that *event* befell *what*."""
+    os.write(_file, f"{time.time():.6f} {os.getpid()} {event} {what}\n".encode())
+
+
+class Recorder:
+    """Records the life of a crawl."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Recorder:
+        recorder = cls()
+        crawler.signals.connect(recorder.opened, signals.spider_opened)
+        crawler.signals.connect(recorder.closed, signals.spider_closed)
+        crawler.signals.connect(recorder.dropped, signals.request_dropped)
+        recorder.crawler = crawler
+        return recorder
+
+    def opened(self, spider: Spider) -> None:
+        record("opened", spider.name)
+
+    def closed(self, spider: Spider, reason: str) -> None:
+        for name, value in sorted(self.crawler.stats.get_stats().items()):
+            record("stat", f"{name.replace(' ', '_')}={value}")
+        record("closed", reason)
+
+    def dropped(self, request) -> None:  # noqa: ANN001
+        record("dropped", request.url)

@@ -1,0 +1,20 @@
+"""Settings of the test project; a test adds its own with ``scrapy crawl -s``."""
+
+import os
+
+BOT_NAME = "crawls"
+SPIDER_MODULES = ["crawls.spiders"]
+ADDONS = {"scrapy_rq_sched.Addon": 500}
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+
+DOWNLOAD_HANDLERS = {"http": "crawls.graph.GraphHandler", "https": None, "ftp": None, "s3": None}
+EXTENSIONS = {"crawls.record.Recorder": 0}
+TELNETCONSOLE_ENABLED = False
+ROBOTSTXT_OBEY = False
+CONCURRENT_REQUESTS_PER_DOMAIN = 1000
+LOG_LEVEL = "INFO"
+
+#: Seconds that a download takes.
+GRAPH_LATENCY = 0.0
+#: Pages of the site.
+GRAPH_PAGES = 500

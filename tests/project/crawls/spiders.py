@@ -1,0 +1,116 @@
+"""The spiders that the tests start."""
+
+from __future__ import annotations
+
+import scrapy
+
+from scrapy_rq_sched import RedisSpider
+
+from .graph import page_url
+from .record import record
+
+
+class GraphSpider(scrapy.Spider):
+    """Follows every link of the graph."""
+
+    name = "graph"
+
+    async def start(self):
+        yield scrapy.Request(page_url(0))
+
+    def parse(self, response):
+        for number in response.text.split():
+            yield scrapy.Request(page_url(int(number)))
+        record("parsed", response.url)
+
+
+class StartsSpider(scrapy.Spider):
+    """An unmodified spider: start URLs, and nothing to follow."""
+
+    name = "starts"
+    start_urls = [page_url(1_000_000 + n) for n in range(40)]
+
+    def parse(self, response):
+        record("parsed", response.url)
+        yield {"url": response.url}
+
+
+class SeedsSpider(RedisSpider):
+    """Waits for seeds."""
+
+    name = "seeds"
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+    def other(self, response, **kwargs):
+        record("other", f"{response.url} {kwargs}")
+
+
+class RetrySpider(scrapy.Spider):
+    """A start request that fails twice before it succeeds."""
+
+    name = "retry"
+    start_urls = [page_url(0)]
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"crawls.spiders.FailTwice": 960}}
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class FailTwice:
+    """A downloader middleware: the first two responses to a URL are errors."""
+
+    def __init__(self):
+        self._failed = 0
+
+    def process_response(self, request, response):
+        if self._failed < 2:
+            self._failed += 1
+            return response.replace(status=503)
+        return response
+
+
+class MemorySpider(scrapy.Spider):
+    """Yields requests that no serializer keeps."""
+
+    name = "memory"
+    start_urls = [page_url(0)]
+
+    def parse(self, response):
+        yield scrapy.Request(page_url(1), callback=lambda r: record("parsed", r.url))
+        yield scrapy.Request(page_url(2), callback=self.parse_two, meta={"kept": {1, 2}})
+
+    def parse_two(self, response):
+        record("parsed", f"{response.url} {sorted(response.meta['kept'])}")
+
+
+class SlowStartSpider(scrapy.Spider):
+    """Reads its start requests slowly: the second comes long after the first is done."""
+
+    name = "slowstart"
+
+    async def start(self):
+        from .graph import _sleep
+
+        yield scrapy.Request(page_url(900_001), dont_filter=True)
+        await _sleep(float(getattr(self, "pause", 2)))
+        yield scrapy.Request(page_url(900_002), dont_filter=True)
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class KillSpider(scrapy.Spider):
+    """A page that kills its worker every time."""
+
+    name = "kill"
+    start_urls = [page_url(n) for n in range(20)]
+
+    def parse(self, response):
+        if response.url == page_url(7):
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGKILL)
+        record("parsed", response.url)
