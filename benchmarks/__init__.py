@@ -1,0 +1,1 @@
+"""Programs that measure; nothing here is run by the tests."""

@@ -43,8 +43,13 @@ Client = redis.Redis
 #: The oldest server whose commands suffice (``RPOP`` with a count, ``BLMOVE``).
 OLDEST_SERVER = (6, 2)
 
-#: Seconds; a user's ``REDIS_PARAMS`` come after these.
-DEFAULT_PARAMS: Mapping[str, Any] = {"socket_timeout": 10.0, "socket_connect_timeout": 3.0}
+#: Timeouts in seconds; a user's ``REDIS_PARAMS`` come after these. Protocol 2, because with 3 redis-py
+#: asks every server on connecting for what only some offer, and logs that it failed.
+DEFAULT_PARAMS: Mapping[str, Any] = {
+    "socket_timeout": 10.0,
+    "socket_connect_timeout": 3.0,
+    "protocol": 2,
+}
 
 _LEGACY_SETTINGS = {
     "REDIS_URL": "url",
@@ -168,9 +173,7 @@ def check_server(client: Client) -> list[str]:
     version = str(server.get("redis_version", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SERVER:
-        raise RedisUnsuitableError(
-            f"Redis at {address(client)} is version {version}; 6.2 or newer is needed"
-        )
+        raise RedisUnsuitableError(f"Redis at {address(client)} is version {version}; 6.2 or newer is needed")
     policy = str(memory.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         return [

@@ -162,7 +162,7 @@ class Delivery:
                 str(error), "A request is left to another worker: %s. More are only counted", error
             )
             self._stats.inc_value("frontier/refused")
-            self._worker.refuse(lease)
+            self._worker.refuse(lease, str(error))
         except PayloadError as error:
             logger.error("An entry of %s is set aside: %s", self._queue.key, error)
             self._worker.fail(lease, str(error))

@@ -30,9 +30,7 @@ class RFPDupeFilter(BaseDupeFilter):
     :param fingerprinter: by default, Scrapy's default one.
     """
 
-    def __init__(
-        self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None
-    ) -> None:
+    def __init__(self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None) -> None:
         self.server = server
         self.key = key
         self.debug = debug

@@ -67,7 +67,7 @@ class Batch:
     pushes: list[Push] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
 
     def arguments(self, worker: str, lease_ms: int, max_deliveries: int) -> Iterator[Any]:
@@ -76,12 +76,13 @@ class Batch:
         yield from (self.suspects, max_deliveries, len(self.pushes))
         for push in self.pushes:
             yield from (push.mode, push.fingerprint, -push.priority, push.payload)
-        for names in (self.finished, self.given_back, self.refused):
+        for names in (self.finished, self.given_back):
             yield len(names)
             yield from names
-        yield len(self.failed)
-        for pair in self.failed:
-            yield from pair
+        for pairs in (self.refused, self.failed):
+            yield len(pairs)
+            for pair in pairs:
+                yield from pair
 
 
 @dataclass(frozen=True, slots=True)

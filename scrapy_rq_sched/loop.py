@@ -140,7 +140,8 @@ class ExchangeLoop:
         self._worker = worker
         self._scheduler = scheduler
         self._loop = loop
-        self._flush_interval = flush_interval
+        # However short the leases are, there is time for some heartbeats in each.
+        self._flush_interval = min(flush_interval, lease_timeout / 6)
         self._lease_timeout = lease_timeout
         self._thread = BackgroundThread("frontier-exchange", loop)
         self._seed_thread = BackgroundThread("frontier-seeds", loop)

@@ -67,9 +67,7 @@ class Scheduler(BaseScheduler):
         """
         try:
             settings = FrontierSettings.from_settings(crawler.settings)
-            server = connection.get_redis_from_settings(
-                crawler.settings, retry=connection.no_retry()
-            )
+            server = connection.get_redis_from_settings(crawler.settings, retry=connection.no_retry())
         except FrontierError as error:
             if not crawler.crawling:
                 raise
@@ -256,7 +254,7 @@ class Scheduler(BaseScheduler):
             reply = self._exchange_by_hand()
             others = (reply.leased or 0) - len(self.worker.held)
             here = len(self.worker.ready) + len(self.worker.memory)
-            return here + reply.waiting + reply.delayed + reply.seeds + others > 0
+            return bool(here + reply.waiting + reply.delayed + reply.seeds + others)
         finished = self.delivery.finished
         if not (finished.is_running and self.worker.is_quiet):
             return True
@@ -269,7 +267,7 @@ class Scheduler(BaseScheduler):
             reply = self._loop and self._loop.last_reply
             waiting = reply.waiting if reply else 0
         here = len(self.worker.outbox) + len(self.worker.ready) + len(self.worker.memory)
-        return here + waiting
+        return int(here + waiting)
 
     def _exchange_by_hand(self, want: int = 0) -> Any:
         assert self._inline is not None  # noqa: S101 - only called where it is there
@@ -282,7 +280,7 @@ class Scheduler(BaseScheduler):
         The frontier is cleared only by the last worker, only when *reason* is ``finished``, and only
         if ``SCHEDULER_PERSIST`` is false.
         """
-        if self._refusal is not None:
+        if self._refusal is not None or not (self._loop or self._inline):
             return None
         finished = reason == "finished"
         self.delivery.closing = True

@@ -116,8 +116,7 @@ class MsgpackSerializer:
             import msgpack
         except ImportError as error:
             raise SettingError(
-                "SCHEDULER_SERIALIZER is 'msgpack', which needs: "
-                "pip install 'scrapy-rq-sched[msgpack]'"
+                "SCHEDULER_SERIALIZER is 'msgpack', which needs: pip install 'scrapy-rq-sched[msgpack]'"
             ) from error
         # Strict: a tuple is refused, not turned into a list.
         self._pack = partial(msgpack.packb, strict_types=True)
@@ -242,6 +241,6 @@ def _blame(dumps: Callable[[Any], Any], obj: Any, error: Exception) -> str:
     for field, value in obj.items() if isinstance(obj, dict) else ():
         try:
             dumps({field: value})
-        except Exception:  # noqa: S112 - whatever it raises, this is the field
+        except Exception:  # whatever it raises, this is the field
             return f"{field}: {error}"
     return str(error)

@@ -79,7 +79,7 @@ class Worker:
         self._idle_ticks: int | None = None
         self._finished: list[str] = []
         self._given_back: list[str] = []
-        self._refused: list[str] = []
+        self._refused: list[tuple[str, str]] = []
         self._failed: list[tuple[str, str]] = []
         self._sent: list[Outgoing] = []
         self._number = 0
@@ -104,9 +104,9 @@ class Worker:
         """Note that *lease* is finished, after all that it led to was enqueued."""
         self._finished.append(lease.name)
 
-    def refuse(self, lease: Lease) -> None:
+    def refuse(self, lease: Lease, reason: str) -> None:
         """Note that another worker has to do *lease*."""
-        self._refused.append(lease.name)
+        self._refused.append((lease.name, reason))
 
     def fail(self, lease: Lease, reason: str) -> None:
         """Note that *lease* has to be set aside."""
@@ -173,8 +173,7 @@ class Worker:
     @property
     def awaits_release(self) -> bool:
         """Whether the next release should be on its way, so as not to have to wait for it."""
-        margin = math.ceil(self._pace.rate * self._pace.distance)
-        return self._unreleased > 0 and len(self.held) + self._unreleased + margin >= self._begin_limit
+        return self._unreleased > 0 and 2 * (len(self.held) + self._unreleased) >= self._begin_limit
 
     def refused_to_begin(self) -> None:
         """Note that the engine asked for a request, and that :attr:`may_begin` was in the way."""
@@ -246,6 +245,11 @@ class Worker:
             self.ready.clear()
         if self._epoch not in (None, reply.epoch):
             self.seen.clear()
+            if not reply.epoch:
+                logger.error(
+                    "The frontier is no longer in Redis: its keys were deleted, evicted, or lost in a "
+                    "restart. What was waiting there is lost; this worker goes on with what it has"
+                )
         self._epoch = reply.epoch
         duplicates = set(reply.duplicates)
         sent, self._sent = self._sent, []

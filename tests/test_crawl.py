@@ -48,9 +48,7 @@ def test_what_a_killed_worker_held_is_crawled_by_the_others(fleet: Fleet) -> Non
     assert closed[0].time >= max(event.time for event in fleet.events("parsed"))
 
 
-def test_ctrl_c_on_one_of_two_workers_leaves_the_other_everything(
-    fleet: Fleet, server: redis.Redis
-) -> None:
+def test_ctrl_c_on_one_of_two_workers_leaves_the_other_everything(fleet: Fleet, server: redis.Redis) -> None:
     fleet.start("graph", 2, GRAPH_PAGES=1000, GRAPH_LATENCY=0.05)
     wait_until(lambda: len(fleet.events("parsed", 0)) > 100)
     fleet.kill(0, signal.SIGINT)

@@ -42,7 +42,7 @@ class Kill:
 class Crawl:
     """Several workers on one site.
 
-    :param paths: every page of the site.
+    :param pages: the URL of every page of the site.
     :param announce: called with a line for the user, when something happens.
     """
 

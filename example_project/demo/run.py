@@ -21,7 +21,7 @@ from .crawl import Crawl, WorkerFailedError, judge
 from .frontier import FrontierView
 from .processes import DemoError, Site, Worker, stop_workers
 from .shop import Shop
-from .signals import Interrupted, Interrupts
+from .signals import Interrupts
 from .view import View, failure, refusal, summary
 
 WORKERS = 3
@@ -41,15 +41,13 @@ def run(interrupts: Interrupts) -> int:
     failed = True
     try:
         failed = not _run(console, folder, interrupts)
-    except Interrupted:
-        failed = False
-        raise
     except WorkerFailedError as error:
         console.print(failure(str(error), error.worker), soft_wrap=True)
     except (DemoError, FrontierError, RedisError) as error:
         console.print(refusal(str(error)), soft_wrap=True)
     finally:
-        if failed and any(folder.iterdir()):
+        # Who stopped the demo does not want to read why it did not finish.
+        if failed and not interrupts.count and any(folder.iterdir()):
             console.print(
                 f"The logs are in {folder}", highlight=False, markup=False, soft_wrap=True
             )

@@ -28,7 +28,7 @@ SPIDER_MODULES = ["example.spiders"]
 NEWSPIDER_MODULE = "example.spiders"
 
 # Say who you are; put an address here under which the site's owner can reach you.
-USER_AGENT = "scrapy-rq-sched-example (+https://docs.scrapy.org/)"
+USER_AGENT = "scrapy-rq-sched-example (+https://www.example.org/)"
 ROBOTSTXT_OBEY = True
 
 # These limits hold in each worker: three workers ask a site three times as much as one.

@@ -5,7 +5,7 @@
 --       n, then n times: mode, fingerprint, -priority, request   requests to push
 --       n, then n leases    finished
 --       n, then n leases    to give back to where they stood
---       n, then n leases    whose callback this worker does not know
+--       n, then n times: lease, reason    whose callback this worker does not know
 --       n, then n times: lease, reason    to set aside
 -- Modes: 'filter' (unless seen), 'force' (always), 'start' (unless this crawl had it as a start
 --       request), 'start+filter'. An empty request is one that the worker keeps in its memory: it
@@ -30,7 +30,15 @@ local now = server_time()
 local held, own = LEASES .. worker, WORKER .. worker
 
 -- The first write is one that Redis refuses when its memory is full: then nothing has happened yet.
+local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker))
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
+if deadline and deadline <= now then
+  -- This worker could not get through in time, and perhaps nobody could: Redis was away. All others
+  -- get as long again before they count as dead.
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
+    redis.call('ZADD', WORKERS, now + lease_ms, name)
+  end
+end
 local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'reclaimed')
 local last = tonumber(state[1])
 local lost = (state[3] or (exchange > 1 and not last)) and 1 or 0
@@ -95,12 +103,12 @@ end
 
 local set_aside_count = 0
 for _ = 1, number() do
-  local lease = argument()
+  local lease, reason = argument(), argument()
   local value = release(lease)
   if value then
     local kind, score, _, request = lease_read(value)
     if all_refuse(history_add(request, 'refused', worker, now)) then
-      set_aside(kind, request, 'no worker of the fleet knows its callback', worker, now)
+      set_aside(kind, request, reason .. ', nor has that of any worker alive', worker, now)
       set_aside_count = set_aside_count + 1
     else
       -- The lease's name keeps two equal requests apart.

@@ -11,17 +11,19 @@ local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, epoch, about = argument(), argument(), argument(), argument()
 
 local types = {
-  {REQUESTS, QUEUE_TYPE}, {COUNTER, 'string'}, {DUPEFILTER, 'set'}, {STARTED, 'set'},
+  {COUNTER, 'string'}, {DUPEFILTER, 'set'}, {STARTED, 'set'},
   {DELAYED, 'zset'}, {WORKERS, 'zset'}, {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'},
   {FINISHED, 'string'},
 }
 local seeds_are = seed_type()
 types[#types + 1] = {SEEDS, SEED_LENGTH[seeds_are] and seeds_are or 'list'}
+local function wrong_type(key, expected)
+  local kind = redis.call('TYPE', key)['ok']
+  if kind ~= 'none' and kind ~= expected then return {'type', key, kind, expected} end
+end
 for _, expected in ipairs(types) do
-  local kind = redis.call('TYPE', expected[1])['ok']
-  if kind ~= 'none' and kind ~= expected[2] then
-    return {'type', expected[1], kind, expected[2]}
-  end
+  local problem = wrong_type(expected[1], expected[2])
+  if problem then return problem end
 end
 
 local now = server_time()
@@ -32,6 +34,9 @@ local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
 local finish = tonumber(redis.call('GET', FINISHED))
 local anew = finish and now - age >= finish and others == 0
 local flushed = flush == '1' and others == 0
+-- A flush is also how to change the queue class, and with it the type.
+local problem = not flushed and wrong_type(REQUESTS, QUEUE_TYPE)
+if problem then return problem end
 -- The last worker of a finished crawl may have died before it cleared up.
 local uncleared = anew and persist ~= '1' and queue_length() + fleet() == 0
 

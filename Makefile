@@ -1,0 +1,39 @@
+# Two commands do everything on a machine with nothing but Python: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint wheel bench clean
+
+# What is installed follows setup.cfg: it is done again when that changes.
+$(VENV)/.installed: setup.cfg pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo,test,lint]'
+	touch $@
+
+demo: $(VENV)/.installed
+	cd example_project && ../$(BIN)/python -m demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Build the wheel, install it into an environment of its own, and look at what it carries.
+wheel: $(VENV)/.installed
+	rm -rf dist build .wheel-venv
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv .wheel-venv
+	.wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd dist && ../.wheel-venv/bin/python -I ../tests/check_wheel.py
+	rm -rf .wheel-venv
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.distance
+
+clean:
+	rm -rf $(VENV) .wheel-venv dist build *.egg-info
