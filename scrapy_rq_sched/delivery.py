@@ -30,7 +30,7 @@ class Delivery:
     """What the exchange loop asks of a worker's side, and tells it.
 
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
-    :param enqueue: what gives a new request to the scheduler.
+    :param crawl: what gives a seed's request to the engine; by default it goes straight to the outbox.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Delivery:
         dupefilter: Any,
         settings: FrontierSettings,
         engine: EngineBridge | None,
-        enqueue: Callable[[Request], Any],
+        crawl: Callable[[Request], Any] | None = None,
     ) -> None:
         self._crawler = crawler
         self._spider = spider
@@ -55,7 +55,7 @@ class Delivery:
         )
         self._settings = settings
         self._engine = engine
-        self._enqueue = enqueue
+        self._crawl = crawl or self.send
         self._stats: Any = crawler.stats
         self._warned: set[str] = set()
         self._start_counts: Counter[str] = Counter()
@@ -177,7 +177,7 @@ class Delivery:
             self._worker.fail(lease, str(error))
             return
         for request in requests:
-            self._enqueue(request)
+            self._crawl(request)
         self._stats.inc_value("frontier/seeds")
         self._worker.finish(lease)
 

@@ -50,6 +50,10 @@ class EngineBridge:
     def _slot(self) -> Any:
         return getattr(self._engine, "_slot", None)
 
+    def is_running(self) -> bool:
+        """Return whether the engine runs, so that it can be stopped."""
+        return bool(self._engine.running)
+
     def in_progress(self) -> Collection[Request]:
         """Return the requests that were handed out and are not yet finished.
 

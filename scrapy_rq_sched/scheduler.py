@@ -120,7 +120,7 @@ class Scheduler(BaseScheduler):
             self.df,
             settings,
             self._engine,
-            self.enqueue_request if engine is None else engine.crawl,
+            None if engine is None else engine.crawl,
         )
         if engine is None and not EventLoop.is_running():
             self.delivery.wanted_by_hand = 0
@@ -201,15 +201,19 @@ class Scheduler(BaseScheduler):
         bridge, loop = EngineBridge(engine), EventLoop()
 
         def close() -> None:
-            loop.call_later(0, lambda: bridge.close_spider("frontier_error"))
+            # Not before the engine runs: it could not be stopped then.
+            if bridge.is_running():
+                bridge.close_spider("frontier_error")
+            else:
+                loop.call_later(0.01, close)
 
         def fail() -> None:
             # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
             self.crawler.spider = None
 
-        self._handlers = (close, fail)  # signals hold their handlers weakly
-        self.crawler.signals.connect(close, signals.engine_started)
-        self.crawler.signals.connect(fail, signals.engine_stopped)
+        # Not weakly: the engine drops this scheduler before it stops.
+        self.crawler.signals.connect(close, signals.engine_started, weak=False)
+        self.crawler.signals.connect(fail, signals.engine_stopped, weak=False)
 
     # -- the crawl -----------------------------------------------------------------------------
 
@@ -240,6 +244,10 @@ class Scheduler(BaseScheduler):
         else:
             self.delivery.prepare()
         request = self.delivery.take()
+        while request is None and self._inline is not None and self.worker.has_news:
+            # What was leased could not be made a request of: it is set aside, and the next one asked for.
+            self._exchange_by_hand(want=1)
+            request = self.delivery.take()
         if request is not None:
             self.stats.inc_value("scheduler/dequeued")
         if self._loop is not None:

@@ -1,0 +1,310 @@
+"""The scheduler driven by hand: no engine, no event loop, a real Redis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from scrapy import Request, Spider, signals
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.test import get_crawler
+
+from scrapy_rq_sched import FrontierError, Scheduler
+from scrapy_rq_sched.errors import RedisUnreachableError, SettingError
+
+from .crawl import wait_until
+
+URL = "http://example.com/"
+
+
+class ExampleSpider(Spider):
+    name = "example"
+
+    def parse(self, response: Any) -> None: ...
+
+    def other(self, response: Any) -> None: ...
+
+
+class LessSpider(Spider):
+    """The same spider before ``other`` was added."""
+
+    name = "example"
+
+
+Make = Callable[..., Scheduler]
+
+
+@pytest.fixture
+def make(redis_url: str) -> Iterator[Make]:
+    opened: list[Scheduler] = []
+
+    def scheduler(cls: type[Spider] = ExampleSpider, **settings: Any) -> Scheduler:
+        crawler = get_crawler(cls, {"REDIS_URL": redis_url, **settings})
+        made = Scheduler.from_crawler(crawler)
+        made.open(cls.from_crawler(crawler))
+        opened.append(made)
+        return made
+
+    yield scheduler
+    for made in opened:
+        if made.server.ping():
+            made.server.close()
+
+
+def urls(scheduler: Scheduler) -> list[str]:
+    taken = []
+    while (request := scheduler.next_request()) is not None:
+        taken.append(request.url)
+    return taken
+
+
+def test_a_request_goes_through_redis_and_comes_back(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    callback = scheduler.queue.spider.other
+    assert scheduler.enqueue_request(Request(URL, callback, meta={"a": [1]}, headers={"Referer": "x"}))
+    assert server.zcard("example:requests") == 1
+    request = scheduler.next_request()
+    assert request is not None
+    assert request.callback == callback
+    assert (request.meta, request.headers[b"Referer"]) == ({"a": [1]}, b"x")
+
+
+def test_it_has_as_many_requests_as_wait(make: Make) -> None:
+    scheduler = make()
+    assert (len(scheduler), scheduler.has_pending_requests()) == (0, False)
+    scheduler.enqueue_request(Request(URL))
+    assert (len(scheduler), scheduler.has_pending_requests()) == (1, True)
+    scheduler.next_request()
+    assert (len(scheduler), scheduler.has_pending_requests()) == (0, False)
+
+
+def test_a_duplicate_is_refused_and_counted(make: Make) -> None:
+    scheduler = make()
+    assert scheduler.enqueue_request(Request(URL))
+    assert not scheduler.enqueue_request(Request(URL))
+    assert scheduler.stats.get_value("dupefilter/filtered") == 1
+    assert scheduler.stats.get_value("scheduler/enqueued") == 1
+
+
+def test_a_duplicate_of_another_workers_request_is_refused_and_announced(make: Make) -> None:
+    one, two = make(), make()
+    dropped: list[Request] = []
+
+    def record(request: Request) -> None:
+        dropped.append(request)
+
+    two.crawler.signals.connect(record, signals.request_dropped)
+    request = Request(URL)
+    assert one.enqueue_request(Request(URL))
+    assert not two.enqueue_request(request)
+    assert dropped == [request]
+
+
+def test_two_identical_unfiltered_requests_are_two(make: Make) -> None:
+    scheduler = make()
+    for _ in range(2):
+        assert scheduler.enqueue_request(Request(URL, dont_filter=True))
+    assert urls(scheduler) == [URL, URL]
+
+
+def test_a_start_request_is_taken_from_one_worker_only(make: Make) -> None:
+    start = {"is_start_request": True}
+    one, two = make(), make()
+    assert one.enqueue_request(Request(URL, dont_filter=True, meta=start))
+    assert not two.enqueue_request(Request(URL, dont_filter=True, meta=start))
+
+
+def test_the_retry_of_a_start_request_is_not_taken_for_its_duplicate(make: Make) -> None:
+    scheduler = make()
+    start = {"is_start_request": True}
+    scheduler.enqueue_request(Request(URL, dont_filter=True, meta=start))
+    retry = Request(URL, dont_filter=True, meta={**start, "retry_times": 1})
+    assert scheduler.enqueue_request(retry)
+
+
+def test_a_request_in_hand_is_leased_until_the_next_is_asked_for(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL))
+    scheduler.next_request()
+    leases = f"example:leases:{scheduler.name}"
+    assert server.hlen(leases) == 1
+    scheduler.next_request()
+    assert server.hlen(leases) == 0
+
+
+def test_two_workers_share_what_waits(make: Make) -> None:
+    one, two = make(), make()
+    for number in range(10):
+        one.enqueue_request(Request(f"{URL}{number}"))
+    taken = []
+    for scheduler in [one, two] * 5:
+        request = scheduler.next_request()
+        assert request is not None
+        taken.append(request.url)
+    assert taken == [f"{URL}{number}" for number in range(10)]
+
+
+def test_what_a_closed_worker_had_not_begun_waits_for_the_others(make: Make) -> None:
+    one, two = make(), make()
+    for number in range(3):
+        one.enqueue_request(Request(f"{URL}{number}"))
+    one.next_request()
+    one.close("shutdown")
+    assert urls(two) == [f"{URL}1", f"{URL}2"]
+
+
+def test_closing_an_unfinished_crawl_clears_nothing(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL))
+    scheduler.close("shutdown")
+    assert server.zcard("example:requests") == 1
+    assert server.scard("example:dupefilter") == 1
+
+
+def test_closing_a_finished_crawl_clears_it_all(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL))
+    urls(scheduler)
+    scheduler.close("finished")
+    assert server.keys() == []
+
+
+def test_a_persistent_crawl_remembers_what_it_has_seen(make: Make) -> None:
+    scheduler = make(SCHEDULER_PERSIST=True)
+    scheduler.enqueue_request(Request(URL))
+    urls(scheduler)
+    scheduler.close("finished")
+    assert not make(SCHEDULER_PERSIST=True).enqueue_request(Request(URL))
+
+
+def test_seeds_become_requests_with_their_priority(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    for number in range(2):
+        scheduler.enqueue_request(Request(f"{URL}known{number}", priority=1))
+    server.rpush("example:start_urls", f"{URL}low", json.dumps({"url": f"{URL}high", "priority": 2}))
+    assert urls(scheduler) == [f"{URL}known0", f"{URL}high", f"{URL}known1", f"{URL}low"]
+    assert scheduler.stats.get_value("frontier/seeds") == 2
+
+
+def test_a_bad_seed_is_set_aside_and_the_others_of_its_batch_are_crawled(
+    make: Make, server: redis.Redis
+) -> None:
+    scheduler = make()
+    server.rpush(
+        "example:start_urls", f"{URL}1", "no url", f"{URL}2", '{"url": "http://x.com/", "colour": 1}'
+    )
+    assert urls(scheduler) == [f"{URL}1", f"{URL}2"]
+    entries = [json.loads(entry) for entry in server.lrange("example:failed", 0, -1)]
+    assert [(entry["kind"], entry["data"][:6]) for entry in entries] == [
+        ("seed", "no url"),
+        ("seed", '{"url"'),
+    ]
+    assert "colour" in entries[1]["reason"]
+
+
+def test_an_entry_that_cannot_be_decoded_is_set_aside_and_the_crawl_goes_on(
+    make: Make, server: redis.Redis
+) -> None:
+    scheduler = make()
+    server.zadd("example:requests", {b"\x80\x04 a pickle": -9, b'{"url": 3}': -8})
+    scheduler.enqueue_request(Request(URL))
+    assert urls(scheduler) == [URL]
+    assert server.llen("example:failed") == 2
+
+
+def test_a_request_with_an_unknown_callback_is_left_to_a_worker_that_has_it(make: Make) -> None:
+    new, old = make(), make(LessSpider)
+    new.enqueue_request(Request(URL, new.queue.spider.other))
+    assert old.next_request() is None
+    taken: list[Request] = []
+
+    def take() -> list[Request]:
+        request = new.next_request()
+        taken.extend([request] if request else [])
+        return taken
+
+    wait_until(take)
+    assert taken[0].callback == new.queue.spider.other
+
+
+def test_a_request_that_cannot_be_serialized_is_crawled_from_memory(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = make()
+    request = Request(URL, meta={"kept": {1, 2}})
+    assert scheduler.enqueue_request(request)
+    assert scheduler.has_pending_requests()
+    assert scheduler.next_request() is request
+    assert "meta['kept'] is a set" in caplog.text
+    assert scheduler.stats.get_value("scheduler/unserializable") == 1
+
+
+def test_a_request_in_memory_is_filtered_by_the_whole_fleet(make: Make) -> None:
+    one, two = make(), make()
+    assert one.enqueue_request(Request(URL, meta={"kept": {1}}))
+    assert not two.enqueue_request(Request(URL))
+
+
+def test_a_dupefilter_of_the_users_own_is_asked(make: Make) -> None:
+    class NoFilter(BaseDupeFilter):
+        pass
+
+    scheduler = make(DUPEFILTER_CLASS=NoFilter)
+    assert scheduler.enqueue_request(Request(URL))
+    assert scheduler.enqueue_request(Request(URL))
+    assert len(scheduler) == 2
+
+
+def test_scrapys_default_dupefilter_gives_way_to_the_shared_one(make: Make, server: redis.Redis) -> None:
+    make().enqueue_request(Request(URL))
+    assert server.scard("example:dupefilter") == 1
+
+
+def test_the_crawlers_own_fingerprinter_is_used(make: Make) -> None:
+    class ByPath:
+        def fingerprint(self, request: Request) -> bytes:
+            return request.url.partition("?")[0].encode()
+
+    scheduler = make(REQUEST_FINGERPRINTER_CLASS=ByPath)
+    assert scheduler.enqueue_request(Request(f"{URL}?a"))
+    assert not scheduler.enqueue_request(Request(f"{URL}?b"))
+
+
+def test_a_worker_with_another_queue_class_is_refused(make: Make) -> None:
+    make().enqueue_request(Request(URL))
+    with pytest.raises(FrontierError, match=r"zset.*list"):
+        make(SCHEDULER_QUEUE_CLASS="scrapy_rq_sched.FifoQueue")
+
+
+def test_a_worker_with_another_serializer_is_refused_with_both_names(make: Make) -> None:
+    make()
+    with pytest.raises(FrontierError, match=r"'json'.*'pickle'"):
+        make(SCHEDULER_SERIALIZER="pickle")
+
+
+def test_a_bad_setting_is_refused_by_name(make: Make) -> None:
+    with pytest.raises(SettingError, match=r"FRONTIER_LEASE_TIMEOUT is 'soon'; it may be a number"):
+        make(FRONTIER_LEASE_TIMEOUT="soon")
+
+
+def test_a_redis_that_is_not_there_is_one_error_with_its_address(make: Make) -> None:
+    with pytest.raises(RedisUnreachableError, match=r"redis://:\*\*\*@127.0.0.1:1/0 cannot be reached"):
+        make(REDIS_URL="redis://:secret@127.0.0.1:1/0")
+
+
+def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, server: redis.Redis) -> None:
+    from scrapy_rq_sched import keys
+
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL, dont_filter=True, meta={"is_start_request": True}))
+    scheduler.enqueue_request(Request(URL))
+    server.rpush("example:start_urls", "bad", URL)
+    scheduler.next_request()
+    table = {
+        line.split("``")[1] for line in (keys.__doc__ or "").splitlines() if line.startswith("``<spider>")
+    }
+    named = {name.replace("<spider>", "example").replace("<id>", scheduler.name) for name in table}
+    assert {key.decode() for key in server.keys()} <= named
