@@ -176,8 +176,13 @@ class Delivery:
             logger.error("Seed %.200r is set aside: %s", lease.payload, error)
             self._worker.fail(lease, str(error))
             return
-        for request in requests:
-            self._crawl(request)
+        try:
+            for request in requests:
+                self._crawl(request)
+        except Exception as error:  # the user's fingerprinter, say, may raise anything
+            logger.exception("Seed %.200r is set aside", lease.payload)
+            self._worker.fail(lease, f"{type(error).__name__}: {error}")
+            return
         self._stats.inc_value("frontier/seeds")
         self._worker.finish(lease)
 
@@ -228,7 +233,7 @@ class Delivery:
                 signals.request_dropped, request=request, spider=self._spider
             )
         for lease in reply.leases:
-            if lease.kind == "request":
+            if lease.kind == "request" or self.closing:
                 self._worker.ready.append(lease)
             else:
                 self._sow(lease)

@@ -196,6 +196,8 @@ class Frontier:
         :raises RedisUnsuitableError: if a key has a type that it should not have.
         :raises FrontierMismatchError: if it was made with something else.
         """
+        # Here there is time for it; the first exchange would have to ask twice.
+        self.server.script_load(self._exchange.script)
         epoch = time.time_ns()
         flags = (int(busy), int(flush), int(persist), epoch, about)
         pairs = [text for pair in {"format": FORMAT, **made_with}.items() for text in pair]

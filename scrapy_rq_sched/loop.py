@@ -162,9 +162,15 @@ class ExchangeLoop:
         """The last reply, or None before the first."""
         return self._last_reply
 
-    def start(self) -> None:
-        """Begin to exchange."""
-        self.kick()
+    def start(self, at_once: bool) -> None:
+        """Begin to exchange.
+
+        :param at_once: whether there is something to get already; else the first request that is
+            pushed does not have to wait for an exchange that brings nothing.
+        """
+        self._last_exchange = time.monotonic()
+        if at_once:
+            self.kick()
         self._tick()
 
     def kick(self) -> None:

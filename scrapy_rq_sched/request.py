@@ -78,7 +78,7 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
             kwargs[field] = find_callback(spider, kwargs[field])
     try:
         return cls(**kwargs)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
+    except Exception as error:  # a Request class may raise anything
         raise PayloadError(f"{type(error).__name__}: {error}") from error
 
 

@@ -190,7 +190,7 @@ class Scheduler(BaseScheduler):
                 type(self.df).__name__,
             )
         if self._loop is not None:
-            self._loop.start()
+            self._loop.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
 
     def _refuse(self, error: FrontierError, engine: Any) -> None:
         """End the crawl that is just being opened: without a traceback, and with an exit code."""

@@ -162,18 +162,19 @@ class Worker:
 
     # What is begun and not yet released is repeated if this worker is killed. Scrapy by itself begins
     # the next download while finished ones wait for their callbacks; here it waits for a release, as
-    # long as that costs nothing: callbacks or pipelines that are slow, not busy, raise the limit,
-    # and so does the distance to Redis.
+    # long as that costs nothing: callbacks or pipelines that are slow, not busy, raise the limit, and
+    # where Redis is far a release is not waited for.
 
     @property
     def may_begin(self) -> bool:
         """Whether one more request may be begun."""
-        return len(self.held) + self._unreleased < self._begin_limit
+        waits_for = 0 if self._pace.distance > NEAR else self._unreleased
+        return len(self.held) + waits_for < self._limit
 
     @property
     def awaits_release(self) -> bool:
         """Whether the next release should be on its way, so as not to have to wait for it."""
-        return self._unreleased > 0 and 2 * (len(self.held) + self._unreleased) >= self._begin_limit
+        return self._unreleased > 0 and 2 * (len(self.held) + self._unreleased) >= self._limit
 
     def refused_to_begin(self) -> None:
         """Note that the engine asked for a request, and that :attr:`may_begin` was in the way."""
@@ -198,12 +199,6 @@ class Worker:
     @property
     def _unreleased(self) -> int:
         return len(self._finished) + self._releasing
-
-    @property
-    def _begin_limit(self) -> int:
-        distance = self._pace.distance
-        far = math.ceil(2 * self._pace.rate * distance) if distance > NEAR else 0
-        return self._limit + far
 
     # -- the exchange ------------------------------------------------------------------------
 

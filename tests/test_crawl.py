@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import signal
+from pathlib import Path
 
 import pytest
 import redis
 
+from scrapy_rq_sched.embedded import PrivateRedis
+
 from .crawl import Fleet, wait_until
 from .project.crawls.graph import page_url
+from .proxy import FarRedis
 
 
 def pages(count: int) -> set[str]:
@@ -65,3 +70,117 @@ def test_start_requests_are_crawled_once_by_the_fleet(fleet: Fleet) -> None:
     assert len(fleet.urls("downloaded")) == 40
     assert set(fleet.urls("downloaded").values()) == {1}
     assert fleet.reasons() == ["finished"] * 3
+
+
+def test_a_retried_start_request_is_not_taken_for_a_duplicate(fleet: Fleet) -> None:
+    fleet.start("retry")
+    fleet.wait()
+    assert fleet.urls("downloaded") == {page_url(0): 3}
+    assert fleet.urls("parsed") == {page_url(0): 1}
+
+
+def test_requests_that_cannot_be_serialized_are_crawled_and_named(fleet: Fleet) -> None:
+    fleet.start("memory")
+    fleet.wait()
+    assert fleet.urls("parsed") == {page_url(1): 1, f"{page_url(2)} [1, 2]": 1}
+    assert "callback <function" in fleet.log()
+    assert "meta['kept'] is a set" in fleet.log()
+    assert fleet.stat("scheduler/unserializable") == 2
+
+
+def test_nobody_ends_while_one_reads_its_start_requests(fleet: Fleet) -> None:
+    fleet.start("slowstart", 1, "-a", "pause=3")
+    wait_until(lambda: fleet.events("parsed"))
+    fleet.start("slowstart", 1, "-a", "pause=0")
+    fleet.wait()
+    assert fleet.urls("downloaded") == {page_url(900_001): 1, page_url(900_002): 1}
+    first, last = fleet.events("closed")
+    assert (first.what, last.what) == ("finished", "finished")
+    # Without the second worker waiting for the first, they would end 2 s apart or more.
+    assert last.time - first.time < 2
+
+
+def test_a_page_that_kills_its_workers_is_set_aside_and_the_rest_is_crawled(
+    fleet: Fleet, server: redis.Redis
+) -> None:
+    settings = {"FRONTIER_LEASE_TIMEOUT": 1, "FRONTIER_MAX_DELIVERIES": 3, "CONCURRENT_REQUESTS": 4}
+    while not fleet.reasons():
+        assert len(fleet.workers) < 6
+        fleet.start("kill", **settings)
+        fleet.wait()
+    assert set(fleet.urls("parsed")) == pages(20) - {page_url(7)}
+    (entry,) = server.lrange("kill:failed", 0, -1)
+    assert page_url(7).replace("/", "\\/").encode() in entry
+    assert entry.count(b"died:") == 3
+
+
+def test_no_redis_call_is_made_on_the_event_loop(fleet: Fleet, private_redis: PrivateRedis) -> None:
+    with FarRedis(private_redis.port, 10) as far:
+        fleet.start("loopthread", GRAPH_PAGES=300, REDIS_URL=far.url)
+        fleet.wait()
+    assert set(fleet.urls("parsed")) == pages(300)
+    calls = fleet.urls("redis")
+    assert calls["loop"] == 0
+    assert calls["thread"] > 10
+
+
+def test_a_thousand_seeds_pushed_to_an_idle_spider(fleet: Fleet, server: redis.Redis) -> None:
+    fleet.start("seeds", 2)
+    wait_until(lambda: len(fleet.events("opened")) == 2)
+    seeds = [page_url(number) for number in range(1000)]
+    seeds[500] = "not a URL"
+    server.lpush("seeds:start_urls", *seeds)
+    wait_until(lambda: len(fleet.events("parsed")) >= 999)
+    wait_until(lambda: server.llen("seeds:failed"))
+    assert fleet.urls("parsed") == dict.fromkeys(pages(1000) - {page_url(500)}, 1)
+    assert [worker.poll() for worker in fleet.workers] == [None, None]
+    (entry,) = server.lrange("seeds:failed", 0, -1)
+    assert b"not a URL" in entry
+
+
+def test_a_seed_may_name_a_callback_and_its_arguments(fleet: Fleet, server: redis.Redis) -> None:
+    seed = {"url": page_url(1), "callback": "other", "cb_kwargs": {"colour": "red"}}
+    server.lpush("seeds:start_urls", json.dumps(seed))
+    fleet.start("seeds", MAX_IDLE_TIME_BEFORE_CLOSE=1)
+    fleet.wait()
+    assert fleet.urls("other") == {f"{page_url(1)} {{'colour': 'red'}}": 1}
+    assert fleet.reasons() == ["finished"]
+
+
+def test_any_spider_takes_seeds(fleet: Fleet, server: redis.Redis) -> None:
+    server.lpush("starts:start_urls", page_url(5))
+    fleet.start("starts")
+    fleet.wait()
+    assert fleet.urls("parsed")[page_url(5)] == 1
+
+
+def test_a_stopped_crawl_is_resumed_where_it_stood(fleet: Fleet) -> None:
+    fleet.start("graph", GRAPH_PAGES=500, GRAPH_LATENCY=0.02)
+    wait_until(lambda: len(fleet.events("parsed")) > 100)
+    fleet.kill(0, signal.SIGINT)
+    fleet.wait()
+    assert len(fleet.events("parsed")) < 500
+    fleet.start("graph", GRAPH_PAGES=500)
+    fleet.wait()
+    assert fleet.urls("parsed") == dict.fromkeys(pages(500), 1)
+
+
+def test_the_next_crawl_begins_anew(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.start("starts")
+        fleet.wait()
+    assert set(fleet.urls("downloaded").values()) == {2}
+
+
+def test_a_redis_that_goes_away_and_comes_back_loses_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    options = ["--appendonly", "yes", "--appendfsync", "always"]
+    with PrivateRedis(tmp_path, options) as server:
+        fleet.start("graph", 2, GRAPH_PAGES=1000, GRAPH_LATENCY=0.05, REDIS_URL=server.url)
+        wait_until(lambda: len(fleet.events("parsed")) > 200)
+        server.stop()
+        wait_until(lambda: all("cannot be reached" in fleet.log(number) for number in (0, 1)))
+        server.start()
+        fleet.wait()
+    assert fleet.urls("parsed") == dict.fromkeys(pages(1000), 1)
+    assert "Redis answers again" in fleet.log(0)
+    assert fleet.reasons() == ["finished", "finished"]

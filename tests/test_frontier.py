@@ -435,9 +435,7 @@ def test_a_worker_started_after_the_finish_begins_a_new_crawl(join: Join) -> Non
     assert join("next", age=0.0).push("one", mode="start").duplicates == ()
 
 
-def test_a_worker_set_up_differently_is_refused_with_both_values(
-    join: Join, server: redis.Redis
-) -> None:
+def test_a_worker_set_up_differently_is_refused_with_both_values(join: Join, server: redis.Redis) -> None:
     join()
     other = Frontier(server, Keys("s"), "b", "priority")
     with pytest.raises(FrontierMismatchError, match=r"SCHEDULER_SERIALIZER 'json'.*'pickle'"):

@@ -36,5 +36,5 @@ class Recorder:
             record("stat", f"{name.replace(' ', '_')}={value}")
         record("closed", reason)
 
-    def dropped(self, request) -> None:  # noqa: ANN001
+    def dropped(self, request) -> None:
         record("dropped", request.url)

@@ -114,3 +114,26 @@ class KillSpider(scrapy.Spider):
 
             os.kill(os.getpid(), signal.SIGKILL)
         record("parsed", response.url)
+
+
+class LoopThreadSpider(GraphSpider):
+    """Records every Redis command that is sent from the thread of the event loop during the crawl."""
+
+    name = "loopthread"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        import threading
+
+        from redis.connection import AbstractConnection
+
+        send = AbstractConnection.send_packed_command
+        loop_thread = threading.get_ident()
+
+        def watched(connection, command, *args, **kwargs):
+            where = "loop" if threading.get_ident() == loop_thread else "thread"
+            record("redis", where)
+            return send(connection, command, *args, **kwargs)
+
+        AbstractConnection.send_packed_command = watched
+        return super().from_crawler(crawler, *args, **kwargs)

@@ -1,0 +1,401 @@
+"""From settings to a client; passwords that stay hidden; servers that will not do."""
+
+from __future__ import annotations
+
+import socketserver
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from scrapy.settings import Settings
+
+from scrapy_rq_sched import connection
+from scrapy_rq_sched.embedded import PrivateRedis, free_port
+from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUnsuitableError, SettingError
+
+SECRET = "s3cret"
+
+each_setting_of_an_address = pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "redis://localhost:6379/0"),
+        ({"REDIS_URL": "redis://example.com:6380/2"}, "redis://example.com:6380/2"),
+        ({"REDIS_URL": "redis://example.com"}, "redis://example.com:6379/0"),
+        ({"REDIS_URL": "rediss://example.com:6380/2"}, "rediss://example.com:6380/2"),
+        ({"REDIS_URL": "unix:///run/redis.sock"}, "unix:///run/redis.sock"),
+        ({"REDIS_URL": "redis://[::1]:6380/2"}, "redis://[::1]:6380/2"),
+        ({"REDIS_HOST": "example.com"}, "redis://example.com:6379/0"),
+        ({"REDIS_HOST": "example.com", "REDIS_PORT": 6380}, "redis://example.com:6380/0"),
+        ({"REDIS_PORT": "6380", "REDIS_DB": "3"}, "redis://localhost:6380/3"),
+        ({"REDIS_PARAMS": {"host": "example.com", "db": 1}}, "redis://example.com:6379/1"),
+        ({"REDIS_PARAMS": '{"host": "example.com"}'}, "redis://example.com:6379/0"),
+        ({"REDIS_PARAMS": {"host": "a"}, "REDIS_HOST": "b"}, "redis://b:6379/0"),
+        ({"REDIS_URL": "redis://a/1", "REDIS_HOST": "b", "REDIS_DB": 2}, "redis://a:6379/1"),
+    ],
+)
+
+
+def client_of(**settings: Any) -> redis.Redis:
+    """Return a client as the scheduler makes it: what repeats a command is its loop."""
+    return connection.get_redis_from_settings(Settings(settings), retry=connection.no_retry())
+
+
+# -- which server ------------------------------------------------------------------------------------
+
+
+@each_setting_of_an_address
+def test_the_settings_say_where_redis_is(settings: dict[str, Any], expected: str) -> None:
+    assert connection.address(client_of(**settings)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "expected"),
+    [
+        ({}, "socket_timeout", 10.0),
+        ({}, "socket_connect_timeout", 3.0),
+        ({"REDIS_URL": "redis://a"}, "socket_timeout", 10.0),
+        ({"REDIS_PARAMS": {"socket_timeout": 1}}, "socket_timeout", 1),
+        ({"REDIS_URL": "redis://a", "REDIS_PARAMS": {"socket_timeout": 1}}, "socket_timeout", 1),
+        ({"REDIS_PARAMS": {"password": "p"}}, "password", "p"),
+        ({"REDIS_ENCODING": "latin-1"}, "encoding", "latin-1"),
+    ],
+)
+def test_parameters_have_defaults_that_the_user_can_change(
+    settings: dict[str, Any], name: str, expected: Any
+) -> None:
+    assert client_of(**settings).connection_pool.connection_kwargs[name] == expected
+
+
+@pytest.mark.parametrize("how", ["params", "url"])
+def test_replies_are_bytes_whatever_the_user_asks_for(redis_url: str, how: str) -> None:
+    if how == "url":
+        client = client_of(REDIS_URL=f"{redis_url}?decode_responses=true")
+    else:
+        client = client_of(REDIS_URL=redis_url, REDIS_PARAMS={"decode_responses": True})
+    assert client.echo("a") == b"a"
+
+
+class OwnClient(redis.Redis):
+    pass
+
+
+@pytest.mark.parametrize("redis_cls", [OwnClient, f"{__name__}.OwnClient"], ids=["class", "path"])
+@pytest.mark.parametrize("settings", [{}, {"REDIS_URL": "redis://a"}], ids=["host", "url"])
+def test_the_class_of_the_client_may_be_the_users(settings: dict[str, Any], redis_cls: Any) -> None:
+    assert type(client_of(**settings, REDIS_PARAMS={"redis_cls": redis_cls})) is OwnClient
+
+
+def test_a_redis_behind_a_unix_socket_will_do() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # a socket's path must be short
+        path = Path(folder) / "redis.sock"
+        with PrivateRedis(folder, ["--unixsocket", str(path)]):
+            assert connection.check_server(client_of(REDIS_URL=f"unix://{path}")) == []
+
+
+# -- bad settings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://user:{SECRET}@example.com",
+        f"user:{SECRET}@example.com",
+        f"redis:user:{SECRET}@example.com",
+        f"redis://:{SECRET}@example.com:port/0",
+        f"redis://:{SECRET}@example.com:99999999/0",
+        f"redis://:{SECRET}@[::1",
+        f"redis://:a/{SECRET}@example.com:6379/0",
+        f"redis://:{SECRET}/b@example.com:6379/0",
+        f"redis://:{SECRET}#b@example.com:6379/0",
+        f"redis://user:{SECRET}?b@example.com:6379/0",
+        f"redis://user:{SECRET}]b@example.com:6379/0",
+        f"redis://example.com:port/0?password={SECRET}",
+        f"redis://example.com/0?socket_timeout=long&password={SECRET}",
+    ],
+)
+def test_a_bad_url_is_refused_without_the_password_in_the_message(url: str) -> None:
+    with pytest.raises(SettingError, match="REDIS_URL is ") as refusal:
+        client_of(REDIS_URL=url)
+    assert SECRET not in str(refusal.value)
+
+
+def test_a_bad_url_is_refused_with_how_one_looks() -> None:
+    with pytest.raises(SettingError, match=r"'http://example\.com'.*redis://host:6379/0"):
+        client_of(REDIS_URL="http://example.com")
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"REDIS_PARAMS": {"no_such_option": 1}}, "REDIS_PARAMS"),
+        ({"REDIS_PARAMS": {"no_such_option": 1}, "REDIS_URL": "redis://127.0.0.1:1"}, "REDIS_PARAMS"),
+        ({"REDIS_PARAMS": "not JSON"}, "REDIS_PARAMS"),
+        ({"REDIS_PARAMS": "[1]"}, "REDIS_PARAMS"),
+        ({"REDIS_PARAMS": {"redis_cls": "no.such.Class"}}, "redis_cls"),
+        ({"REDIS_PORT": "port", "REDIS_HOST": "127.0.0.1"}, "REDIS_PORT"),
+        ({"REDIS_URL": 5}, "REDIS_URL"),
+    ],
+    ids=["option", "option and url", "text", "list", "class", "port", "number"],
+)
+def test_a_bad_setting_is_refused_before_the_crawl_starts(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(SettingError, match=named):
+        connection.check_server(client_of(**settings))
+
+
+# -- passwords ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (f"redis://:{SECRET}@example.com:6380/2", "redis://:***@example.com:6380/2"),
+        (f"redis://user:{SECRET}@example.com:6380/2", "redis://user:***@example.com:6380/2"),
+        (f"rediss://user:{SECRET}@example.com:6380/2", "rediss://user:***@example.com:6380/2"),
+        (f"redis://user:p@{SECRET}@example.com/2", "redis://user:***@example.com:6379/2"),
+        (f"redis://user:p%2F{SECRET}@example.com/2", "redis://user:***@example.com:6379/2"),
+        (f"redis://example.com/2?password={SECRET}", "redis://:***@example.com:6379/2"),
+        (f"unix://user:{SECRET}@/run/redis.sock", "unix:///run/redis.sock"),
+        (f"unix:///run/redis.sock?db=1&password={SECRET}", "unix:///run/redis.sock"),
+        ("redis://user@example.com/2", "redis://user:***@example.com:6379/2"),
+    ],
+)
+def test_an_address_has_no_password_in_it(url: str, expected: str) -> None:
+    assert connection.address(connection.get_redis(url=url)) == expected
+
+
+def test_the_address_of_a_client_whose_password_is_a_parameter_hides_it() -> None:
+    client = client_of(REDIS_PARAMS={"password": SECRET})
+    assert connection.address(client) == "redis://:***@localhost:6379/0"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://example.com:6380/2", "redis://example.com:6380/2"),
+        ("redis://user@example.com", "redis://user@example.com"),
+        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"),
+        (f"redis://:{SECRET}@example.com:6380/2", "redis://:***@example.com:6380/2"),
+        (f"redis://user:{SECRET}@example.com", "redis://user:***@example.com"),
+        (f"rediss://user:{SECRET}@example.com/1", "rediss://user:***@example.com/1"),
+        (f"redis://user:p@{SECRET}@[::1]:6380/2", "redis://user:***@[::1]:6380/2"),
+        (f"redis://user:{SECRET}@example.com/1?ssl=1", "redis://user:***@example.com/1?ssl=1"),
+        (f"unix://user:{SECRET}@/run/redis.sock", "unix://user:***@/run/redis.sock"),
+        (f"http://user:{SECRET}@example.com", "http://user:***@example.com"),
+    ],
+)
+def test_a_password_in_a_url_is_replaced_and_nothing_else(url: str, expected: str) -> None:
+    assert connection.hide_password(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://user:{SECRET}@[::1",
+        f"redis://:a/{SECRET}@example.com",
+        f"redis://:{SECRET}/b@example.com",
+        f"redis://:{SECRET}#b@example.com",
+        f"redis://:{SECRET}?b@example.com",
+        f"redis://:{SECRET}/b@[::1",
+        f"redis://:{SECRET}]@example.com",
+        f"redis://example.com/0?password={SECRET}",
+        f"redis://example.com/0?db=1&password={SECRET}&ssl=1",
+        f"unix:///run/redis.sock?db=1&password={SECRET}",
+        f"user:{SECRET}@example.com",
+    ],
+)
+def test_a_password_in_an_odd_url_is_not_shown(url: str) -> None:
+    assert SECRET not in connection.hide_password(url)
+
+
+ERRORS: list[tuple[RedisError, str]] = [
+    (RedisConnectionError("refused"), "cannot be reached"),
+    (BusyLoadingError("loading"), "cannot be reached"),
+    (RedisTimeoutError("slow"), "does not answer in time"),
+    (AuthenticationError("WRONGPASS"), "refuses this user"),
+    (NoPermissionError("NOPERM"), "refuses this user"),
+    (ResponseError("WRONGTYPE"), "answers with an error"),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS, ids=[type(error).__name__ for error, _ in ERRORS])
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        (f"redis://:{SECRET}@example.com:1/0", "redis://:***@example.com:1/0"),
+        (f"rediss://user:{SECRET}@example.com:1/0", "rediss://user:***@example.com:1/0"),
+        (f"unix://user:{SECRET}@/run/redis.sock", "unix:///run/redis.sock"),
+    ],
+)
+def test_an_error_is_one_line_with_the_server_and_what_failed_and_no_password(
+    url: str, where: str, error: RedisError, said: str
+) -> None:
+    line = connection.describe_error(connection.get_redis(url=url), error)
+    assert line.startswith(f"Redis at {where} {said}")
+    assert str(error) in line
+    assert SECRET not in line
+    assert "\n" not in line
+
+
+# -- check_server ------------------------------------------------------------------------------------
+
+
+def test_a_new_server_gets_no_warning(redis_url: str) -> None:
+    assert connection.check_server(client_of(REDIS_URL=redis_url)) == []
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-ttl"])
+def test_a_server_that_deletes_keys_gets_a_warning_with_its_policy(
+    server: redis.Redis, redis_url: str, policy: str
+) -> None:
+    server.config_set("maxmemory-policy", policy)
+    try:
+        (warning,) = connection.check_server(client_of(REDIS_URL=redis_url))
+    finally:
+        server.config_set("maxmemory-policy", "noeviction")
+    assert f"Redis at {redis_url} has maxmemory-policy {policy}:" in warning
+    assert "noeviction" in warning
+
+
+def test_a_user_who_may_not_call_info_gets_a_warning(server: redis.Redis, redis_url: str) -> None:
+    server.execute_command("ACL", "SETUSER", "limited", "on", f">{SECRET}", "~*", "+@all", "-info")
+    try:
+        url = redis_url.replace("redis://", f"redis://limited:{SECRET}@")
+        (warning,) = connection.check_server(client_of(REDIS_URL=url))
+    finally:
+        server.execute_command("ACL", "DELUSER", "limited")
+    assert "INFO" in warning
+
+
+def test_a_wrong_password_is_unreachable_and_not_shown(redis_url: str) -> None:
+    url = redis_url.replace("redis://", f"redis://somebody:{SECRET}@")
+    with pytest.raises(RedisUnreachableError, match="refuses this user") as refusal:
+        connection.check_server(client_of(REDIS_URL=url))
+    assert SECRET not in str(refusal.value)
+
+
+def test_a_port_where_nobody_listens_is_unreachable_and_named() -> None:
+    port = free_port()
+    with pytest.raises(RedisUnreachableError) as refusal:
+        connection.check_server(client_of(REDIS_URL=f"redis://user:{SECRET}@127.0.0.1:{port}/3"))
+    assert f"redis://user:***@127.0.0.1:{port}/3 cannot be reached" in str(refusal.value)
+
+
+def test_a_socket_that_is_not_there_is_unreachable_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "no.sock"
+    with pytest.raises(RedisUnreachableError, match=f"unix://{path} cannot be reached"):
+        connection.check_server(client_of(REDIS_URL=f"unix://{path}"))
+
+
+Answer = Callable[[bytes], bytes]
+
+
+@contextmanager
+def answering(answer: Answer) -> Iterator[str]:
+    """Serve what *answer* says to each command, named by its first word; yield the URL."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while header := self.rfile.readline():
+                words = []
+                for _ in range(int(header[1:]) if header.startswith(b"*") else 0):
+                    size = int(self.rfile.readline()[1:])
+                    words.append(self.rfile.read(size + 2)[:-2])
+                self.wfile.write(answer(words[0].upper() if words else b""))
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def redis_of(version: str) -> Answer:
+    """Answer as a Redis of *version* does, from before HELLO if it is old enough."""
+
+    def answer(command: bytes) -> bytes:
+        if command == b"INFO":
+            text = f"# Server\r\nredis_version:{version}\r\nmaxmemory_policy:noeviction\r\n".encode()
+            return b"$%d\r\n%s\r\n" % (len(text), text)
+        return {b"PING": b"+PONG\r\n", b"HELLO": b"-ERR unknown command 'HELLO'\r\n"}.get(command, b"+OK\r\n")
+
+    return answer
+
+
+@pytest.mark.parametrize("version", ["2.8.24", "5.0.14", "6.0.16", "6.1.240"])
+def test_a_server_that_is_too_old_is_refused_with_its_version(version: str) -> None:
+    with answering(redis_of(version)) as url, pytest.raises(RedisUnsuitableError) as refusal:
+        connection.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2}))
+    assert str(refusal.value) == f"Redis at {url} is version {version}; 6.2 or newer is needed"
+
+
+@pytest.mark.parametrize("version", ["6.2.0", "6.10.1", "7.4.2", "10.0.0", "255.255.255"])
+def test_a_server_that_is_new_enough_will_do(version: str) -> None:
+    with answering(redis_of(version)) as url:
+        assert connection.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2})) == []
+
+
+@pytest.mark.parametrize("version", ["5.0.14", "6.0.16"])
+def test_a_server_that_is_too_old_for_the_clients_first_words_is_refused(version: str) -> None:
+    # redis-py says HELLO first, which came with Redis 6.0: the error must still be one of ours.
+    with answering(redis_of(version)) as url, pytest.raises(FrontierError, match=url):
+        connection.check_server(client_of(REDIS_URL=url))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"220 mail.example.com ESMTP\r\n", b"-ERR no\r\n", b"-LOADING\r\n"],
+    ids=["a web server", "a mail server", "an error", "a server that is loading"],
+)
+def test_what_does_not_answer_as_redis_does_is_unreachable_and_named(reply: bytes) -> None:
+    with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError, match=url):
+        connection.check_server(client_of(REDIS_URL=url))
+
+
+# -- repeating ---------------------------------------------------------------------------------------
+
+
+def test_a_client_of_the_scheduler_does_not_repeat_a_command_by_itself() -> None:
+    asked: list[bytes] = []
+
+    def answer(command: bytes) -> bytes:
+        asked.append(command)
+        return b"+OK\r\n" if command != b"PING" else b"-LOADING not yet\r\n"
+
+    with answering(answer) as url:
+        client = client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2})
+        with pytest.raises(BusyLoadingError):
+            client.ping()
+    assert asked.count(b"PING") == 1
+
+
+@pytest.mark.parametrize("failures", [1, 2, 5, 20, 2000])
+def test_a_wait_between_attempts_is_never_longer_than_the_longest(failures: int) -> None:
+    waits = [connection.backoff(2.0).compute(failures) for _ in range(50)]
+    assert all(0 < wait <= 2.0 for wait in waits)
+
+
+def test_waits_grow_and_differ_from_worker_to_worker() -> None:
+    backoff = connection.backoff(60.0)
+    first, later = ([backoff.compute(failures) for _ in range(20)] for failures in (1, 8))
+    assert max(first) < min(later)
+    assert len(set(later)) > 1

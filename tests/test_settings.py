@@ -1,0 +1,231 @@
+"""Settings: defaults, values as they come from the command line, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import fakeredis
+import pytest
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+
+from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, RFPDupeFilter
+from scrapy_rq_sched.components import load_dupefilter, load_queue
+from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.settings import FrontierSettings
+
+from .test_request import PagesSpider
+
+#: Setting, field, default, what may be given on the command line, what that means.
+SETTINGS: list[tuple[str, str, Any, str, Any]] = [
+    ("SCHEDULER_QUEUE_CLASS", "queue_class", "scrapy_rq_sched.queue.PriorityQueue", "a.B", "a.B"),
+    ("SCHEDULER_QUEUE_KEY", "queue_key", "%(spider)s:requests", "q:%(spider)s", "q:%(spider)s"),
+    ("SCHEDULER_DUPEFILTER_KEY", "dupefilter_key", "%(spider)s:dupefilter", "seen", "seen"),
+    ("SCHEDULER_SERIALIZER", "serializer", "json", "msgpack", "msgpack"),
+    ("SCHEDULER_PERSIST", "persist", False, "True", True),
+    ("SCHEDULER_FLUSH_ON_START", "flush_on_start", False, "1", True),
+    ("SCHEDULER_IDLE_BEFORE_CLOSE", "idle_before_close", 0.0, "10", 10.0),
+    ("MAX_IDLE_TIME_BEFORE_CLOSE", "max_idle_time", 0.0, "7.5", 7.5),
+    ("REDIS_START_URLS_KEY", "start_urls_key", "%(name)s:start_urls", "%(name)s:s", "%(name)s:s"),
+    ("REDIS_START_URLS_BATCH_SIZE", "seed_batch", 100, "16", 16),
+    ("REDIS_ENCODING", "encoding", "utf-8", "cp1251", "cp1251"),
+    ("FRONTIER_LEASE_TIMEOUT", "lease_timeout", 30.0, "0.5", 0.5),
+    ("FRONTIER_MAX_DELIVERIES", "max_deliveries", 5, "1", 1),
+    ("FRONTIER_PREFETCH", "prefetch", 256, "32", 32),
+    ("FRONTIER_FLUSH_INTERVAL", "flush_interval", 0.05, "0.2", 0.2),
+    ("FRONTIER_OUTBOX_SIZE", "outbox_size", 10_000, "500", 500),
+    ("FRONTIER_SEEN_CACHE", "seen_cache", 100_000, "0", 0),
+    ("CONCURRENT_REQUESTS", "concurrency", 16, "8", 8),
+]
+
+each_setting = pytest.mark.parametrize(
+    ("name", "field", "default", "text", "value"), SETTINGS, ids=[row[0] for row in SETTINGS]
+)
+
+
+def read(**values: Any) -> FrontierSettings:
+    return FrontierSettings.from_settings(Settings(values))
+
+
+def test_every_setting_is_in_the_table() -> None:
+    assert [field.name for field in fields(FrontierSettings)] == [row[1] for row in SETTINGS]
+
+
+@each_setting
+def test_a_setting_that_is_not_set_has_its_default(
+    name: str, field: str, default: Any, text: str, value: Any
+) -> None:
+    got = getattr(read(), field)
+    assert (got, type(got)) == (default, type(default))
+
+
+@each_setting
+def test_a_setting_may_be_given_as_text_as_on_the_command_line(
+    name: str, field: str, default: Any, text: str, value: Any
+) -> None:
+    got = getattr(read(**{name: text}), field)
+    assert (got, type(got)) == (value, type(value))
+
+
+@each_setting
+def test_a_setting_changes_no_other(name: str, field: str, default: Any, text: str, value: Any) -> None:
+    assert read(**{name: text}) == FrontierSettings(**{field: value})
+
+
+@pytest.mark.parametrize("name", [row[0] for row in SETTINGS if row[0] != "CONCURRENT_REQUESTS"])
+def test_a_setting_that_is_none_has_its_default(name: str) -> None:
+    assert read(**{name: None}) == FrontierSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("True", True), ("true", True), ("1", True), ("False", False), ("false", False), ("0", False)],
+)
+@pytest.mark.parametrize("name", ["SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START"])
+def test_a_switch_may_be_spelled_as_scrapys_are(name: str, text: str, value: bool) -> None:
+    field = "persist" if name == "SCHEDULER_PERSIST" else "flush_on_start"
+    assert getattr(read(**{name: text}), field) is value
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("SCHEDULER_IDLE_BEFORE_CLOSE", "idle_before_close", 0),
+        ("MAX_IDLE_TIME_BEFORE_CLOSE", "max_idle_time", 0),
+        ("REDIS_START_URLS_BATCH_SIZE", "seed_batch", 1),
+        ("REDIS_START_URLS_BATCH_SIZE", "seed_batch", 1000),
+        ("FRONTIER_LEASE_TIMEOUT", "lease_timeout", 0.1),
+        ("FRONTIER_MAX_DELIVERIES", "max_deliveries", 1),
+        ("FRONTIER_PREFETCH", "prefetch", 1),
+        ("FRONTIER_PREFETCH", "prefetch", 1000),
+        ("FRONTIER_FLUSH_INTERVAL", "flush_interval", 0.001),
+        ("FRONTIER_FLUSH_INTERVAL", "flush_interval", 5),
+        ("FRONTIER_OUTBOX_SIZE", "outbox_size", 1),
+        ("FRONTIER_SEEN_CACHE", "seen_cache", 0),
+    ],
+)
+def test_the_least_and_the_most_are_allowed(name: str, field: str, value: float) -> None:
+    assert getattr(read(**{name: value}), field) == value
+
+
+def test_the_settings_do_not_change_once_read() -> None:
+    with pytest.raises(FrozenInstanceError):
+        read().prefetch = 1  # type: ignore[misc]
+
+
+NOT_NUMBERS: list[Any] = ["", "many", "5s", "nan", "inf", "-inf", float("nan"), True, False, [5], b"\xff", {}]
+BAD_SWITCHES: list[Any] = ["yes", "on", "", "perhaps", [1], {}, object]
+BAD_TEMPLATES: list[Any] = ["  ", "%(worker)s", "%s:%s", "100%", "%d", 5, ["a"], b"requests"]
+BAD_ENCODINGS: list[Any] = ["utf-9", "hex", "rot13", "undefined", "a\0b", 8, b"utf-8"]
+BAD_VALUES: dict[str, list[Any]] = {
+    "SCHEDULER_QUEUE_KEY": BAD_TEMPLATES,
+    "SCHEDULER_DUPEFILTER_KEY": BAD_TEMPLATES,
+    "REDIS_START_URLS_KEY": BAD_TEMPLATES,
+    "SCHEDULER_PERSIST": BAD_SWITCHES,
+    "SCHEDULER_FLUSH_ON_START": BAD_SWITCHES,
+    "REDIS_ENCODING": BAD_ENCODINGS,
+    "SCHEDULER_IDLE_BEFORE_CLOSE": [-1, "-0.5", *NOT_NUMBERS],
+    "MAX_IDLE_TIME_BEFORE_CLOSE": [-1, "-0.5", *NOT_NUMBERS],
+    "REDIS_START_URLS_BATCH_SIZE": [0, -1, 1001, "1.5", *NOT_NUMBERS],
+    "FRONTIER_LEASE_TIMEOUT": [0, -1, "0.05", *NOT_NUMBERS],
+    "FRONTIER_MAX_DELIVERIES": [0, -1, 2.5, "2.5", *NOT_NUMBERS],
+    "FRONTIER_PREFETCH": [0, -1, 1001, "1.5", *NOT_NUMBERS],
+    "FRONTIER_FLUSH_INTERVAL": [0, -1, 5.1, "0.0001", *NOT_NUMBERS],
+    "FRONTIER_OUTBOX_SIZE": [0, -1, 1.5, *NOT_NUMBERS],
+    "FRONTIER_SEEN_CACHE": [-1, 1.5, *NOT_NUMBERS],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD_VALUES.items() for value in values], ids=repr
+)
+def test_a_bad_value_is_refused_with_the_setting_the_value_and_what_it_may_be(name: str, value: Any) -> None:
+    with pytest.raises(SettingError) as refusal:
+        read(**{name: value})
+    assert str(refusal.value).startswith(f"{name} is {value!r}; it may be ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("FRONTIER_MAX_DELIVERIES", "0", "1 or more"),
+        ("FRONTIER_MAX_DELIVERIES", "1.5", "a whole number of 1 or more"),
+        ("FRONTIER_PREFETCH", "5000", "1 to 1000"),
+        ("SCHEDULER_PERSIST", "yes", "True or False"),
+        ("SCHEDULER_QUEUE_KEY", "%(worker)s", r"%\(spider\)s"),
+        ("REDIS_ENCODING", "utf-9", "'utf-8'"),
+    ],
+)
+def test_a_refusal_says_what_the_value_may_be(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(SettingError, match=f"it may be .*{allowed}"):
+        read(**{name: value})
+
+
+# -- classes that settings name ----------------------------------------------------------------------
+
+
+class OwnQueue(LifoQueue):
+    pass
+
+
+class OwnFilter(RFPDupeFilter):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "cls"),
+    [
+        ("scrapy_rq_sched.PriorityQueue", PriorityQueue),
+        ("scrapy_rq_sched.FifoQueue", FifoQueue),
+        ("scrapy_rq_sched.queue.SpiderStack", LifoQueue),
+        (f"{__name__}.OwnQueue", OwnQueue),
+        (OwnQueue, OwnQueue),
+    ],
+)
+def test_a_queue_class_is_named_by_its_path_or_given_itself(value: Any, cls: type) -> None:
+    settings = read(SCHEDULER_QUEUE_CLASS=value, SCHEDULER_QUEUE_KEY="q:%(spider)s")
+    queue = load_queue(settings, fakeredis.FakeRedis(), PagesSpider())
+    assert (type(queue), queue.key) == (cls, "q:pages")
+
+
+def test_a_queue_gets_the_serializer_of_the_settings() -> None:
+    queue = load_queue(read(SCHEDULER_SERIALIZER="marshal"), fakeredis.FakeRedis(), PagesSpider())
+    assert queue.serializer.__name__ == "marshal"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["nothing", "no.such.Queue", "scrapy_rq_sched.NoQueue", "os.getcwd", "builtins.dict", 5, dict],
+    ids=repr,
+)
+def test_a_bad_queue_class_is_refused_with_what_it_was(value: Any) -> None:
+    with pytest.raises(SettingError) as refusal:
+        load_queue(read(SCHEDULER_QUEUE_CLASS=value), fakeredis.FakeRedis(), PagesSpider())
+    assert str(refusal.value).startswith(f"SCHEDULER_QUEUE_CLASS is {value!r}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "cls"),
+    [
+        ({}, RFPDupeFilter),
+        ({"DUPEFILTER_CLASS": "scrapy_rq_sched.RFPDupeFilter"}, RFPDupeFilter),
+        ({"DUPEFILTER_CLASS": OwnFilter}, OwnFilter),
+        ({"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}, BaseDupeFilter),
+    ],
+    ids=["none", "ours", "derived", "another"],
+)
+def test_the_shared_filter_is_used_unless_the_project_names_another(
+    settings: dict[str, Any], cls: type
+) -> None:
+    crawler = get_crawler(PagesSpider, settings)
+    assert type(load_dupefilter(crawler, fakeredis.FakeRedis(), "seen")) is cls
+
+
+@pytest.mark.parametrize("value", ["no.such.Filter", "scrapy_rq_sched.NoFilter", "nothing", 5], ids=repr)
+def test_a_bad_dupefilter_is_refused_with_what_it_was(value: Any) -> None:
+    crawler = get_crawler(PagesSpider, {"DUPEFILTER_CLASS": value})
+    with pytest.raises(SettingError) as refusal:
+        load_dupefilter(crawler, fakeredis.FakeRedis(), "seen")
+    assert str(refusal.value).startswith(f"DUPEFILTER_CLASS is {value!r}")
