@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import redis
 from redis.backoff import EqualJitterBackoff, NoBackoff
@@ -19,6 +18,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
+from scrapy.utils.misc import load_object
 
 from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError
 
@@ -70,12 +70,26 @@ def get_redis(**params: Any) -> Client:
     url = params.pop("url", None)
     cls = params.pop("redis_cls", None) or Client
     try:
-        client: Client = cls.from_url(url, **params) if url else cls(**params)
-    except (ValueError, TypeError) as error:
-        where = f"REDIS_URL is {hide_password(str(url))!r}" if url else "REDIS_PARAMS is not right"
+        cls = load_object(cls)
+    except (ImportError, NameError, ValueError, TypeError) as error:
         raise SettingError(
-            f"{where}: {error}. A URL looks like redis://host:6379/0, rediss:// (TLS) or unix://"
+            f"REDIS_PARAMS has the redis_cls {cls!r}, which cannot be loaded: {error}"
         ) from error
+    try:
+        client: Client = cls.from_url(url, **params) if url else cls(**params)
+    except (ValueError, TypeError, AttributeError) as error:
+        shown = hide_password(str(url))
+        # A part of a password that is not escaped may be taken for the port.
+        why = "" if shown != str(url) else f": {error}"
+        where = f"REDIS_URL is {shown!r}{why}" if url else f"REDIS_PARAMS is not right: {error}"
+        raise SettingError(
+            f"{where}. A URL looks like redis://host:6379/0, rediss:// (TLS) or unix://"
+        ) from None
+    client.connection_pool.connection_kwargs["decode_responses"] = params.get("decode_responses", False)
+    try:
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+    except (ValueError, TypeError) as error:
+        raise SettingError(f"REDIS_PARAMS, REDIS_PORT or REDIS_DB is not right: {error}") from None
     return client
 
 
@@ -88,7 +102,11 @@ def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
     :raises SettingError: if redis-py refuses them.
     """
     params: dict[str, Any] = {**DEFAULT_PARAMS, **overrides}
-    params.update(settings.getdict("REDIS_PARAMS"))
+    try:
+        params.update(settings.getdict("REDIS_PARAMS"))
+    except (ValueError, TypeError):
+        value = settings.get("REDIS_PARAMS")
+        raise SettingError(f"REDIS_PARAMS is {value!r}; it may be a dict, or one in JSON") from None
     for setting, param in _LEGACY_SETTINGS.items():
         if settings.get(setting):
             params[param] = settings.get(setting)
@@ -109,9 +127,18 @@ def no_retry() -> Retry:
     return Retry(NoBackoff(), 0)
 
 
-def backoff(longest: float) -> EqualJitterBackoff:
-    """Return how long to wait after the n-th failure in a row: at most *longest* seconds."""
-    return EqualJitterBackoff(cap=longest, base=0.1)
+class Backoff(EqualJitterBackoff):
+    """How long to wait after the n-th failure in a row: longer each time, up to a bound."""
+
+    def compute(self, failures: int) -> float:
+        """Return the seconds to wait after *failures* failures."""
+        # redis-py's 2**failures overflows after a thousand of them: an outage of some hours.
+        return super().compute(min(failures, 60))
+
+
+def backoff(longest: float) -> Backoff:
+    """Return a policy that waits at most *longest* seconds."""
+    return Backoff(cap=longest, base=0.1)
 
 
 def address(client: Client) -> str:
@@ -124,19 +151,15 @@ def address(client: Client) -> str:
     if not user and kwargs.get("password"):
         user = ":***@"
     host, port = kwargs.get("host", "localhost"), kwargs.get("port", 6379)
+    host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{user}{host}:{port}/{kwargs.get('db') or 0}"
 
 
 def hide_password(url: str) -> str:
     """Return *url* with its password replaced by ``***``."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return re.sub(r"//[^@/]*@", "//***@", url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+    # By hand: a password that is not escaped may hold what parses as the end of the host.
+    url = re.sub(r"([?&]password=)[^&#]*", r"\1***", url)
+    return re.sub(r"^((?:\w+:)?(?://)?[^:@/]*:)(?!//).*@", r"\1***@", url)
 
 
 def describe_error(client: Client, error: RedisError) -> str:

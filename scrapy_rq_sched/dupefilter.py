@@ -13,6 +13,7 @@ from scrapy.utils.request import RequestFingerprinter, referer_str
 from typing_extensions import Self
 
 from . import connection, keys
+from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class RFPDupeFilter(BaseDupeFilter):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Return the filter of *crawler*'s spider; every crawler of that spider shares it."""
         settings = crawler.settings
-        template = settings.get("SCHEDULER_DUPEFILTER_KEY") or keys.DUPEFILTER
+        template = FrontierSettings.from_settings(settings).dupefilter_key
         name = (crawler.spider or crawler.spidercls).name
         return cls(
             connection.get_redis_from_settings(settings),

@@ -7,7 +7,9 @@ Lua (``lua/queue_<name>.lua``) by which the exchange works on the same key at th
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
+import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -80,6 +82,17 @@ class Base(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    def _wait(self, command: Any, timeout: float) -> Any:
+        # In slices, for the socket of the client may have a shorter timeout.
+        longest = self.server.connection_pool.connection_kwargs.get("socket_timeout")
+        deadline = time.monotonic() + timeout
+        while timeout > 0:
+            found = command([self.key], min(timeout, longest / 2) if longest else timeout)
+            if found:
+                return found
+            timeout = deadline - time.monotonic()
+        return None
+
     def _decode(self, entry: bytes | None) -> Request | None:
         return None if entry is None else self.decode_request(entry)
 
@@ -96,7 +109,7 @@ class FifoQueue(Base):
     def pop(self, timeout: float = 0) -> Request | None:
         """Take the request that has waited longest, or None if there is none."""
         if timeout > 0:
-            found = self.server.brpop([self.key], timeout)
+            found = self._wait(self.server.brpop, timeout)
             return self._decode(found and found[1])
         return self._decode(self.server.rpop(self.key))
 
@@ -116,7 +129,7 @@ class LifoQueue(Base):
     def pop(self, timeout: float = 0) -> Request | None:
         """Take the request that came last, or None if there is none."""
         if timeout > 0:
-            found = self.server.blpop([self.key], timeout)
+            found = self._wait(self.server.blpop, timeout)
             return self._decode(found and found[1])
         return self._decode(self.server.lpop(self.key))
 
@@ -138,7 +151,11 @@ class PriorityQueue(Base):
         """Add *request* behind those of its priority."""
         entry = self.encode_request(request, unique=True)
         count = self.server.incr(keys.queue_counter(self.key)) % 2**ORDER_BITS
-        self.server.zadd(self.key, {entry: -request.priority + count / 2**ORDER_BITS})
+        try:
+            score = -request.priority + count / 2**ORDER_BITS
+        except OverflowError:
+            score = -math.inf if request.priority > 0 else math.inf
+        self.server.zadd(self.key, {entry: score})
 
     def pop(self, timeout: float = 0) -> Request | None:
         """Take the request of the highest priority, or None if there is none."""
@@ -149,7 +166,7 @@ class PriorityQueue(Base):
         if entries:
             return self._decode(entries[0])
         if timeout > 0:
-            found = self.server.bzpopmin([self.key], timeout)
+            found = self._wait(self.server.bzpopmin, timeout)
             return self._decode(found and found[1])
         return None
 

@@ -20,6 +20,20 @@ NONCE = "_nonce"
 
 _PLAIN_FIELDS = ("meta", "cb_kwargs", "flags", "cookies")
 _KNOWN_FIELDS = frozenset(Request.attributes) | {"_class", NONCE}
+# What Request itself does not check, or takes for something else.
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "url": str,
+    "method": str,
+    "headers": (dict, list),
+    "body": (str, bytes),
+    "cookies": (dict, list),
+    "meta": dict,
+    "cb_kwargs": dict,
+    "flags": list,
+    "priority": int,
+    "dont_filter": bool,
+    "encoding": str,
+}
 
 
 def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) -> dict[str, Any]:
@@ -34,6 +48,8 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
         if function is not None:
             data[field] = _method_name(spider, field, function)
     if request.method != "GET":
+        if request.method != str(request.method).upper():
+            raise UnserializableRequestError(f"method is {request.method!r}, which Request would change")
         data["method"] = request.method
     if request.headers:
         data["headers"] = _headers_to_dict(request)
@@ -42,8 +58,12 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
     for field in _PLAIN_FIELDS:
         value = getattr(request, field)
         if value:
+            if not isinstance(value, _TYPES[field]):
+                raise UnserializableRequestError(f"{field} is a {type(value).__name__}")
             data[field] = value
     if request.priority:
+        if not isinstance(request.priority, int):
+            raise UnserializableRequestError(f"priority is a {type(request.priority).__name__}")
         data["priority"] = request.priority
     if request.dont_filter:
         data["dont_filter"] = True
@@ -51,6 +71,9 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
         data["encoding"] = request.encoding
     if type(request) is not Request:
         _add_subclass_fields(request, data)
+    if type(request) is not Request or request.encoding != "utf-8":
+        # The class, or the escaping of the URL in this encoding, may change what it is given.
+        _check_unchanged(request, request_from_dict(data, spider))
     if nonce is not None:
         data[NONCE] = nonce
     return data
@@ -72,6 +95,10 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
     if not known.issuperset(data):
         # Left out without a word, a field would change the request.
         raise PayloadError(f"unknown fields {sorted(map(str, data.keys() - known))}")
+    for field, types in _TYPES.items():
+        if field in data and not isinstance(data[field], types):
+            raise PayloadError(f"{field} is a {type(data[field]).__name__}")
+    _check_headers(data.get("headers", {}))
     kwargs = {name: value for name, value in data.items() if name in cls.attributes}
     for field in ("callback", "errback"):
         if kwargs.get(field) is not None:
@@ -87,39 +114,78 @@ def find_callback(spider: Spider, name: Any) -> Callable[..., Any]:
 
     :raises UnknownCallbackError: if there is none, or if it is one of ``Spider``'s own inner ones.
     """
-    method = getattr(spider, name, None) if isinstance(name, str) else None
-    inner = isinstance(name, str) and name.startswith("_") and hasattr(Spider, name)
-    if inner or not inspect.ismethod(method) or method.__self__ is not spider:
+    method = _method(spider, name) if isinstance(name, str) else None
+    if method is None:
         raise UnknownCallbackError(f"spider {spider.name!r} has no callback {name!r}")
     return method
+
+
+def _method(spider: Spider, name: str) -> Callable[..., Any] | None:
+    inner = name.startswith("_") and hasattr(Spider, name)
+    if inner or (name.startswith("__") and name.endswith("__")):
+        return None
+    if not inspect.isroutine(_attribute(spider, name)):
+        return None
+    method = getattr(spider, name)
+    return method if inspect.ismethod(method) and method.__self__ is spider else None
+
+
+def _attribute(spider: Spider, name: str) -> Any:
+    # As inspect.getattr_static does, in a tenth of its time: to read a property is to run it.
+    for cls in type(spider).__mro__:
+        if name in cls.__dict__:
+            return cls.__dict__[name]
+    return vars(spider).get(name)
 
 
 def _method_name(spider: Spider, field: str, function: Any) -> str:
     name: str | None = getattr(function, "__name__", None)
     if name is not None and getattr(function, "__self__", None) is spider:
-        if getattr(spider, name, None) == function:
+        if _method(spider, name) == function:
             return name
         # A method that the spider also has under another name, as a decorator may leave it.
-        for other, method in inspect.getmembers(spider, inspect.ismethod):
-            if method == function:
-                return other
+        for known in dir(spider):
+            if _method(spider, known) == function:
+                return known
     raise UnserializableRequestError(f"{field} {function!r} is not a method of the spider")
 
 
 def _text_or_bytes(value: bytes, encoding: str) -> str | bytes:
     try:
         text = value.decode(encoding)
-        return text if text.encode(encoding) == value else value
+        return text if text.encode(encoding) == value and bool(text) == bool(value) else value
     except (UnicodeError, LookupError):
         return value
 
 
 def _headers_to_dict(request: Request) -> dict[Any, Any]:
     headers: dict[Any, Any] = {}
-    for name, values in request.headers.items():
+    for name, values in dict.items(request.headers):
         texts = [_text_or_bytes(value, request.encoding) for value in values]
-        headers[_text_or_bytes(name, request.encoding)] = texts[0] if len(texts) == 1 else texts
+        text = _text_or_bytes(name, request.encoding)
+        if text != text.title():
+            # Headers writes names in title case, which for text and for bytes is not the same.
+            text = name
+            if name != name.title():
+                raise UnserializableRequestError(f"headers has the name {name!r}, which Headers would change")
+        headers[text] = texts[0] if len(texts) == 1 else texts
     return headers
+
+
+def _check_headers(headers: Any) -> None:
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    for pair in pairs:
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
+            raise PayloadError("headers is a list, but not of pairs")
+        values = pair[1] if isinstance(pair[1], (list, tuple)) else [pair[1]]
+        if not all(value is None or isinstance(value, (str, bytes, int)) for value in values):
+            raise PayloadError(f"header {pair[0]!r} has a value that is a {type(pair[1]).__name__}")
+
+
+def _check_unchanged(request: Request, back: Request) -> None:
+    for field in request.attributes:
+        if getattr(request, field) != getattr(back, field):
+            raise UnserializableRequestError(f"{field} would not come back as {getattr(request, field)!r}")
 
 
 def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
@@ -129,7 +195,8 @@ def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
         raise UnserializableRequestError(f"class {data['_class']} is not at the top of a module")
     # A subclass may have defaults of its own (JsonRequest: POST), so what Request leaves out
     # has to be said.
-    data["method"] = request.method
+    for field in ("method", "priority", "dont_filter", "encoding"):
+        data[field] = getattr(request, field)
     for field in cls.attributes:
         if field not in Request.attributes:
             data[field] = getattr(request, field)
@@ -143,6 +210,8 @@ def _request_class(path: Any) -> type[Request]:
 
 
 def _find_class(path: Any) -> Any:
-    module, _, name = str(path).rpartition(".")
-    # Not imported on Redis's word: to import a module is to run it.
-    return getattr(sys.modules.get(module), name, None)
+    if not isinstance(path, str):
+        return None
+    module, _, name = path.rpartition(".")
+    # Not imported on Redis's word: to import a module is to run it. So may its __getattr__ be.
+    return getattr(sys.modules.get(module), "__dict__", {}).get(name)

@@ -53,6 +53,8 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
     except (PayloadError, UnknownCallbackError) as error:
         raise SeedError(str(error)) from error
     parts = urlsplit(made.url)
+    if not parts.scheme:
+        raise SeedError(f"url {fields['url']!r} has no scheme")
     if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:
         raise SeedError(f"url {fields['url']!r} has no host")
     return made

@@ -12,6 +12,7 @@ import json as _json
 import math
 import pickle as _pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
@@ -56,12 +57,13 @@ class JSONSerializer:
         :raises UnserializableRequestError: naming the field that JSON would change.
         """
         try:
-            _check_json(obj, "")
-            return self._encode(obj).encode()
-        except RecursionError:
-            raise UnserializableRequestError("it contains itself") from None
-        except (TypeError, ValueError) as error:
-            raise UnserializableRequestError(str(error)) from error
+            return self._write(obj)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UnserializableRequestError(_blame(self._write, obj, error)) from error
+
+    def _write(self, obj: Any) -> bytes:
+        _check_json(obj, "")
+        return self._encode(obj).encode()
 
     def loads(self, data: bytes) -> Any:
         """Return the object that *data* was made of.
@@ -119,7 +121,7 @@ class MsgpackSerializer:
                 "SCHEDULER_SERIALIZER is 'msgpack', which needs: pip install 'scrapy-rq-sched[msgpack]'"
             ) from error
         # Strict: a tuple is refused, not turned into a list.
-        self._pack = partial(msgpack.packb, strict_types=True)
+        self._packb = partial(msgpack.packb, strict_types=True)
         self._unpack = partial(msgpack.unpackb, strict_map_key=False)
 
     def dumps(self, obj: Any) -> bytes:
@@ -128,9 +130,13 @@ class MsgpackSerializer:
         :raises UnserializableRequestError: if MessagePack would change it.
         """
         try:
-            return bytes(self._pack(obj))
+            return self._pack(obj)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise UnserializableRequestError(_blame(self._pack, obj, error)) from error
+
+    def _pack(self, obj: Any) -> bytes:
+        _refuse_buffers(obj)
+        return bytes(self._packb(obj))
 
     def loads(self, data: bytes) -> Any:
         """Return the object that *data* was made of.
@@ -138,6 +144,18 @@ class MsgpackSerializer:
         :raises ValueError: if *data* is not MessagePack.
         """
         return self._unpack(data)
+
+
+def _refuse_buffers(value: Any) -> None:
+    kind = type(value)
+    if kind is dict:
+        for item in value.values():
+            _refuse_buffers(item)
+    elif kind is list:
+        for item in value:
+            _refuse_buffers(item)
+    elif kind in (bytearray, memoryview):
+        raise TypeError(f"can not serialize '{kind.__name__}' object")
 
 
 class PickleSerializer:
@@ -148,7 +166,6 @@ class PickleSerializer:
 
     name = "pickle"
     faithful = True
-    _pack = staticmethod(partial(_pickle.dumps, protocol=4))
 
     def dumps(self, obj: Any) -> bytes:
         """Return *obj* as a pickle.
@@ -157,8 +174,15 @@ class PickleSerializer:
         """
         try:
             return self._pack(obj)
-        except (_pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except Exception as error:  # an object may raise anything
             raise UnserializableRequestError(_blame(self._pack, obj, error)) from error
+
+    @staticmethod
+    def _pack(obj: Any) -> bytes:
+        data = _pickle.dumps(obj, protocol=4)
+        if b"\x93" in data:  # it names a class, which may not take back what it gave
+            _pickle.loads(data)  # noqa: S301 - what we have just written
+        return data
 
     def loads(self, data: bytes) -> Any:
         """Return the object that *data* was made of, running the code that it holds."""
@@ -180,7 +204,10 @@ def load_serializer(value: Any) -> Serializer:
             return _BY_NAME[value]()
         serializer = _load_module_or_object(value)
     if isinstance(serializer, type):
-        serializer = serializer()
+        with suppress(TypeError):  # it needs arguments, and is refused below
+            serializer = serializer()
+    if isinstance(serializer, type):
+        serializer = None
     if not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
         raise SettingError(
             f"SCHEDULER_SERIALIZER is {value!r}; it may be 'json', 'msgpack', 'pickle', or the path "
@@ -208,12 +235,22 @@ def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
     try:
         written = serializer.dumps(obj)
         written = written.encode() if isinstance(written, str) else bytes(written)
-        same = serializer.loads(written) == obj
+        same = _same(serializer.loads(written), obj)
     except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
         raise UnserializableRequestError(_blame(serializer.dumps, obj, error)) from error
     if not same:
         raise UnserializableRequestError("the serializer does not give it back unchanged")
     return written
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return _same([*one.items()], [*other.items()])
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def load(serializer: Serializer, data: bytes) -> Any:
@@ -231,7 +268,7 @@ def _load_module_or_object(path: str) -> Any:
     for load_path in (import_module, load_object):
         try:
             return load_path(path)
-        except (ImportError, NameError, ValueError):
+        except (ImportError, NameError, ValueError, TypeError):
             continue  # perhaps it is the other; if neither, the caller refuses the setting
     return None
 

@@ -89,7 +89,7 @@ class _Reader:
     def boolean(self, name: str) -> bool:
         try:
             return bool(self._settings.getbool(name, False))
-        except ValueError:
+        except (ValueError, TypeError):
             raise self._refusal(name, "True or False") from None
 
     def number(self, name: str, default: float, least: float, most: float = math.inf) -> float:
@@ -123,7 +123,7 @@ class _Reader:
         value = self._settings.get(name) or default
         try:
             "".encode(value)
-        except (LookupError, TypeError):
+        except (LookupError, TypeError, ValueError):
             raise self._refusal(name, "the name of an encoding, such as 'utf-8'") from None
         return str(value)
 

@@ -43,10 +43,20 @@ class RedisMixin:
         :raises SettingError: if the scheduler is not ours, so that no seed would ever be read.
         """
         path = crawler.settings["SCHEDULER"]
-        if not issubclass(load_object(path), Scheduler):
+        given = self.max_idle_time
+        # Not issubclass(): Scrapy's metaclass says yes to anything with the right method names.
+        if Scheduler not in getattr(load_object(path), "__mro__", ()):
             raise SettingError(
                 f"SCHEDULER is {path!r}; a RedisSpider needs 'scrapy_rq_sched.Scheduler' to read seeds"
             )
+        if self.max_idle_time is not None:
+            try:
+                self.max_idle_time = float(self.max_idle_time)
+                bad = not self.max_idle_time >= 0
+            except (TypeError, ValueError):
+                bad = True
+            if bad:
+                raise SettingError(f"max_idle_time is {given!r}; it may be a number of 0 or more")
         self._idle = Stopwatch()
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
         crawler.signals.connect(self._busy, signals.request_reached_downloader)

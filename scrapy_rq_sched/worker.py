@@ -24,8 +24,8 @@ BATCH_PUSHES = 1000
 BATCH_BYTES = 4 * 1024 * 1024
 #: Seconds to Redis and back that count as no distance.
 NEAR = 0.005
-#: Moments in which none was finished, and more could be begun, after which callbacks count as slow.
-SLOW_CALLBACK_TICKS = 5
+#: Idle moments in which none was finished, though more could be begun: then callbacks count as slow.
+SLOW_CALLBACK_TICKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class Worker:
         self._releasing = 0
         self._limit = settings.concurrency
         self._idle_ticks: int | None = None
+        self._ticked = time.monotonic(), time.process_time()
         self._finished: list[str] = []
         self._given_back: list[str] = []
         self._refused: list[tuple[str, str]] = []
@@ -184,9 +185,12 @@ class Worker:
     def tick(self) -> bool:
         """Note that a moment has passed; return whether the limit was raised now.
 
-        Moments of the event loop are counted, not seconds: a busy process has few.
+        Only idle ones count: callbacks that are busy would not be faster if there were more of them.
         """
-        if self._idle_ticks is None or self._unreleased:
+        wall, cpu = time.monotonic(), time.process_time()
+        idle = cpu - self._ticked[1] < (wall - self._ticked[0]) / 2
+        self._ticked = wall, cpu
+        if self._idle_ticks is None or self._unreleased or not idle:
             return False
         self._idle_ticks += 1
         if self._idle_ticks < SLOW_CALLBACK_TICKS:

@@ -384,7 +384,7 @@ def test_only_the_last_worker_of_a_finished_fleet_clears_the_frontier(
     assert first.frontier.leave(finished=True, persist=False) == (False, 0)
     assert server.exists("s:meta")
     assert last.frontier.leave(finished=True, persist=False) == (True, 0)
-    assert {key for key in server.keys() if server.ttl(key) == -1} == set()
+    assert {key for key in server.scan_iter() if server.ttl(key) == -1} == set()
 
 
 def test_a_worker_that_leaves_for_another_reason_clears_nothing(join: Join, server: redis.Redis) -> None:

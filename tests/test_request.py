@@ -201,6 +201,7 @@ REQUESTS: dict[str, Request] = {
     "body in another encoding": Request(URL, body="жук", encoding="cp1251"),
     "body not in its encoding": Request(URL, body=b"\x98", encoding="cp1251"),
     "body that is only a byte order mark": Request(URL, body=b"\xef\xbb\xbf"),
+    "body that its encoding would spell differently": Request("about:blank", body=b"+AGE-", encoding="utf-7"),
     "several values of a header": Request(URL, headers={"Accept": ["a", "b"]}),
     "a header with no value": Request(URL, headers={"Accept": None}),
     "an empty header": Request(URL, headers={"Accept": ""}),

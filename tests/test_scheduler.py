@@ -307,4 +307,4 @@ def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, serv
         line.split("``")[1] for line in (keys.__doc__ or "").splitlines() if line.startswith("``<spider>")
     }
     named = {name.replace("<spider>", "example").replace("<id>", scheduler.name) for name in table}
-    assert {key.decode() for key in server.keys()} <= named
+    assert {key.decode() for key in server.scan_iter()} <= named

@@ -364,6 +364,7 @@ NOT_JSON = [
     b'{"body":{"$bytes":5}}',
     b'{"body":{"$bytes":"\xc3\xa9"}}',
     b'{"body":{"$bytes":"A"}}',
+    b'{"body":{"$bytes":"AP8=!"}}',
     b"[" * 100_000,
     b'{"priority":' + b"9" * 5000 + b"}",
 ]

@@ -138,9 +138,7 @@ class Crawl:
             self._downloads, self._last_download = downloads, now
         for worker in self.workers:
             if not worker.alive and not worker.killed and worker.end_reason != "finished":
-                how = (
-                    f"ended with the reason {worker.end_reason!r}" if worker.end_reason else "died"
-                )
+                how = f"ended with the reason {worker.end_reason!r}" if worker.end_reason else "died"
                 raise WorkerFailedError(
                     f"{worker.name} {how} (exit status {worker.process.returncode})", worker
                 )

@@ -48,9 +48,7 @@ def run(interrupts: Interrupts) -> int:
     finally:
         # Who stopped the demo does not want to read why it did not finish.
         if failed and not interrupts.count and any(folder.iterdir()):
-            console.print(
-                f"The logs are in {folder}", highlight=False, markup=False, soft_wrap=True
-            )
+            console.print(f"The logs are in {folder}", highlight=False, markup=False, soft_wrap=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
     return 1 if failed else 0

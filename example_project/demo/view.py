@@ -144,9 +144,7 @@ def summary(crawl: Crawl, verdict: Verdict, started_at: float) -> RenderableType
     table.add_column("end")
     table.add_column("after", justify="right")
     for worker in crawl.workers:
-        table.add_row(
-            worker.name, f"{len(worker.pages):,}", end_of(worker), end_time(worker, started_at)
-        )
+        table.add_row(worker.name, f"{len(worker.pages):,}", end_of(worker), end_time(worker, started_at))
     lines = [
         f"pages reached  {verdict.reached:,} of {verdict.pages:,}",
         f"lost           {verdict.lost}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scrapy.http import Response
-from scrapy_rq_sched.spiders import RedisSpider
 
 from example.items import Page
+from scrapy_rq_sched.spiders import RedisSpider
 
 
 class SeedsSpider(RedisSpider):

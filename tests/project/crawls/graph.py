@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import TextResponse
-from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from .record import record
@@ -51,6 +51,13 @@ class GraphHandler:
 
     async def close(self) -> None:
         pass
+
+
+class DeferredGraphHandler(GraphHandler):
+    """The same, as Scrapy before 2.14 calls it."""
+
+    def download_request(self, request: Request, spider: Spider) -> Deferred[TextResponse]:
+        return deferred_from_coro(super().download_request(request))
 
 
 async def _sleep(seconds: float) -> None:

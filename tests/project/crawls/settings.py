@@ -2,12 +2,15 @@
 
 import os
 
+from scrapy import version_info
+
 BOT_NAME = "crawls"
 SPIDER_MODULES = ["crawls.spiders"]
 ADDONS = {"scrapy_rq_sched.Addon": 500}
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
-DOWNLOAD_HANDLERS = {"http": "crawls.graph.GraphHandler", "https": None, "ftp": None, "s3": None}
+HANDLER = "GraphHandler" if version_info >= (2, 14) else "DeferredGraphHandler"
+DOWNLOAD_HANDLERS = {"http": f"crawls.graph.{HANDLER}", "https": None, "ftp": None, "s3": None}
 EXTENSIONS = {"crawls.record.Recorder": 0}
 TELNETCONSOLE_ENABLED = False
 ROBOTSTXT_OBEY = False

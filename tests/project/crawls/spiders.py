@@ -64,7 +64,7 @@ class FailTwice:
     def __init__(self):
         self._failed = 0
 
-    def process_response(self, request, response):
+    def process_response(self, request, response, spider=None):
         if self._failed < 2:
             self._failed += 1
             return response.replace(status=503)
