@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro
 
@@ -49,10 +49,6 @@ class EngineBridge:
     @property
     def _slot(self) -> Any:
         return getattr(self._engine, "_slot", None)
-
-    def is_running(self) -> bool:
-        """Return whether the engine runs, so that it can be stopped."""
-        return bool(self._engine.running)
 
     def in_progress(self) -> Collection[Request]:
         """Return the requests that were handed out and are not yet finished.
@@ -98,14 +94,26 @@ class EngineBridge:
         if slot is not None and slot.closing is None:
             slot.nextcall.schedule()
 
-    def close_spider(self, reason: str) -> None:
-        """Have the engine close the spider."""
-        if self.closing():
-            return
-        if hasattr(self._engine, "close_spider_async"):
-            deferred_from_coro(self._engine.close_spider_async(reason=reason))
-        else:  # before Scrapy 2.14
-            self._engine.close_spider(self._engine.spider, reason)
+    def end_crawl(self, crawler: Crawler, reason: str) -> None:
+        """End a crawl that is just being opened, with an exit code but without a traceback."""
+        loop = EventLoop()
+
+        def close() -> None:
+            # Not before the engine runs: it could not be stopped then.
+            if not self._engine.running:
+                loop.call_later(0.01, close)
+            elif hasattr(self._engine, "close_spider_async"):
+                deferred_from_coro(self._engine.close_spider_async(reason=reason))
+            else:  # before Scrapy 2.14
+                self._engine.close_spider(self._engine.spider, reason)
+
+        def fail() -> None:
+            # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
+            crawler.spider = None
+
+        # Not weakly: nobody else will hold these.
+        crawler.signals.connect(close, signals.engine_started, weak=False)
+        crawler.signals.connect(fail, signals.engine_stopped, weak=False)
 
 
 def find_engine(crawler: Crawler) -> Any:

@@ -6,17 +6,17 @@ The event loop only ever starts an exchange and takes its reply; the waiting is 
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from .connection import RedisError, ResponseError, backoff, describe_error, unreachable
+from .background import BackgroundThread
+from .connection import RedisError, ResponseError, backoff
 from .engine import EventLoop
 from .frontier import Batch, Frontier, Reply
+from .outage import Outage
 from .worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
 #: Seconds that the wait for a seed lasts at the most, before it is begun anew.
 SEED_WAIT = 1.0
-#: Seconds between two lines on the same outage.
-OUTAGE_LOG_INTERVAL = 30.0
 #: Seconds between two attempts to reach Redis, at the most.
 LONGEST_BACKOFF = 5.0
 
@@ -58,66 +56,6 @@ def next_batch(worker: Worker, scheduler: Exchanging) -> Batch:
     """Return what *worker* has to say now."""
     scheduler.prepare()
     return worker.batch(scheduler.wanted(), scheduler.busy())
-
-
-class InlineExchange:
-    """Exchanges at once and waits for it: for a scheduler that is driven by hand, with no event loop."""
-
-    def __init__(self, frontier: Frontier, worker: Worker, scheduler: Exchanging) -> None:
-        self._frontier = frontier
-        self._worker = worker
-        self._scheduler = scheduler
-        self._batch: Batch | None = None
-
-    def exchange(self) -> Reply:
-        """Exchange until all is said.
-
-        :raises RedisUnreachableError: if Redis does not answer; nothing is lost, the next call says it.
-        """
-        while True:
-            if self._batch is None:
-                self._batch = next_batch(self._worker, self._scheduler)
-            started = time.monotonic()
-            try:
-                reply = self._frontier.exchange(self._batch)
-            except RedisError as error:
-                self._scheduler.count_error()
-                raise unreachable(self._frontier.server, error) from error
-            self._batch = None
-            self._scheduler.take_reply(reply, time.monotonic() - started)
-            if not self._worker.has_news:
-                return reply
-
-
-class BackgroundThread:
-    """A thread that does one call after the other and gives each result to the event loop.
-
-    It is a daemon: a process that was told twice to stop does not wait for Redis to let it.
-    """
-
-    def __init__(self, name: str, loop: EventLoop) -> None:
-        self._loop = loop
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Callable[..., None]] | None]
-        self._calls = queue.SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    def call(self, function: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
-        """Call *function* in the thread, then *done* with its result or error on the event loop."""
-        self._calls.put((function, done))
-
-    def stop(self) -> None:
-        """End the thread when it has nothing more to do."""
-        self._calls.put(None)
-
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            function, done = call
-            result, failure = None, None
-            try:
-                result = function()
-            except Exception as error:  # whatever it is, it is handed over, not handled, here
-                failure = error
-            self._loop.call_from_thread(done, result, failure)
 
 
 class ExchangeLoop:
@@ -339,35 +277,3 @@ class ExchangeLoop:
             self.kick()
         elif self._last_reply is not None:
             self._wait_for_seed(self._last_reply)
-
-
-class Outage:
-    """Says when Redis stops answering, while it does not, and when it does again."""
-
-    def __init__(self, frontier: Frontier) -> None:
-        self.failures = 0
-        self._frontier = frontier
-        self._since = 0.0
-        self._logged = 0.0
-
-    def failed(self, error: Exception, worker: Worker) -> None:
-        """Note a failed exchange."""
-        now = time.monotonic()
-        if self.failures == 0:
-            self._since = now
-        if self.failures == 0 or now - self._logged > OUTAGE_LOG_INTERVAL:
-            self._logged = now
-            text = describe_error(self._frontier.server, error) if isinstance(error, RedisError) else error
-            logger.warning(
-                "%s. For %.0f s now; the crawl goes on with the %d requests in hand, and tries again",
-                text,
-                now - self._since,
-                len(worker.ready) + len(worker.held),
-            )
-        self.failures += 1
-
-    def over(self) -> None:
-        """Note a reply."""
-        if self.failures:
-            logger.warning("Redis answers again after %.1f s", time.monotonic() - self._since)
-        self.failures = 0

@@ -10,7 +10,7 @@ import json
 import logging
 from typing import Any
 
-from scrapy import Request, Spider, __version__, signals
+from scrapy import Request, Spider, __version__
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
@@ -21,8 +21,9 @@ from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, find_engine
 from .errors import FrontierError
 from .frontier import Frontier, Opened
+from .inline import InlineExchange
 from .keys import Keys
-from .loop import ExchangeLoop, InlineExchange
+from .loop import ExchangeLoop
 from .settings import FrontierSettings
 from .worker import Worker
 
@@ -198,22 +199,7 @@ class Scheduler(BaseScheduler):
             raise error
         self._refusal = error
         logger.error("The crawl cannot start: %s", error)
-        bridge, loop = EngineBridge(engine), EventLoop()
-
-        def close() -> None:
-            # Not before the engine runs: it could not be stopped then.
-            if bridge.is_running():
-                bridge.close_spider("frontier_error")
-            else:
-                loop.call_later(0.01, close)
-
-        def fail() -> None:
-            # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
-            self.crawler.spider = None
-
-        # Not weakly: the engine drops this scheduler before it stops.
-        self.crawler.signals.connect(close, signals.engine_started, weak=False)
-        self.crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+        EngineBridge(engine).end_crawl(self.crawler, "frontier_error")
 
     # -- the crawl -----------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from scrapy import Request
 
 from .frontier import Batch, Lease, Push, Reply
+from .pace import Pace
+from .seen import SeenCache
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
@@ -34,27 +36,6 @@ class Outgoing:
 
     push: Push
     request: Request
-
-
-class SeenCache:
-    """The latest fingerprints that are known to be in Redis, at most *size* of them."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._fingerprints: dict[str, None] = {}
-
-    def __contains__(self, fingerprint: str) -> bool:
-        return fingerprint in self._fingerprints
-
-    def add(self, fingerprint: str) -> None:
-        """Add *fingerprint*; the one that came first goes, if there are too many."""
-        self._fingerprints[fingerprint] = None
-        if len(self._fingerprints) > self._size:
-            del self._fingerprints[next(iter(self._fingerprints))]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._fingerprints.clear()
 
 
 class Worker:
@@ -85,7 +66,7 @@ class Worker:
         self._sent: list[Outgoing] = []
         self._number = 0
         self._epoch: bytes | None = None
-        self._pace = _Pace()
+        self._pace = Pace()
 
     # -- what the scheduler puts in ----------------------------------------------------------
 
@@ -262,29 +243,3 @@ class Worker:
             taken.append(self.outbox.popleft())
             size += len(taken[-1].push.payload)
         return taken
-
-
-class _Pace:
-    """How fast requests are begun, and how long an exchange takes."""
-
-    _WEIGHT = 0.3
-
-    def __init__(self) -> None:
-        #: Requests begun a second, smoothed.
-        self.rate = 0.0
-        #: Seconds that an exchange takes, smoothed.
-        self.latency = 0.0
-        #: Seconds that the fastest of the last exchanges took: the others waited for this process.
-        self.distance = 0.0
-        self._latencies: deque[float] = deque(maxlen=20)
-        self.handed = 0
-        self._since = time.monotonic()
-
-    def exchanged(self, latency: float) -> None:
-        now = time.monotonic()
-        elapsed = max(now - self._since, 1e-3)
-        self.rate += self._WEIGHT * (self.handed / elapsed - self.rate)
-        self.latency += self._WEIGHT * (latency - self.latency)
-        self._latencies.append(latency)
-        self.distance = min(self._latencies)
-        self.handed, self._since = 0, now

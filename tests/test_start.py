@@ -22,7 +22,7 @@ def refusal(fleet: Fleet, **settings: object) -> str:
     log = fleet.log(len(fleet.workers) - 1)
     assert fleet.workers[-1].returncode == 1, log
     assert "Traceback" not in log
-    (line,) = [line for line in log.splitlines() if "ERROR" in line]
+    (line,) = [line for line in log.splitlines() if "] ERROR: " in line]
     assert "The crawl cannot start: " in line
     assert fleet.reasons()[-1] == "frontier_error"
     return line

@@ -1,0 +1,39 @@
+"""The exchange where no event loop runs: made at once, and waited for."""
+
+from __future__ import annotations
+
+import time
+
+from .connection import RedisError, unreachable
+from .frontier import Batch, Frontier, Reply
+from .loop import Exchanging, next_batch
+from .worker import Worker
+
+
+class InlineExchange:
+    """Exchanges for a scheduler that is driven by hand."""
+
+    def __init__(self, frontier: Frontier, worker: Worker, scheduler: Exchanging) -> None:
+        self._frontier = frontier
+        self._worker = worker
+        self._scheduler = scheduler
+        self._batch: Batch | None = None
+
+    def exchange(self) -> Reply:
+        """Exchange until all is said.
+
+        :raises RedisUnreachableError: if Redis does not answer; nothing is lost, the next call says it.
+        """
+        while True:
+            if self._batch is None:
+                self._batch = next_batch(self._worker, self._scheduler)
+            started = time.monotonic()
+            try:
+                reply = self._frontier.exchange(self._batch)
+            except RedisError as error:
+                self._scheduler.count_error()
+                raise unreachable(self._frontier.server, error) from error
+            self._batch = None
+            self._scheduler.take_reply(reply, time.monotonic() - started)
+            if not self._worker.has_news:
+                return reply
