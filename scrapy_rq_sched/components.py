@@ -10,13 +10,15 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from .dupefilter import RFPDupeFilter
 from .errors import SettingError
-from .queue import Base
+from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .serializers import load_serializer, serializer_name
 from .settings import FrontierSettings
 
+_QUEUE_METHODS = ("push", "pop", "__len__", "clear")
 
-def load_queue(settings: FrontierSettings, server: Any, spider: Spider) -> Base:
-    """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names.
+
+def load_queue(settings: FrontierSettings, server: Any, spider: Spider) -> Any:
+    """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names: ours, or one of the user's own.
 
     :raises SettingError: if it names no queue class.
     """
@@ -25,12 +27,21 @@ def load_queue(settings: FrontierSettings, server: Any, spider: Spider) -> Base:
         cls = load_object(value)
     except (ImportError, NameError, ValueError, TypeError) as error:
         raise SettingError(f"SCHEDULER_QUEUE_CLASS is {value!r}, which cannot be loaded: {error}") from None
-    if not (isinstance(cls, type) and issubclass(cls, Base)):
+    if not (isinstance(cls, type) and all(hasattr(cls, name) for name in _QUEUE_METHODS)):
         raise SettingError(
             f"SCHEDULER_QUEUE_CLASS is {value!r}; it may be scrapy_rq_sched.PriorityQueue, FifoQueue, "
-            "LifoQueue, or a class derived from one of them"
+            f"LifoQueue, or a class with {', '.join(_QUEUE_METHODS)}"
         )
     return cls(server, spider, settings.queue_key, load_serializer(settings.serializer))
+
+
+def is_plain(queue: Any) -> bool:
+    """Return whether *queue* pushes or pops in a way of its own, which the exchange cannot know."""
+    cls = type(queue)
+    return not any(
+        isinstance(queue, ours) and cls.push is ours.push and cls.pop is ours.pop
+        for ours in (FifoQueue, LifoQueue, PriorityQueue)
+    )
 
 
 def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:
@@ -58,11 +69,11 @@ def filters_in_exchange(dupefilter: Any) -> bool:
     return issubclass(cls, RFPDupeFilter) and cls.request_seen is RFPDupeFilter.request_seen
 
 
-def made_with(queue: Base, crawler: Crawler) -> dict[str, str]:
+def made_with(queue: Any, crawler: Crawler) -> dict[str, str]:
     """Return what every worker of a frontier has to have in common."""
     return {
         "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
-        "SCHEDULER_SERIALIZER": serializer_name(queue.serializer),
+        "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
         "REQUEST_FINGERPRINTER_CLASS": _path(type(crawler.request_fingerprinter)),
     }
 

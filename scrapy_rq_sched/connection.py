@@ -46,7 +46,7 @@ OLDEST_SERVER = (6, 2)
 #: Timeouts in seconds; a user's ``REDIS_PARAMS`` come after these. Protocol 2, because with 3 redis-py
 #: asks every server on connecting for what only some offer, and logs that it failed.
 DEFAULT_PARAMS: Mapping[str, Any] = {
-    "socket_timeout": 10.0,
+    "socket_timeout": 5.0,
     "socket_connect_timeout": 3.0,
     "protocol": 2,
 }
@@ -56,7 +56,6 @@ _LEGACY_SETTINGS = {
     "REDIS_HOST": "host",
     "REDIS_PORT": "port",
     "REDIS_DB": "db",
-    "REDIS_ENCODING": "encoding",
 }
 
 
@@ -96,8 +95,8 @@ def get_redis(**params: Any) -> Client:
 def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
     """Return the client that a Scrapy settings object describes.
 
-    Read are ``REDIS_URL``, or ``REDIS_HOST``, ``REDIS_PORT`` and ``REDIS_DB``; ``REDIS_ENCODING``; and
-    ``REDIS_PARAMS`` for anything else that ``redis.Redis`` takes.
+    Read are ``REDIS_URL``, or ``REDIS_HOST``, ``REDIS_PORT`` and ``REDIS_DB``; and ``REDIS_PARAMS`` for
+    anything else that ``redis.Redis`` takes. ``REDIS_ENCODING`` is that of the seeds, and no more.
 
     :raises SettingError: if redis-py refuses them.
     """
@@ -110,8 +109,8 @@ def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
     for setting, param in _LEGACY_SETTINGS.items():
         if settings.get(setting):
             params[param] = settings.get(setting)
-    # Replies are payloads: bytes that only the serializer understands.
-    params["decode_responses"] = False
+    # Replies are payloads: bytes that only the serializer understands. Keys and scripts are UTF-8.
+    params.update(decode_responses=False, encoding="utf-8")
     return get_redis(**params)
 
 

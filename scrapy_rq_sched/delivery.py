@@ -10,15 +10,14 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 
-from .components import filters_in_exchange
+from .components import filters_in_exchange, is_plain
 from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCallbackError, UnserializableRequestError
 from .frontier import Lease, Mode, Push, Reply
 from .identity import Stopwatch
-from .queue import Base
 from .seeds import requests_of_seed
 from .settings import FrontierSettings
-from .worker import Outgoing, Worker
+from .worker import Settled, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class Delivery:
         crawler: Crawler,
         spider: Spider,
         worker: Worker,
-        queue: Base,
+        queue: Any,
         dupefilter: Any,
         settings: FrontierSettings,
         engine: EngineBridge | None,
@@ -48,6 +47,7 @@ class Delivery:
         self._spider = spider
         self._worker = worker
         self._queue = queue
+        self._plain = is_plain(queue)
         self._dupefilter = dupefilter
         self._filters_in_exchange = filters_in_exchange(dupefilter)
         self._fingerprint = getattr(dupefilter, "request_fingerprint", None) or (
@@ -59,6 +59,7 @@ class Delivery:
         self._stats: Any = crawler.stats
         self._warned: set[str] = set()
         self._start_counts: Counter[str] = Counter()
+        self._lost = 0
         #: Set when the spider closes: nothing more is wanted.
         self.closing = False
         #: By hand, how many leases to ask for; in a crawl, as many as are used.
@@ -114,8 +115,10 @@ class Delivery:
         return fingerprint
 
     def _payload(self, request: Request, mode: Mode) -> bytes:
+        if self._plain:
+            return b""  # the queue serializes it by itself
         try:
-            return self._queue.encode_request(request, unique=mode == "force")
+            return bytes(self._queue.encode_request(request, unique=mode == "force"))
         except UnserializableRequestError as error:
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(
@@ -156,7 +159,7 @@ class Delivery:
 
     def _decode(self, lease: Lease) -> Request | None:
         try:
-            return self._queue.decode_request(lease.payload)
+            made: Request = self._queue.decode_request(lease.payload)
         except UnknownCallbackError as error:
             self._warn_once(
                 str(error), "A request is left to another worker: %s. More are only counted", error
@@ -166,6 +169,8 @@ class Delivery:
         except PayloadError as error:
             logger.error("An entry of %s is set aside: %s", self._queue.key, error)
             self._worker.fail(lease, str(error))
+        else:
+            return made
         return None
 
     def _sow(self, lease: Lease) -> None:
@@ -195,6 +200,10 @@ class Delivery:
             self.closing = self.closing or self._engine.closing()
         if self.closing:
             self._worker.give_back()
+            if self._plain:
+                while self._worker.memory:
+                    request = self._worker.memory.popleft()
+                    self._worker.enqueue(Push("force", "", request.priority, b""), request)
 
     def tick(self) -> None:
         """Take note that a moment has passed."""
@@ -203,7 +212,7 @@ class Delivery:
 
     def lost_with_this_worker(self) -> int:
         """Return how many requests only this worker has, in its memory."""
-        return self._worker.in_memory
+        return self._worker.in_memory + self._lost
 
     def wanted(self) -> int:
         """Return how many leases to have at hand."""
@@ -223,10 +232,11 @@ class Delivery:
         """Take in what the frontier answered."""
         self._stats.inc_value("frontier/exchanges")
         unbegun = len(self._worker.ready)
-        pushed, duplicates = self._worker.settle(reply, latency)
+        settled = self._worker.settle(reply, latency)
         self._note(reply, unbegun)
-        self._note_pushed(pushed)
-        self.dropped = [outgoing.request for outgoing in duplicates]
+        self._note_pushed(settled)
+        self._worker.memory.extend(reply.popped)
+        self.dropped = settled.duplicates
         for request in self.dropped:
             self._dupefilter.log(request, self._spider)
             self._crawler.signals.send_catch_log(
@@ -244,25 +254,25 @@ class Delivery:
         if self._engine is not None and (news or idle_is_over):
             self._engine.wake()
 
-    def _note_pushed(self, pushed: list[Outgoing]) -> None:
-        for outgoing in pushed:
-            if outgoing.push.payload:
-                self._stats.inc_value("scheduler/enqueued/redis")
-            else:
-                self._stats.inc_value("scheduler/enqueued/memory")
-                self._worker.memory.append(outgoing.request)
-        if pushed:
-            self._stats.inc_value("scheduler/enqueued", len(pushed))
+    def _note_pushed(self, settled: Settled) -> None:
+        for where, requests in (("redis", settled.stored), ("memory", settled.kept)):
+            if requests:
+                self._stats.inc_value("scheduler/enqueued", len(requests))
+                self._stats.inc_value(f"scheduler/enqueued/{where}", len(requests))
+        if self.closing:
+            self._lost += len(settled.kept)
+        else:
+            self._worker.memory.extend(settled.kept)
 
     def _note(self, reply: Reply, unbegun: int) -> None:
         if reply.lost:
             self._stats.inc_value("frontier/lost")
             logger.warning(
                 "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "
-                "the %d requests that it had not begun are others' now",
+                "the %d requests that it had not begun are no longer its own",
                 unbegun,
             )
-        if reply.returned:
+        if reply.dead:
             self._stats.inc_value("frontier/reclaimed", reply.returned)
             logger.warning(
                 "Workers that died: %s. %d requests that they held went back to the queue",

@@ -94,26 +94,34 @@ class EngineBridge:
         if slot is not None and slot.closing is None:
             slot.nextcall.schedule()
 
-    def end_crawl(self, crawler: Crawler, reason: str) -> None:
-        """End a crawl that is just being opened, with an exit code but without a traceback."""
-        loop = EventLoop()
 
-        def close() -> None:
-            # Not before the engine runs: it could not be stopped then.
-            if not self._engine.running:
-                loop.call_later(0.01, close)
-            elif hasattr(self._engine, "close_spider_async"):
-                deferred_from_coro(self._engine.close_spider_async(reason=reason))
-            else:  # before Scrapy 2.14
-                self._engine.close_spider(self._engine.spider, reason)
+def end_crawl(crawler: Crawler, reason: str) -> None:
+    """End a crawl that is just being opened, with an exit code but without a traceback."""
+    engine: Any = crawler.engine
+    loop = EventLoop()
 
-        def fail() -> None:
-            # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
-            crawler.spider = None
+    def close() -> None:
+        # Not before the engine runs: it could not be stopped then.
+        if not engine.running:
+            loop.call_later(0.01, close)
+        elif hasattr(engine, "close_spider_async"):
+            deferred_from_coro(engine.close_spider_async(reason=reason))
+        else:  # before Scrapy 2.14
+            engine.close_spider(engine.spider, reason)
 
-        # Not weakly: nobody else will hold these.
-        crawler.signals.connect(close, signals.engine_started, weak=False)
-        crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+    def fail() -> None:
+        # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
+        crawler.spider = None
+
+    # Not weakly: nobody else will hold these.
+    crawler.signals.connect(close, signals.engine_started, weak=False)
+    crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+
+
+def find_scheduler(crawler: Crawler) -> Any:
+    """Return the scheduler that *crawler*'s engine uses, or None if there is no engine."""
+    engine = find_engine(crawler)
+    return None if engine is None else engine._slot.scheduler
 
 
 def find_engine(crawler: Crawler) -> Any:

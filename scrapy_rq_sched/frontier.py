@@ -64,16 +64,19 @@ class Batch:
     want: int = 0
     want_seeds: int = 0
     suspects: int = 0
+    in_hand: int = 0
     pushes: list[Push] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    #: What the pushes stand for; only read where the queue is the user's own.
+    requests: list[Any] = field(default_factory=list)
 
     def arguments(self, worker: str, lease_ms: int, max_deliveries: int) -> Iterator[Any]:
         """Yield what ``lua/exchange.lua`` reads, in its order."""
         yield from (worker, self.number, lease_ms, int(self.busy), self.want, self.want_seeds)
-        yield from (self.suspects, max_deliveries, len(self.pushes))
+        yield from (self.suspects, self.in_hand, max_deliveries, len(self.pushes))
         for push in self.pushes:
             yield from (push.mode, push.fingerprint, -push.priority, push.payload)
         for names in (self.finished, self.given_back):
@@ -110,6 +113,9 @@ class Reply:
     dead: tuple[str, ...]
     seeds_type_error: str
     leases: list[Lease]
+    #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
+    kept: tuple[int, ...] | None = None
+    popped: tuple[Any, ...] = ()
 
     @classmethod
     def parse(cls, raw: list[Any]) -> Reply:
@@ -202,6 +208,7 @@ class Frontier:
         flags = (int(busy), int(flush), int(persist), epoch, about)
         pairs = [text for pair in {"format": FORMAT, **made_with}.items() for text in pair]
         arguments = (self.worker, self._lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
+        arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
         if problem == b"type":
             key, found, expected = (text.decode() for text in rest)
@@ -221,7 +228,8 @@ class Frontier:
 
     def exchange(self, batch: Batch) -> Reply:
         """Say *batch*, in one round trip and one atomic step. May be repeated."""
-        arguments = list(batch.arguments(self.worker, self._lease_ms, self._max_deliveries))
+        said = batch.arguments(self.worker, self._lease_ms, self._max_deliveries)
+        arguments = (*said, *self._trailing())
         return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
 
     def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:
@@ -231,8 +239,12 @@ class Frontier:
         :return: whether the frontier was cleared, and how many leases were left behind.
         """
         flags = (int(finished), int(persist), LATE_WORKER_GRACE)
-        cleared, left = self._leave(keys=self._all_keys, args=(self.worker, *flags))
+        cleared, left = self._leave(keys=self._all_keys, args=(self.worker, *flags, *self._trailing()))
         return bool(cleared), left
+
+    def _trailing(self) -> tuple[int, ...]:
+        """Return what the discipline's part of the scripts reads from the end of ARGV."""
+        return ()
 
     def wait_for_seed(self, timeout: float) -> bool:
         """Wait until there is a seed, and leave it there.

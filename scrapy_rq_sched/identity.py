@@ -9,6 +9,10 @@ import socket
 import time
 from pathlib import Path
 
+#: Seconds that a worker needs to start, at the most. A process that is older has done something else
+#: before, and its crawl is a new one.
+LONGEST_START = 60.0
+
 _imported = time.monotonic()
 # When the last scheduler of this process closed: a crawl begun after it is a new one, however old
 # the process is.
@@ -23,6 +27,10 @@ def worker_name() -> str:
 
 def age() -> float:
     """Return for how many seconds this process has been on its way to the crawl it now begins."""
+    return min(_age_of_process(), LONGEST_START)
+
+
+def _age_of_process() -> float:
     if _last_close is not None:
         return time.monotonic() - _last_close
     try:

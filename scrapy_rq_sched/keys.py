@@ -16,7 +16,7 @@ key                         type              holds
 ``<spider>:started``        set               fingerprints of the start requests this crawl has had
 ``<spider>:delayed``        sorted set        requests set back for another worker, by the server's
                                               time (milliseconds) at which they are due:
-                                              ``<score> <request>``
+                                              ``<score> <worker>/<lease> <request>``
 ``<spider>:workers``        sorted set        worker, by the server's time (milliseconds) after which
                                               it counts as dead
 ``<spider>:worker:<id>``    hash              what a worker said of itself, and its last exchange

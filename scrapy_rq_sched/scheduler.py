@@ -18,12 +18,13 @@ from typing_extensions import Self
 
 from . import components, connection, identity
 from .delivery import Delivery
-from .engine import EngineBridge, EventLoop, find_engine
+from .engine import EngineBridge, EventLoop, end_crawl, find_engine
 from .errors import FrontierError
 from .frontier import Frontier, Opened
 from .inline import InlineExchange
 from .keys import Keys
 from .loop import ExchangeLoop
+from .plain import PlainFrontier
 from .settings import FrontierSettings
 from .worker import Worker
 
@@ -102,17 +103,17 @@ class Scheduler(BaseScheduler):
         keys = Keys(spider.name, settings.queue_key, settings.dupefilter_key, seeds_key)
         self.queue = components.load_queue(settings, self.server, spider)
         self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter)
+        self.df.open()
         if engine is not None:
             self._engine = EngineBridge(engine)
         self.worker = Worker(settings)
-        self.frontier = Frontier(
-            self.server,
-            keys,
-            self.name,
-            self.queue.discipline,
-            settings.lease_timeout,
-            settings.max_deliveries,
-        )
+        limits = (settings.lease_timeout, settings.max_deliveries)
+        if components.is_plain(self.queue):
+            self.frontier: Frontier = PlainFrontier(
+                self.queue, self.server, keys, self.name, "plain", *limits
+            )
+        else:
+            self.frontier = Frontier(self.server, keys, self.name, self.queue.discipline, *limits)
         self.delivery = Delivery(
             self.crawler,
             spider,
@@ -181,9 +182,15 @@ class Scheduler(BaseScheduler):
         logger.info(
             "Worker %s joined the frontier of spider %r at %s: %d requests waiting, %d leased, %d "
             "seen, %d seeds, %d workers",
-            *(self.name, self.queue.spider.name, connection.address(self.server), opened.waiting),
+            *(self.name, self.frontier.keys.spider, connection.address(self.server), opened.waiting),
             *(opened.leased, opened.seen, opened.seeds, opened.workers),
         )
+        if components.is_plain(self.queue):
+            logger.warning(
+                "SCHEDULER_QUEUE_CLASS is %s, which pushes and pops by itself: nothing is leased, and what "
+                "a killed worker had popped is lost",
+                type(self.queue).__name__,
+            )
         if not components.filters_in_exchange(self.df):
             logger.warning(
                 "DUPEFILTER_CLASS is %s: it filters by itself, on the event loop, and not in the step "
@@ -199,7 +206,7 @@ class Scheduler(BaseScheduler):
             raise error
         self._refusal = error
         logger.error("The crawl cannot start: %s", error)
-        EngineBridge(engine).end_crawl(self.crawler, "frontier_error")
+        end_crawl(self.crawler, "frontier_error")
 
     # -- the crawl -----------------------------------------------------------------------------
 
@@ -254,6 +261,11 @@ class Scheduler(BaseScheduler):
             return True
         return finished.seconds < self.settings.idle_before_close
 
+    @property
+    def idle_seconds(self) -> float:
+        """For how many seconds the whole fleet, seeds included, has had nothing to do."""
+        return 0.0 if self._refusal is not None else self.delivery.finished.seconds
+
     def __len__(self) -> int:
         if self._inline is not None:
             waiting = self._exchange_by_hand().waiting
@@ -277,6 +289,7 @@ class Scheduler(BaseScheduler):
         if self._refusal is not None or not (self._loop or self._inline):
             return None
         finished = reason == "finished"
+        self.df.close(reason)
         self.delivery.closing = True
         if self._loop is not None:
             return self._loop.leave(finished, self.settings.persist, self._left)

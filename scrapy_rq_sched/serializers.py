@@ -8,6 +8,7 @@ by reading back what it wrote.
 from __future__ import annotations
 
 import base64
+import inspect
 import json as _json
 import math
 import pickle as _pickle
@@ -218,11 +219,12 @@ def load_serializer(value: Any) -> Serializer:
 
 def serializer_name(serializer: Any) -> str:
     """Return what identifies *serializer* to the workers of a fleet."""
-    for holder in (serializer, type(serializer)):
-        name = getattr(holder, "name", None) or getattr(holder, "__name__", None)
-        if isinstance(name, str):
-            return name
-    return str(serializer)
+    if type(serializer) in _BY_NAME.values():
+        return str(serializer.name)
+    if inspect.ismodule(serializer):
+        return serializer.__name__
+    cls = type(serializer)
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from . import keys
 from .errors import SettingError
+
+_TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name)\)s)+")
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,8 @@ class _Reader:
 
     def template(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default
-        try:
-            if isinstance(value, str) and keys.expand(value, "spider").strip():
-                return value
-        except (KeyError, ValueError, TypeError):
-            pass  # refused below, like an empty one
+        if isinstance(value, str) and value.strip() and _TEMPLATE.fullmatch(value):
+            return value
         raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
 
     def encoding(self, name: str, default: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from typing import Any
 
 from scrapy import Request, signals
@@ -11,11 +13,13 @@ from scrapy.spiders import CrawlSpider, Spider
 from scrapy.utils.misc import load_object
 from typing_extensions import Self
 
+from .engine import end_crawl, find_scheduler
 from .errors import SettingError
-from .identity import Stopwatch
 from .scheduler import Scheduler
 from .seeds import request_from_seed
 from .settings import FrontierSettings
+
+logger = logging.getLogger(__name__)
 
 
 class RedisMixin:
@@ -38,28 +42,41 @@ class RedisMixin:
         return spider
 
     def setup_redis(self, crawler: Crawler) -> None:
-        """Have the spider stay open.
+        """Have the spider stay open."""
+        crawler.signals.connect(self._opened, signals.spider_opened)
+        crawler.signals.connect(self.spider_idle, signals.spider_idle)
 
-        :raises SettingError: if the scheduler is not ours, so that no seed would ever be read.
+    def check_setup(self) -> None:
+        """Check what the spider depends on, once add-ons have had their say on the settings.
+
+        :raises SettingError: if the scheduler is not ours, so that no seed would ever be read, or if
+            the longest idle time is not a number.
         """
-        path = crawler.settings["SCHEDULER"]
-        given = self.max_idle_time
+        path = self.settings["SCHEDULER"]  # type: ignore[attr-defined]
         # Not issubclass(): Scrapy's metaclass says yes to anything with the right method names.
         if Scheduler not in getattr(load_object(path), "__mro__", ()):
             raise SettingError(
                 f"SCHEDULER is {path!r}; a RedisSpider needs 'scrapy_rq_sched.Scheduler' to read seeds"
             )
-        if self.max_idle_time is not None:
-            try:
-                self.max_idle_time = float(self.max_idle_time)
-                bad = not self.max_idle_time >= 0
-            except (TypeError, ValueError):
-                bad = True
-            if bad:
-                raise SettingError(f"max_idle_time is {given!r}; it may be a number of 0 or more")
-        self._idle = Stopwatch()
-        crawler.signals.connect(self.spider_idle, signals.spider_idle)
-        crawler.signals.connect(self._busy, signals.request_reached_downloader)
+        self._longest_idle()
+
+    def _longest_idle(self) -> float:
+        if self.max_idle_time is None:
+            return FrontierSettings.from_settings(self.settings).max_idle_time  # type: ignore[attr-defined]
+        try:
+            longest = float(self.max_idle_time)
+        except (TypeError, ValueError):
+            longest = math.nan
+        if not longest >= 0:
+            raise SettingError(f"max_idle_time is {self.max_idle_time!r}; it may be a number of 0 or more")
+        return longest
+
+    def _opened(self) -> None:
+        try:
+            self.check_setup()
+        except SettingError as error:
+            logger.error("The crawl cannot start: %s", error)
+            end_crawl(self.crawler, "frontier_error")  # type: ignore[attr-defined]
 
     def make_request_from_data(self, data: bytes) -> Request:
         """Return the request that a seed asks for. Override it for seeds of another form.
@@ -72,16 +89,11 @@ class RedisMixin:
         return request_from_seed(data, self, encoding)  # type: ignore[arg-type]
 
     def spider_idle(self) -> None:
-        """Keep the spider open, unless it has been idle for too long."""
-        self._idle.set(True)
-        longest = self.max_idle_time
-        if longest is None:
-            longest = FrontierSettings.from_settings(self.settings).max_idle_time  # type: ignore[attr-defined]
-        if not longest or self._idle.seconds < longest:
+        """Keep the spider open, unless the whole fleet has been idle for too long."""
+        longest = self._longest_idle()
+        scheduler = find_scheduler(self.crawler)  # type: ignore[attr-defined]
+        if not longest or scheduler is None or scheduler.idle_seconds < longest:
             raise DontCloseSpider
-
-    def _busy(self) -> None:
-        self._idle.set(False)
 
 
 class RedisSpider(RedisMixin, Spider):

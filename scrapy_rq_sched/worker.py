@@ -38,6 +38,15 @@ class Outgoing:
     request: Request
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of the requests of a batch: in Redis, for this worker's memory, or dropped."""
+
+    stored: list[Request]
+    kept: list[Request]
+    duplicates: list[Request]
+
+
 class Worker:
     """The local side of the frontier.
 
@@ -194,7 +203,7 @@ class Worker:
         :param busy: whether this worker may add requests without holding any.
         """
         self._number += 1
-        wanted = 0 if self.is_full else max(0, want - len(self.ready))
+        wanted = 0 if self.is_full else max(0, want - len(self.ready) - len(self.memory))
         batch = Batch(
             self._number,
             busy=busy or self.in_memory > 0,
@@ -204,6 +213,7 @@ class Worker:
         )
         self._sent = self._take_from_outbox()
         batch.pushes = [outgoing.push for outgoing in self._sent]
+        batch.requests = [outgoing.request for outgoing in self._sent]
         batch.given_back, self._given_back = self._given_back, []
         batch.refused, self._refused = self._refused, []
         batch.failed, self._failed = self._failed, []
@@ -211,13 +221,13 @@ class Worker:
             # Only now are the children of what is finished all in this batch or before it.
             batch.finished, self._finished = self._finished, []
         self._releasing = len(batch.finished)
+        batch.in_hand = len(self.ready) + len(self.held) + len(self._finished)
         return batch
 
-    def settle(self, reply: Reply, latency: float) -> tuple[list[Outgoing], list[Outgoing]]:
+    def settle(self, reply: Reply, latency: float) -> Settled:
         """Take in the reply to the last batch; the leases in it are left to the caller.
 
         :param latency: seconds that the exchange took.
-        :return: what was pushed, and what was a duplicate.
         """
         self._pace.exchanged(latency)
         self._releasing = 0
@@ -231,10 +241,20 @@ class Worker:
                     "restart. What was waiting there is lost; this worker goes on with what it has"
                 )
         self._epoch = reply.epoch
-        duplicates = set(reply.duplicates)
         sent, self._sent = self._sent, []
-        pushed = [outgoing for place, outgoing in enumerate(sent) if place not in duplicates]
-        return pushed, [sent[place] for place in sorted(duplicates)]
+        kept = set(reply.kept or ())
+        if reply.kept is None:
+            kept = {place for place, outgoing in enumerate(sent) if not outgoing.push.payload}
+        duplicates = set(reply.duplicates)
+        settled = Settled([], [], [])
+        for place, outgoing in enumerate(sent):
+            if place in duplicates:
+                settled.duplicates.append(outgoing.request)
+            elif place in kept:
+                settled.kept.append(outgoing.request)
+            else:
+                settled.stored.append(outgoing.request)
+        return settled
 
     def _take_from_outbox(self) -> list[Outgoing]:
         taken: list[Outgoing] = []

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gc
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider, signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import RedisCrawlSpider, RedisSpider, Scheduler, identity
+from scrapy_rq_sched import RedisCrawlSpider, RedisSpider, Scheduler, spiders
 from scrapy_rq_sched.errors import SeedError, SettingError
 
 ADDON = {"ADDONS": {"scrapy_rq_sched.Addon": 500}}
@@ -71,19 +70,15 @@ def test_a_crawler_with_the_addon_alone_makes_our_scheduler() -> None:
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A scheduler whose fleet has been idle for as long as it is told."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
+    idle_seconds = 0.0
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(identity, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(spiders, "find_scheduler", lambda crawler: clock)
     return clock
 
 
@@ -124,7 +119,7 @@ def idle(crawler: Crawler, spider: Any) -> bool:
 def test_an_idle_spider_stays_open_for_ever_by_default(cls: type[Any], clock: Clock) -> None:
     spider, crawler = spider_of(cls)
     assert idle(crawler, spider)
-    clock.now += 1e9
+    clock.idle_seconds += 1e9
     assert idle(crawler, spider)
 
 
@@ -146,19 +141,8 @@ def test_an_idle_spider_closes_when_it_has_been_idle_for_too_long(
     stays = []
     for _ in range(3):
         stays.append(idle(crawler, spider))
-        clock.now += 10
+        clock.idle_seconds += 10
     assert stays == [True, True, False]
-
-
-def test_a_request_ends_the_idle_time(clock: Clock) -> None:
-    spider, crawler = spider_of(PatientSpider)
-    idle(crawler, spider)
-    clock.now += 15
-    request = Request("http://example.com/")
-    crawler.signals.send_catch_log(signals.request_reached_downloader, request=request, spider=spider)
-    assert idle(crawler, spider)
-    clock.now += 15
-    assert idle(crawler, spider)
 
 
 def test_a_spider_stays_open_though_nobody_else_holds_its_methods(clock: Clock) -> None:
@@ -168,9 +152,9 @@ def test_a_spider_stays_open_though_nobody_else_holds_its_methods(clock: Clock) 
 
 
 @pytest.mark.parametrize("value", ["long", "-5", -5.0], ids=repr)
-def test_a_bad_idle_time_of_a_spider_is_refused_when_it_is_made(value: Any) -> None:
+def test_a_bad_idle_time_of_a_spider_is_refused_when_it_opens(value: Any) -> None:
     with pytest.raises(SettingError, match=f"max_idle_time is {value!r}"):
-        spider_of(SeededSpider, {"max_idle_time": value})
+        spider_of(SeededSpider, {"max_idle_time": value})[0].check_setup()
 
 
 @each_spider
@@ -178,13 +162,13 @@ def test_a_bad_idle_time_of_a_spider_is_refused_when_it_is_made(value: Any) -> N
 def test_a_scheduler_that_reads_no_seeds_is_refused_by_name(cls: type[Any], scheduler: str | None) -> None:
     crawler = get_crawler(cls, {"SCHEDULER": scheduler} if scheduler else {})
     with pytest.raises(SettingError, match=r"SCHEDULER is 'scrapy\.core\.scheduler\.Scheduler'"):
-        cls.from_crawler(crawler)
+        cls.from_crawler(crawler).check_setup()
 
 
 @pytest.mark.parametrize("scheduler", [Scheduler, OwnScheduler, f"{__name__}.OwnScheduler"])
 def test_our_scheduler_and_one_derived_from_it_will_do(scheduler: Any) -> None:
     spider, _ = spider_of(SeededSpider, SCHEDULER=scheduler)
-    assert spider.name == "seeded"
+    spider.check_setup()
 
 
 def test_a_crawl_spider_keeps_its_rules_and_callbacks() -> None:

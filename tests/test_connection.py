@@ -65,13 +65,12 @@ def test_the_settings_say_where_redis_is(settings: dict[str, Any], expected: str
 @pytest.mark.parametrize(
     ("settings", "name", "expected"),
     [
-        ({}, "socket_timeout", 10.0),
+        ({}, "socket_timeout", 5.0),
         ({}, "socket_connect_timeout", 3.0),
-        ({"REDIS_URL": "redis://a"}, "socket_timeout", 10.0),
+        ({"REDIS_URL": "redis://a"}, "socket_timeout", 5.0),
         ({"REDIS_PARAMS": {"socket_timeout": 1}}, "socket_timeout", 1),
         ({"REDIS_URL": "redis://a", "REDIS_PARAMS": {"socket_timeout": 1}}, "socket_timeout", 1),
         ({"REDIS_PARAMS": {"password": "p"}}, "password", "p"),
-        ({"REDIS_ENCODING": "latin-1"}, "encoding", "latin-1"),
     ],
 )
 def test_parameters_have_defaults_that_the_user_can_change(

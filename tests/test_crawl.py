@@ -39,6 +39,14 @@ def test_two_workers_crawl_every_page_once_with_each_queue_and_serializer(
     assert fleet.reasons() == ["finished", "finished"]
 
 
+def test_two_workers_crawl_every_page_once_with_a_queue_of_the_users_own(fleet: Fleet) -> None:
+    queue = "crawls.spiders.PlainQueue"
+    fleet.start("graph", 2, GRAPH_PAGES=200, GRAPH_LATENCY=0.01, SCHEDULER_QUEUE_CLASS=queue)
+    fleet.wait()
+    assert fleet.urls("downloaded") == dict.fromkeys(pages(200), 1)
+    assert fleet.reasons() == ["finished", "finished"]
+
+
 def test_what_a_killed_worker_held_is_crawled_by_the_others(fleet: Fleet) -> None:
     fleet.start("graph", 3, GRAPH_PAGES=2000, GRAPH_LATENCY=0.05, FRONTIER_LEASE_TIMEOUT=2)
     wait_until(lambda: len(fleet.events("parsed", 0)) > 200)
@@ -184,3 +192,13 @@ def test_a_redis_that_goes_away_and_comes_back_loses_nothing(fleet: Fleet, tmp_p
     assert fleet.urls("parsed") == dict.fromkeys(pages(1000), 1)
     assert "Redis answers again" in fleet.log(0)
     assert fleet.reasons() == ["finished", "finished"]
+
+
+def test_a_redis_spider_is_not_idle_while_another_worker_is_busy(fleet: Fleet, server: redis.Redis) -> None:
+    fleet.start("seeds", 2, GRAPH_LATENCY=4, MAX_IDLE_TIME_BEFORE_CLOSE=3)
+    wait_until(lambda: len(fleet.events("opened")) == 2)
+    server.lpush("seeds:start_urls", page_url(1))
+    fleet.wait()
+    (parsed,) = fleet.events("parsed")
+    assert [closed.what for closed in fleet.events("closed")] == ["finished", "finished"]
+    assert min(closed.time for closed in fleet.events("closed")) - parsed.time > 2.9

@@ -33,9 +33,11 @@ class Client:
 
     def say(self, **said: Any) -> Reply:
         self.number += 1
+        said.setdefault("in_hand", 1)  # whoever holds nothing says so
         return self.frontier.exchange(Batch(self.number, **said))
 
     def repeat(self, **said: Any) -> Reply:
+        said.setdefault("in_hand", 1)
         return self.frontier.exchange(Batch(self.number, **said))
 
     def push(self, *names: str, mode: Any = "filter", priority: int = 0) -> Reply:
@@ -190,6 +192,17 @@ def test_nobody_counts_as_dead_because_redis_was_away(join: Join) -> None:
     assert not first.say().lost
 
 
+def test_leases_that_a_worker_does_not_know_of_go_back(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a"), join("b")
+    worker.push("one")
+    (lease,) = worker.take(1)
+    before = server.hgetall("s:leases:a")
+    worker.say(finished=[lease.name])
+    server.hset("s:leases:a", mapping=before)  # Redis came back with older data
+    assert not other.say().finished
+    assert worker.say(in_hand=0).waiting == 1
+
+
 def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
     join: Join, server: redis.Redis
 ) -> None:
@@ -198,7 +211,7 @@ def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
     for number in range(2):
         dying = join(f"dying{number}", lease=0.1)
         assert payloads(dying.take(1)) == ["poison"]
-        wait_until(lambda: alive.say().returned)
+        wait_until(lambda: alive.say().dead)
     assert alive.say().waiting == 0
     (entry,) = failed(server)
     assert (entry["data"], entry["deaths"]) == ("poison", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import redis
@@ -12,7 +12,7 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import FrontierError, Scheduler
+from scrapy_rq_sched import FrontierError, PriorityQueue, Scheduler
 from scrapy_rq_sched.errors import RedisUnreachableError, SettingError
 
 from .crawl import wait_until
@@ -275,7 +275,7 @@ def test_the_crawlers_own_fingerprinter_is_used(make: Make) -> None:
 
 def test_a_worker_with_another_queue_class_is_refused(make: Make) -> None:
     make().enqueue_request(Request(URL))
-    with pytest.raises(FrontierError, match=r"zset.*list"):
+    with pytest.raises(FrontierError, match=r"queue\.PriorityQueue'.*queue\.FifoQueue'"):
         make(SCHEDULER_QUEUE_CLASS="scrapy_rq_sched.FifoQueue")
 
 
@@ -308,3 +308,63 @@ def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, serv
     }
     named = {name.replace("<spider>", "example").replace("<id>", scheduler.name) for name in table}
     assert {key.decode() for key in server.scan_iter()} <= named
+
+
+class OwnQueue:
+    """A queue of a user's own, as scrapy-redis's documentation shows how to write one."""
+
+    def __init__(self, server: redis.Redis, spider: Spider, key: str, serializer: Any = None) -> None:
+        self.server, self.key = server, key % {"spider": spider.name}
+
+    def push(self, request: Request) -> None:
+        if "unwelcome" in request.url:
+            raise ValueError("not in this queue")
+        self.server.rpush(self.key, request.url)
+
+    def pop(self, timeout: float = 0) -> Request | None:
+        url = self.server.lpop(self.key)
+        return Request(url.decode()) if url else None
+
+    def clear(self) -> None:
+        self.server.delete(self.key)
+
+    def __len__(self) -> int:
+        return int(self.server.llen(self.key))
+
+
+class LoudQueue(PriorityQueue):
+    """One of ours, with a push of its own."""
+
+    pushed: ClassVar[list[str]] = []
+
+    def push(self, request: Request) -> None:
+        self.pushed.append(request.url)
+        super().push(request)
+
+
+def test_a_queue_class_of_the_users_own_is_pushed_to_and_popped_from(make: Make, server: redis.Redis) -> None:
+    one, two = make(SCHEDULER_QUEUE_CLASS=OwnQueue), make(SCHEDULER_QUEUE_CLASS=OwnQueue)
+    assert one.enqueue_request(Request(URL))
+    assert not two.enqueue_request(Request(URL))
+    assert server.lrange("example:requests", 0, -1) == [URL.encode()]
+    assert len(two) == 1
+    assert urls(two) == [URL]
+    assert not one.has_pending_requests()
+
+
+def test_a_queue_class_of_the_users_own_is_warned_of(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    make(SCHEDULER_QUEUE_CLASS=OwnQueue)
+    assert "OwnQueue, which pushes and pops by itself" in caplog.text
+
+
+def test_what_a_queue_of_the_users_own_does_not_take_is_crawled_from_memory(make: Make) -> None:
+    scheduler = make(SCHEDULER_QUEUE_CLASS=OwnQueue)
+    scheduler.enqueue_request(Request(f"{URL}unwelcome"))
+    assert urls(scheduler) == [f"{URL}unwelcome"]
+
+
+def test_a_push_that_overrides_ours_is_called(make: Make) -> None:
+    scheduler = make(SCHEDULER_QUEUE_CLASS=LoudQueue)
+    scheduler.enqueue_request(Request(URL))
+    assert LoudQueue.pushed == [URL]
+    assert urls(scheduler) == [URL]

@@ -114,3 +114,18 @@ def test_a_redis_that_evicts_keys_is_warned_of(fleet: Fleet, tmp_path: Path) -> 
         fleet.wait()
     assert "has maxmemory-policy allkeys-lru" in fleet.log()
     assert fleet.reasons() == ["finished"]
+
+
+def test_a_redis_spider_without_our_scheduler(fleet: Fleet) -> None:
+    fleet.start("seeds", SCHEDULER="scrapy.core.scheduler.Scheduler")
+    fleet.wait(timeout=20)
+    assert fleet.workers[0].returncode == 1
+    assert "a RedisSpider needs 'scrapy_rq_sched.Scheduler'" in fleet.log()
+    assert "Traceback" not in fleet.log()
+
+
+def test_a_max_idle_time_that_is_no_number(fleet: Fleet) -> None:
+    fleet.start("seeds", 1, "-a", "max_idle_time=soon")
+    fleet.wait(timeout=20)
+    assert fleet.workers[0].returncode == 1
+    assert "max_idle_time is 'soon'" in fleet.log()

@@ -1,7 +1,7 @@
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  worker, exchange (its number, from 1), lease timeout (ms), busy (0/1), requests wanted,
---       seeds wanted, suspects in hand, deaths allowed,
+--       seeds wanted, suspects in hand, leases in hand after this, deaths allowed,
 --       n, then n times: mode, fingerprint, -priority, request   requests to push
 --       n, then n leases    finished
 --       n, then n leases    to give back to where they stood
@@ -20,7 +20,7 @@
 -- Everything that can fail by a key of the wrong type fails before the first write.
 local worker, exchange, lease_ms = argument(), number(), number()
 local busy, wanted, seeds_wanted = argument(), number(), number()
-local suspects, deaths_allowed = number(), number()
+local suspects, in_hand, deaths_allowed = number(), number(), number()
 
 local waiting = queue_length()
 redis.call('SCARD', DUPEFILTER); redis.call('SCARD', STARTED); redis.call('ZCARD', DELAYED)
@@ -128,6 +128,14 @@ for _ = 1, number() do
   end
 end
 
+-- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
+if in_hand == 0 and not repeated and redis.call('EXISTS', held) == 1 then
+  local all, orphans = redis.call('HGETALL', held), {}
+  for i = 1, #all, 2 do orphans[#orphans + 1] = {all[i], all[i + 1]} end
+  redis.call('DEL', held)
+  put_back(orphans)
+end
+
 if repeated then
   duplicates = state[2]
 else
@@ -154,7 +162,7 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT',
     end
   end
   put_back(alive)
-  returned = returned + #found / 2
+  returned = returned + #alive
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(86400000, 10 * lease_ms))
   if redis.call('HLEN', LEASES .. dead) == 0 then redis.call('ZREM', WORKERS, dead) end

@@ -34,11 +34,8 @@ local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
 local finish = tonumber(redis.call('GET', FINISHED))
 local anew = finish and now - age >= finish and others == 0
 local flushed = flush == '1' and others == 0
--- A flush is also how to change the queue class, and with it the type.
-local problem = not flushed and wrong_type(REQUESTS, QUEUE_TYPE)
-if problem then return problem end
 -- The last worker of a finished crawl may have died before it cleared up.
-local uncleared = anew and persist ~= '1' and queue_length() + fleet() == 0
+local uncleared = anew and persist ~= '1' and redis.call('EXISTS', REQUESTS) + fleet() == 0
 
 local made_with = {}
 for _ = 1, number() do
@@ -49,6 +46,11 @@ for _ = 1, number() do
   end
   made_with[#made_with + 1] = {field, value}
 end
+
+-- Only now: a queue of another class is better named than by its type.
+-- A flush is also how to change it.
+local problem = not flushed and QUEUE_TYPE and wrong_type(REQUESTS, QUEUE_TYPE)
+if problem then return problem end
 
 if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do

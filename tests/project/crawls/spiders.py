@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import scrapy
 
-from scrapy_rq_sched import RedisSpider
+from scrapy_rq_sched import PriorityQueue, RedisSpider
 
 from .graph import page_url
 from .record import record
@@ -137,3 +137,10 @@ class LoopThreadSpider(GraphSpider):
 
         AbstractConnection.send_packed_command = watched
         return super().from_crawler(crawler, *args, **kwargs)
+
+
+class PlainQueue(PriorityQueue):
+    """A queue of a user's own: ours, with a push that the exchange does not know."""
+
+    def push(self, request):
+        super().push(request)

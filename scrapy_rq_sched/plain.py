@@ -1,0 +1,97 @@
+"""The frontier of a user's own queue class: plain ``push`` and ``pop``, with a weaker guarantee.
+
+Duplicates, start requests, seeds and the finish are the exchange's as ever. But a request is marked as
+seen and pushed in two steps, and popped, not leased: what a killed worker had popped or was about to
+push is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from scrapy import Request
+
+from .connection import RedisError
+from .frontier import Batch, Frontier, Opened, Reply
+
+logger = logging.getLogger(__name__)
+
+
+class PlainFrontier(Frontier):
+    """A frontier whose waiting requests are in *queue*.
+
+    :param queue: has ``push(request)``, ``pop()``, ``__len__`` and ``clear()``.
+    """
+
+    def __init__(self, queue: Any, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._queue = queue
+        self._pushed: set[int] = set()
+        self._pushed_number = 0
+        self._told = False
+
+    def open(self, *arguments: Any, **options: Any) -> Opened:
+        """Join the frontier; see :meth:`Frontier.open`."""
+        opened = super().open(*arguments, **options)
+        if opened.flushed:
+            self._queue.clear()
+        return opened
+
+    def exchange(self, batch: Batch) -> Reply:
+        """Exchange, then push what is new and pop what is wanted."""
+        # Said before anything is popped: nobody may take an empty queue for the end meanwhile.
+        batch.busy = batch.busy or len(self._queue) > 0
+        reply = super().exchange(batch)
+        kept = tuple(self._push(batch, reply))
+        return replace(reply, kept=kept, popped=tuple(self._pop(batch.want)))
+
+    def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:
+        """Leave the fleet; see :meth:`Frontier.leave`."""
+        cleared, left = super().leave(finished, persist)
+        if cleared:
+            self._queue.clear()
+        return cleared, left
+
+    def _trailing(self) -> tuple[int, ...]:
+        return (len(self._queue),)
+
+    def _push(self, batch: Batch, reply: Reply) -> Iterator[int]:
+        """Push what is no duplicate; yield the places of what the queue does not take."""
+        if batch.number != self._pushed_number:
+            # A repeated exchange goes on where it failed.
+            self._pushed, self._pushed_number = set(reply.duplicates), batch.number
+        for place, request in enumerate(batch.requests):
+            if place in self._pushed:
+                continue
+            try:
+                self._queue.push(request)
+            except RedisError:
+                raise
+            except Exception:  # the user's code; the request is crawled from memory
+                level = logging.DEBUG if self._told else logging.ERROR
+                logger.log(
+                    level,
+                    "%s cannot be pushed to the queue, and is crawled from memory; more of this kind are "
+                    "logged as DEBUG",
+                    request,
+                    exc_info=True,
+                )
+                self._told = True
+                yield place
+            self._pushed.add(place)
+
+    def _pop(self, want: int) -> Iterator[Request]:
+        for _ in range(want):
+            try:
+                request = self._queue.pop()
+            except RedisError:
+                raise
+            except Exception:  # the user's code; what it has popped is its own to save
+                logger.exception("An entry of the queue cannot be popped")
+                return
+            if request is None:
+                return
+            yield request
