@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from .frontier import Lease, Mode, Push, Reply
 from .identity import Stopwatch
 from .seeds import requests_of_seed
 from .settings import FrontierSettings
-from .worker import Settled, Worker
+from .worker import Outgoing, Settled, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class Delivery:
         if self._plain:
             return b""  # the queue serializes it by itself
         try:
-            return bytes(self._queue.encode_request(request, unique=mode == "force"))
+            return bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
         except UnserializableRequestError as error:
             self._stats.inc_value("scheduler/unserializable")
             self._warn_once(
@@ -143,13 +144,10 @@ class Delivery:
             )
             return None
         if worker.memory:
-            request = worker.memory.popleft()
+            request = worker.memory.popleft().request
             worker.hold(request, None)
             return request
-        while worker.ready:
-            if self._engine is not None and not worker.may_begin:
-                worker.refused_to_begin()
-                return None
+        while worker.ready and (self._engine is None or worker.may_begin):
             lease = worker.ready.popleft()
             made = self._decode(lease)
             if made is not None:
@@ -169,6 +167,9 @@ class Delivery:
         except PayloadError as error:
             logger.error("An entry of %s is set aside: %s", self._queue.key, error)
             self._worker.fail(lease, str(error))
+        except Exception as error:  # a queue of the user's own may raise anything
+            logger.exception("An entry of %s is set aside", self._queue.key)
+            self._worker.fail(lease, f"{type(error).__name__}: {error}")
         else:
             return made
         return None
@@ -193,6 +194,10 @@ class Delivery:
 
     # -- what the exchange loop asks and tells ---------------------------------------------------
 
+    def holds_start(self) -> bool:
+        """Return whether ``start()`` should wait: there are enough requests on their way to Redis."""
+        return self._worker.is_full and not self.closing
+
     def prepare(self) -> None:
         """Find out what the engine is through with, and give back what it will not begin."""
         if self._engine is not None:
@@ -202,17 +207,18 @@ class Delivery:
             self._worker.give_back()
             if self._plain:
                 while self._worker.memory:
-                    request = self._worker.memory.popleft()
+                    request = self._worker.memory.popleft().request
                     self._worker.enqueue(Push("force", "", request.priority, b""), request)
+            self._lost += self._worker.forget_memory()
 
     def tick(self) -> None:
         """Take note that a moment has passed."""
-        if self._worker.tick() and self._engine is not None:
+        if self._engine is not None and self._worker.tick(self._engine.downloading()):
             self._engine.wake()
 
     def lost_with_this_worker(self) -> int:
-        """Return how many requests only this worker has, in its memory."""
-        return self._worker.in_memory + self._lost
+        """Return how many requests were only in this worker's memory, and were not crawled."""
+        return self._lost
 
     def wanted(self) -> int:
         """Return how many leases to have at hand."""
@@ -225,28 +231,37 @@ class Delivery:
         return self._engine is not None and self._engine.reads_start()
 
     def count_error(self) -> None:
-        """Count an error of Redis."""
+        """Count an error of Redis, and do what can be done without it."""
+        # What it said of the fleet no longer holds.
+        self.finished.set(False)
+        if not self._worker.cut_off:
+            self._worker.cut_off = True
+            if self._engine is not None:
+                self._engine.wake()
         self._stats.inc_value("frontier/redis_errors")
 
     def take_reply(self, reply: Reply, latency: float) -> None:
         """Take in what the frontier answered."""
-        self._stats.inc_value("frontier/exchanges")
         unbegun = len(self._worker.ready)
         settled = self._worker.settle(reply, latency)
+        # Before anything of the user's is called: what is leased must not be forgotten.
+        seeds = [lease for lease in reply.leases if lease.kind != "request" and not self.closing]
+        self._worker.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
+        self._worker.cut_off = False
+        self._stats.inc_value("frontier/exchanges")
         self._note(reply, unbegun)
         self._note_pushed(settled)
-        self._worker.memory.extend(reply.popped)
+        for request in reply.popped:
+            push = Push("force", "", request.priority, b"")
+            self._worker.memory.append(Outgoing(push, request))
         self.dropped = settled.duplicates
         for request in self.dropped:
             self._dupefilter.log(request, self._spider)
             self._crawler.signals.send_catch_log(
                 signals.request_dropped, request=request, spider=self._spider
             )
-        for lease in reply.leases:
-            if lease.kind == "request" or self.closing:
-                self._worker.ready.append(lease)
-            else:
-                self._sow(lease)
+        for lease in seeds:
+            self._sow(lease)
         was_finished = self.finished.is_running
         self.finished.set(reply.finished and self._worker.is_quiet)
         news = self._worker.ready or self._worker.memory or self.finished.is_running != was_finished
@@ -255,12 +270,12 @@ class Delivery:
             self._engine.wake()
 
     def _note_pushed(self, settled: Settled) -> None:
-        for where, requests in (("redis", settled.stored), ("memory", settled.kept)):
-            if requests:
-                self._stats.inc_value("scheduler/enqueued", len(requests))
-                self._stats.inc_value(f"scheduler/enqueued/{where}", len(requests))
-        if self.closing:
-            self._lost += len(settled.kept)
+        for where, count in (("redis", len(settled.stored)), ("memory", len(settled.kept))):
+            if count:
+                self._stats.inc_value("scheduler/enqueued", count)
+                self._stats.inc_value(f"scheduler/enqueued/{where}", count)
+        if self.closing and self._plain:
+            self._lost += len(settled.kept)  # the queue has refused them: there is no other place
         else:
             self._worker.memory.extend(settled.kept)
 
@@ -289,7 +304,9 @@ class Delivery:
             )
 
     def _warn_once(self, cause: str, message: str, *args: Any) -> None:
-        # A spider may make a million of them, each with its own URL or value in the cause.
+        # Lambdas differ in their addresses only.
+        cause = re.sub(r"0x[0-9a-f]+", "", cause)
+        # A spider may make a million of them, each with a value of its own in the cause.
         if cause not in self._warned and len(self._warned) < 100:
             self._warned.add(cause)
             logger.warning(message, *args)

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 
 from .errors import ScrapyInternalsError
+
+#: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
+#: where there are requests enough.
+START_SLICE, START_PAUSE = 0.02, 0.05
 
 
 class EngineBridge:
@@ -43,6 +49,9 @@ class EngineBridge:
                 "needs to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
             )
 
+        #: Asked before each start request whether it should wait.
+        self.holds_start: Callable[[], bool] = lambda: False
+        self._loop = EventLoop()
         self._start_request: Any = None
         self._watch_start()
 
@@ -60,8 +69,12 @@ class EngineBridge:
         return slot.inprogress if slot is not None else ()
 
     def reads_start(self) -> bool:
-        """Return whether the spider's ``start()`` is not exhausted."""
+        """Return whether the spider's ``start()`` is being read, and is not exhausted."""
         return self._engine._start is not None
+
+    def downloading(self) -> int:
+        """Return how many requests the downloader has."""
+        return len(self._engine.downloader.active)
 
     def is_start_request(self, request: Request) -> bool:
         """Return whether *request* is the one that ``start()`` has just yielded.
@@ -75,7 +88,15 @@ class EngineBridge:
         start = self._engine._start
 
         async def watched() -> AsyncIterator[Any]:
+            pause = time.monotonic()
             async for item in start:
+                # The engine reads a start() that never waits in one go while the downloader is full:
+                # without a pause there would be no exchange, and no heartbeat, until its end.
+                if time.monotonic() - pause > START_SLICE:
+                    await self._loop.sleep(0)
+                    pause = time.monotonic()
+                while self.holds_start() and not self.closing():
+                    await self._loop.sleep(START_PAUSE)
                 self._start_request = item
                 yield item
             self._start_request = None
@@ -116,6 +137,11 @@ def end_crawl(crawler: Crawler, reason: str) -> None:
     # Not weakly: nobody else will hold these.
     crawler.signals.connect(close, signals.engine_started, weak=False)
     crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+
+
+def is_shell(engine: Any) -> bool:
+    """Return whether *engine* only fetches what somebody types, as that of ``scrapy shell`` does."""
+    return engine is not None and not engine._slot.close_if_idle
 
 
 def find_scheduler(crawler: Crawler) -> Any:
@@ -159,6 +185,12 @@ class EventLoop:
             return self._loop.call_later(delay, call).cancel
         delayed = self._reactor.callLater(delay, call)
         return lambda: delayed.cancel() if delayed.active() else None
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait without keeping the event loop waiting."""
+        waited: Deferred[None] = Deferred()
+        self.call_later(seconds, lambda: None if waited.called else waited.callback(None))
+        await maybe_deferred_to_future(waited)
 
     def call_from_thread(self, call: Callable[..., None], *args: Any) -> None:
         """Have *call* called on the event loop; may be used in any thread."""

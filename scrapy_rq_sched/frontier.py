@@ -70,6 +70,7 @@ class Batch:
     given_back: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    forgotten: list[tuple[str, str]] = field(default_factory=list)
     #: What the pushes stand for; only read where the queue is the user's own.
     requests: list[Any] = field(default_factory=list)
 
@@ -82,7 +83,7 @@ class Batch:
         for names in (self.finished, self.given_back):
             yield len(names)
             yield from names
-        for pairs in (self.refused, self.failed):
+        for pairs in (self.refused, self.failed, self.forgotten):
             yield len(pairs)
             for pair in pairs:
                 yield from pair

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
 #: Seconds that the wait for a seed lasts at the most, before it is begun anew.
 SEED_WAIT = 1.0
+#: Seconds after which it is tried again, where Redis did not wait for one.
+SEED_WAIT_AGAIN = 60.0
 #: Seconds between two attempts to reach Redis, at the most.
 LONGEST_BACKOFF = 5.0
 
@@ -88,7 +90,7 @@ class ExchangeLoop:
         self._in_flight = False
         self._kicked = False
         self._waits_for_seed = False
-        self._seeds_can_be_awaited = True
+        self._seeds_awaited_from = 0.0
         self._stopping: Deferred[None] | None = None
         self._outage = Outage(frontier)
         self._last_exchange = 0.0
@@ -227,7 +229,10 @@ class ExchangeLoop:
         self._batch = None
         self._last_reply = reply
         self._last_exchange = time.monotonic()
-        self._scheduler.take_reply(reply, latency)
+        try:
+            self._scheduler.take_reply(reply, latency)
+        except Exception:  # a signal's or the statistics' code may raise anything: the crawl goes on
+            logger.exception("What the frontier answered was not taken in completely")
         if self._stopping is not None:
             self._scheduler.prepare()
             if self._worker.has_news:
@@ -259,7 +264,7 @@ class ExchangeLoop:
 
     def _wait_for_seed(self, reply: Reply) -> None:
         idle = self._worker.is_quiet and not (reply.waiting or reply.seeds)
-        if not (idle and self._seeds_can_be_awaited) or self._waits_for_seed:
+        if not idle or self._waits_for_seed or time.monotonic() < self._seeds_awaited_from:
             return
         self._waits_for_seed = True
         self._seed_thread.call(lambda: self._frontier.wait_for_seed(SEED_WAIT), self._seed_awaited)
@@ -270,7 +275,7 @@ class ExchangeLoop:
             return
         if isinstance(error, ResponseError):
             logger.info("Seeds are polled for, because Redis does not wait for them: %s", error)
-            self._seeds_can_be_awaited = False
+            self._seeds_awaited_from = time.monotonic() + SEED_WAIT_AGAIN
         if error is not None:
             return  # an outage: the exchanges meet it too, and say so
         if came:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from typing import Any
 
 from scrapy import Request, Spider, __version__
@@ -18,7 +19,7 @@ from typing_extensions import Self
 
 from . import components, connection, identity
 from .delivery import Delivery
-from .engine import EngineBridge, EventLoop, end_crawl, find_engine
+from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell
 from .errors import FrontierError
 from .frontier import Frontier, Opened
 from .inline import InlineExchange
@@ -59,6 +60,9 @@ class Scheduler(BaseScheduler):
         self._engine: EngineBridge | None = None
         self._loop: ExchangeLoop | None = None
         self._inline: InlineExchange | None = None
+        self._joined = False
+        # What is typed into a shell is nobody else's business: it never reaches the frontier.
+        self._shell: deque[Request] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -89,6 +93,9 @@ class Scheduler(BaseScheduler):
         try:
             if self._refusal is not None:
                 raise self._refusal
+            if is_shell(engine):
+                self._shell = deque()
+                return None
             self._assemble(spider, engine)
             if self._loop is not None and EventLoop.is_running():
                 return self._join_in_background(self._loop, engine)
@@ -106,6 +113,7 @@ class Scheduler(BaseScheduler):
         self.df.open()
         if engine is not None:
             self._engine = EngineBridge(engine)
+            self._engine.holds_start = lambda: self.delivery.holds_start()
         self.worker = Worker(settings)
         limits = (settings.lease_timeout, settings.max_deliveries)
         if components.is_plain(self.queue):
@@ -175,6 +183,7 @@ class Scheduler(BaseScheduler):
         return opened
 
     def _welcome(self, warnings: list[str], opened: Opened) -> None:
+        self._joined = True
         for warning in warnings:
             logger.warning(warning)
         if self.settings.flush_on_start and not opened.flushed:
@@ -216,6 +225,9 @@ class Scheduler(BaseScheduler):
         A duplicate that only Redis knows of is dropped when Redis says so, with the signal
         ``request_dropped``.
         """
+        if self._shell is not None:
+            self._shell.append(request)
+            return True
         if self._refusal is not None or not self.delivery.send(request):
             return False
         if self._inline is not None:
@@ -227,6 +239,8 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Return a request that is now this worker's to finish, or None."""
+        if self._shell is not None:
+            return self._shell.popleft() if self._shell else None
         if self._refusal is not None:
             return None
         if self._engine is None:
@@ -249,6 +263,8 @@ class Scheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Return whether the spider must stay open: True until the whole fleet is finished."""
+        if self._shell is not None:
+            return bool(self._shell)
         if self._refusal is not None:
             return True  # it is closed, but not as finished
         if self._inline is not None:
@@ -264,9 +280,11 @@ class Scheduler(BaseScheduler):
     @property
     def idle_seconds(self) -> float:
         """For how many seconds the whole fleet, seeds included, has had nothing to do."""
-        return 0.0 if self._refusal is not None else self.delivery.finished.seconds
+        return self.delivery.finished.seconds if self._joined else 0.0
 
     def __len__(self) -> int:
+        if self._shell is not None:
+            return len(self._shell)
         if self._inline is not None:
             waiting = self._exchange_by_hand().waiting
         else:
@@ -286,9 +304,10 @@ class Scheduler(BaseScheduler):
         The frontier is cleared only by the last worker, only when *reason* is ``finished``, and only
         if ``SCHEDULER_PERSIST`` is false.
         """
-        if self._refusal is not None or not (self._loop or self._inline):
+        if not self._joined:
             return None
-        finished = reason == "finished"
+        # With "start_error" Scrapy says that it is finished, too, and that start() raised.
+        finished = reason in ("finished", "start_error")
         self.df.close(reason)
         self.delivery.closing = True
         if self._loop is not None:
@@ -310,5 +329,9 @@ class Scheduler(BaseScheduler):
             logger.info("The crawl is finished, and this was its last worker: the frontier is cleared")
         lost = self.delivery.lost_with_this_worker()
         if lost:
-            logger.error("%d requests that could not be kept in Redis are lost with this worker", lost)
+            logger.error(
+                "%d requests that could not be kept in Redis were not crawled by this worker. They do not "
+                "count as seen, and are crawled if they are found again",
+                lost,
+            )
         self.server.close()

@@ -26,7 +26,7 @@ BATCH_PUSHES = 1000
 BATCH_BYTES = 4 * 1024 * 1024
 #: Seconds to Redis and back that count as no distance.
 NEAR = 0.005
-#: Idle moments in which none was finished, though more could be begun: then callbacks count as slow.
+#: Moments in which callbacks have to have kept the downloader from being full to count as slow.
 SLOW_CALLBACK_TICKS = 10
 
 
@@ -43,7 +43,7 @@ class Settled:
     """What became of the requests of a batch: in Redis, for this worker's memory, or dropped."""
 
     stored: list[Request]
-    kept: list[Request]
+    kept: list[Outgoing]
     duplicates: list[Request]
 
 
@@ -61,17 +61,23 @@ class Worker:
         self.outbox: deque[Outgoing] = deque()
         self.ready: deque[Lease] = deque()
         self.held: dict[Request, Lease] = {}
-        self.memory: deque[Request] = deque()
+        self.memory: deque[Outgoing] = deque()
         self.seen = SeenCache(settings.seen_cache)
+        #: Set while Redis does not answer: then nothing is waited for that needs it.
+        self.cut_off = False
         self._memory_held: set[Request] = set()
         self._releasing = 0
         self._limit = settings.concurrency
-        self._idle_ticks: int | None = None
+        self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
-        self._finished: list[str] = []
+        # Leases that are finished, each with the number of pushes that have to be stored before.
+        self._finished: deque[tuple[int, str]] = deque()
+        self._enqueued = 0
+        self._taken = 0
         self._given_back: list[str] = []
         self._refused: list[tuple[str, str]] = []
         self._failed: list[tuple[str, str]] = []
+        self._forgotten: list[tuple[str, str]] = []
         self._sent: list[Outgoing] = []
         self._number = 0
         self._epoch: bytes | None = None
@@ -81,6 +87,7 @@ class Worker:
 
     def enqueue(self, push: Push, request: Request) -> None:
         """Put *request* into the outbox."""
+        self._enqueued += 1
         self.outbox.append(Outgoing(push, request))
 
     def hold(self, request: Request, lease: Lease | None) -> None:
@@ -93,21 +100,20 @@ class Worker:
 
     def finish(self, lease: Lease) -> None:
         """Note that *lease* is finished, after all that it led to was enqueued."""
-        self._finished.append(lease.name)
+        self._finished.append((self._enqueued, lease.name))
 
     def refuse(self, lease: Lease, reason: str) -> None:
         """Note that another worker has to do *lease*."""
-        self._refused.append((lease.name, reason))
+        self._refused.append((lease.name, _sendable(reason)))
 
     def fail(self, lease: Lease, reason: str) -> None:
         """Note that *lease* has to be set aside."""
-        self._failed.append((lease.name, reason))
+        self._failed.append((lease.name, _sendable(reason)))
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that every request that the engine has had, and has no longer, is finished."""
         for request in [request for request in self.held if request not in in_progress]:
-            self._finished.append(self.held.pop(request).name)
-            self._idle_ticks = None
+            self.finish(self.held.pop(request))
         self._memory_held = {r for r in self._memory_held if r in in_progress}
 
     def give_back(self) -> None:
@@ -115,13 +121,23 @@ class Worker:
         self._given_back += [lease.name for lease in self.ready]
         self.ready.clear()
 
+    def forget_memory(self) -> int:
+        """Note that what is in memory will not be crawled, so that it does not count as seen.
+
+        :return: how many requests there were.
+        """
+        count = len(self.memory)
+        self._forgotten += [(out.push.mode, out.push.fingerprint) for out in self.memory]
+        self.memory.clear()
+        return count
+
     # -- what the scheduler asks -------------------------------------------------------------
 
     @property
     def has_news(self) -> bool:
         """Whether there is something to say."""
         released = self._finished or self._given_back or self._refused or self._failed
-        return bool(self.outbox or released)
+        return bool(self.outbox or released or self._forgotten)
 
     @property
     def is_quiet(self) -> bool:
@@ -159,7 +175,7 @@ class Worker:
     @property
     def may_begin(self) -> bool:
         """Whether one more request may be begun."""
-        waits_for = 0 if self._pace.distance > NEAR else self._unreleased
+        waits_for = 0 if self.cut_off or self._pace.distance > NEAR else self._unreleased
         return len(self.held) + waits_for < self._limit
 
     @property
@@ -167,25 +183,25 @@ class Worker:
         """Whether the next release should be on its way, so as not to have to wait for it."""
         return self._unreleased > 0 and 2 * (len(self.held) + self._unreleased) >= self._limit
 
-    def refused_to_begin(self) -> None:
-        """Note that the engine asked for a request, and that :attr:`may_begin` was in the way."""
-        if self._idle_ticks is None:
-            self._idle_ticks = 0
-
-    def tick(self) -> bool:
+    def tick(self, downloading: int) -> bool:
         """Note that a moment has passed; return whether the limit was raised now.
 
-        Only idle ones count: callbacks that are busy would not be faster if there were more of them.
+        It is raised when for some moments it has kept the downloader from being full, though this
+        process had time: then requests are in callbacks or pipelines that wait, not compute.
+
+        :param downloading: how many requests the downloader has.
         """
         wall, cpu = time.monotonic(), time.process_time()
-        idle = cpu - self._ticked[1] < (wall - self._ticked[0]) / 2
+        has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
-        if self._idle_ticks is None or self._unreleased or not idle:
+        blocked = bool(self.ready) and not (self.may_begin or self._unreleased)
+        if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
+            self._blocked_ticks = max(0, self._blocked_ticks - 1)
             return False
-        self._idle_ticks += 1
-        if self._idle_ticks < SLOW_CALLBACK_TICKS:
+        self._blocked_ticks += 1
+        if self._blocked_ticks < SLOW_CALLBACK_TICKS:
             return False
-        self._idle_ticks = None
+        self._blocked_ticks = 0
         self._limit *= 2
         logger.debug("Callbacks are slow: up to %d requests are begun at a time", self._limit)
         return True
@@ -203,23 +219,25 @@ class Worker:
         :param busy: whether this worker may add requests without holding any.
         """
         self._number += 1
+        self._sent = self._take_from_outbox()
         wanted = 0 if self.is_full else max(0, want - len(self.ready) - len(self.memory))
         batch = Batch(
             self._number,
-            busy=busy or self.in_memory > 0,
             want=wanted,
             want_seeds=self._settings.seed_batch if wanted else 0,
             suspects=sum(lease.deaths >= 2 for lease in (*self.ready, *self.held.values())),
         )
-        self._sent = self._take_from_outbox()
         batch.pushes = [outgoing.push for outgoing in self._sent]
         batch.requests = [outgoing.request for outgoing in self._sent]
         batch.given_back, self._given_back = self._given_back, []
         batch.refused, self._refused = self._refused, []
         batch.failed, self._failed = self._failed, []
-        if not self.outbox:
-            # Only now are the children of what is finished all in this batch or before it.
-            batch.finished, self._finished = self._finished, []
+        batch.forgotten, self._forgotten = self._forgotten, []
+        # Only now are the children of what is finished all in this batch or before it.
+        while self._finished and self._finished[0][0] <= self._taken:
+            batch.finished.append(self._finished.popleft()[1])
+        into_memory = any(not push.payload for push in batch.pushes)
+        batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
         self._releasing = len(batch.finished)
         batch.in_hand = len(self.ready) + len(self.held) + len(self._finished)
         return batch
@@ -232,13 +250,14 @@ class Worker:
         self._pace.exchanged(latency)
         self._releasing = 0
         if reply.lost:
-            self.ready.clear()
+            # Some may be left to this worker, if it came back before all were taken away.
+            self.give_back()
         if self._epoch not in (None, reply.epoch):
             self.seen.clear()
             if not reply.epoch:
                 logger.error(
-                    "The frontier is no longer in Redis: its keys were deleted, evicted, or lost in a "
-                    "restart. What was waiting there is lost; this worker goes on with what it has"
+                    "The frontier is no longer in Redis: the crawl was finished without this worker, or "
+                    "its keys were deleted, evicted, or lost in a restart of Redis, with what was waiting"
                 )
         self._epoch = reply.epoch
         sent, self._sent = self._sent, []
@@ -251,7 +270,7 @@ class Worker:
             if place in duplicates:
                 settled.duplicates.append(outgoing.request)
             elif place in kept:
-                settled.kept.append(outgoing.request)
+                settled.kept.append(outgoing)
             else:
                 settled.stored.append(outgoing.request)
         return settled
@@ -262,4 +281,10 @@ class Worker:
         while self.outbox and len(taken) < BATCH_PUSHES and size < BATCH_BYTES:
             taken.append(self.outbox.popleft())
             size += len(taken[-1].push.payload)
+        self._taken += len(taken)
         return taken
+
+
+def _sendable(reason: str) -> str:
+    """Return *reason* as what can be sent: somebody's error text may hold half a character."""
+    return reason.encode("utf-8", "backslashreplace").decode()

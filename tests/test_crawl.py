@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,7 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from .crawl import Fleet, wait_until
+from .crawl import PROJECT, Fleet, wait_until
 from .project.crawls.graph import page_url
 from .proxy import FarRedis
 
@@ -202,3 +206,122 @@ def test_a_redis_spider_is_not_idle_while_another_worker_is_busy(fleet: Fleet, s
     (parsed,) = fleet.events("parsed")
     assert [closed.what for closed in fleet.events("closed")] == ["finished", "finished"]
     assert min(closed.time for closed in fleet.events("closed")) - parsed.time > 2.9
+
+
+def test_a_start_request_that_is_made_twice_on_purpose_is_crawled_twice(fleet: Fleet) -> None:
+    fleet.start("twice", 2)
+    fleet.wait()
+    assert len(fleet.urls("downloaded")) == 40
+    assert set(fleet.urls("downloaded").values()) == {2}
+
+
+def test_start_requests_that_were_only_in_memory_are_crawled_after_a_restart(fleet: Fleet) -> None:
+    fleet.start("memorystart", GRAPH_LATENCY=0.2, CONCURRENT_REQUESTS=2)
+    wait_until(lambda: len(fleet.events("parsed")) > 3)
+    fleet.kill(0, signal.SIGINT)
+    fleet.wait()
+    assert "were not crawled by this worker" in fleet.log()
+    fleet.start("memorystart")
+    fleet.wait()
+    assert len(fleet.urls("parsed")) == 40
+
+
+def test_a_start_that_raises_does_not_keep_the_next_crawl_from_starting(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.start("brokenstart")
+        fleet.wait()
+    assert fleet.urls("parsed") == {page_url(1_000_001): 2}
+
+
+def test_a_long_start_does_not_keep_the_worker_from_its_heartbeat(fleet: Fleet) -> None:
+    fleet.start("bigstart", FRONTIER_LEASE_TIMEOUT=0.5, FRONTIER_OUTBOX_SIZE=2000)
+    wait_until(lambda: fleet.events("opened"))
+    fleet.start("starts", SCHEDULER_QUEUE_KEY="bigstart:requests")
+    wait_until(lambda: len(fleet.events("parsed")) > 100)
+    fleet.kill(0, signal.SIGINT)
+    fleet.wait(workers=[0])
+    assert "counted as dead" not in fleet.log(0)
+
+
+def test_a_worker_goes_on_with_what_it_has_while_redis_is_away(fleet: Fleet, tmp_path: Path) -> None:
+    options = ["--appendonly", "yes", "--appendfsync", "always"]
+    with PrivateRedis(tmp_path, options) as server:
+        fleet.start("graph", GRAPH_PAGES=2000, GRAPH_LATENCY=0.2, REDIS_URL=server.url)
+        wait_until(lambda: len(fleet.events("parsed")) > 100)
+        server.stop()
+        wait_until(lambda: "cannot be reached" in fleet.log())
+        begun = len(fleet.events("downloaded"))
+        wait_until(lambda: len(fleet.events("downloaded")) > begun + 10)
+        server.start()
+        wait_until(lambda: "Redis answers again" in fleet.log())
+
+
+def test_an_idle_spider_does_not_call_an_outage_the_end(fleet: Fleet, tmp_path: Path) -> None:
+    with PrivateRedis(tmp_path, ["--appendonly", "yes"]) as server:
+        fleet.start("seeds", MAX_IDLE_TIME_BEFORE_CLOSE=3, REDIS_URL=server.url)
+        wait_until(lambda: fleet.events("opened"))
+        server.stop()
+        started = time.monotonic()
+        wait_until(lambda: time.monotonic() - started > 9)  # longer than the idle time, and 5 s to ask
+        assert fleet.workers[0].poll() is None
+        server.start()
+        fleet.wait()
+    assert fleet.reasons() == ["finished"]
+
+
+def test_slow_callbacks_do_not_keep_the_downloader_waiting(fleet: Fleet) -> None:
+    fleet.start("slowcallback", LOG_LEVEL="DEBUG", FRONTIER_FLUSH_INTERVAL=0.02)
+    fleet.wait()
+    assert len(fleet.urls("parsed")) == 600
+    seconds = fleet.events("parsed")[-1].time - fleet.events("parsed")[0].time
+    # 600 callbacks of about a second, 16 at a time, would take 35 s.
+    assert "Callbacks are slow" in fleet.log()
+    assert seconds < 25
+
+
+def test_code_of_the_users_own_that_raises_loses_only_its_entry(fleet: Fleet, server: redis.Redis) -> None:
+    fleet.start("graph", GRAPH_PAGES=200, SCHEDULER_QUEUE_CLASS="crawls.spiders.BadCodeQueue")
+    fleet.wait()
+    assert server.llen("graph:failed") == 1
+    assert fleet.reasons() == ["finished"]
+
+
+def test_statistics_that_raise_lose_nothing(fleet: Fleet) -> None:
+    fleet.start("graph", GRAPH_PAGES=200, STATS_CLASS="crawls.spiders.BadStats")
+    fleet.wait()
+    assert set(fleet.urls("parsed")) == pages(200)
+
+
+def test_an_error_text_that_cannot_be_sent_stops_no_worker(fleet: Fleet, server: redis.Redis) -> None:
+    server.rpush("badwords:start_urls", "bad", page_url(1))
+    fleet.start("badwords", MAX_IDLE_TIME_BEFORE_CLOSE=1)
+    fleet.wait()
+    assert fleet.urls("parsed") == {page_url(1): 1}
+    assert server.llen("badwords:failed") == 1
+
+
+def test_a_worker_that_slept_through_the_finish_crawls_nothing_again(fleet: Fleet) -> None:
+    settings = {"GRAPH_PAGES": 300, "GRAPH_LATENCY": 0.05, "FRONTIER_LEASE_TIMEOUT": 1}
+    fleet.start("graph", 2, **settings)
+    wait_until(lambda: len(fleet.events("parsed", 0)) > 20)
+    fleet.kill(0, signal.SIGSTOP)
+    fleet.wait(workers=[1])
+    fleet.kill(0, signal.SIGCONT)
+    fleet.wait()
+    assert set(fleet.urls("parsed")) == pages(300)
+    # What it had begun, and at most what it had ready: not the site.
+    assert sum(fleet.urls("downloaded").values()) <= 300 + 16
+    assert fleet.reasons() == ["finished", "finished"]
+
+
+def test_a_shell_keeps_out_of_the_frontier(fleet: Fleet, server: redis.Redis) -> None:
+    shell = subprocess.run(
+        [sys.executable, "-m", "scrapy", "shell", page_url(3), "-c", "response.url"],
+        cwd=PROJECT,
+        env={**os.environ, "REDIS_URL": fleet.redis_url},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert page_url(3) in shell.stdout, shell.stderr
+    assert server.keys() == []

@@ -322,11 +322,11 @@ def test_what_is_set_aside_is_kept_with_its_reason_to_the_byte(join: Join, serve
     (lease,) = worker.take(1)
     assert lease.payload == payload
     assert worker.say(failed=[(lease.name, "not JSON: \xe9")]).set_aside == 1
-    entry = json.loads(server.lindex("s:failed", 0).decode("utf-8", "surrogateescape"))
+    entry = json.loads(server.lindex("s:failed", 0))
     assert entry["reason"] == "not JSON: \xe9"
     assert entry["kind"] == "request"
     assert entry["worker"] == "a"
-    assert entry["data"].encode("utf-8", "surrogateescape") == payload
+    assert bytes.fromhex(entry["data_hex"]) == payload
 
 
 def test_a_refused_request_is_set_back_for_a_worker_that_has_not_refused_it(
@@ -529,3 +529,78 @@ def test_a_batch_of_some_thousands_goes_through(join: Join, discipline: str) -> 
     leases = worker.take(5000)
     assert len(leases) == 5000
     assert worker.say(finished=[lease.name for lease in leases]).finished
+
+
+def test_forgotten_fingerprints_are_new_again_and_every_cache_is_told(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    worker.push("one")
+    worker.push("two", mode="start")
+    epoch = other.say().epoch
+    worker.say(forgotten=[("filter", "fp-one"), ("start", "fp-two")])
+    assert other.say().epoch != epoch
+    assert other.push("one").duplicates == ()
+    assert other.push("two", mode="start").duplicates == ()
+
+
+def test_a_worker_whose_crawl_was_finished_without_it_adds_nothing(join: Join, server: redis.Redis) -> None:
+    asleep, last = join("asleep", lease=0.1), join("last")
+    last.push("one", mode="start+filter")
+    (lease,) = asleep.take(1)
+    wait_until(lambda: last.say().returned)
+    (lease,) = last.take(1)
+    last.say(finished=[lease.name], in_hand=0)
+    assert last.frontier.leave(finished=True, persist=False) == (True, 0)
+    reply = asleep.push("child")
+    assert reply.lost
+    assert reply.duplicates == (0,)
+    assert asleep.say(in_hand=0).finished
+
+
+def test_that_a_worker_was_given_up_is_said_again_in_a_repeat(join: Join) -> None:
+    slow, alive = join("slow", lease=0.1), join("alive")
+    slow.push("one")
+    slow.take(1)
+    wait_until(lambda: alive.say().dead)
+    assert slow.say().lost
+    assert slow.repeat().lost
+    assert not slow.say().lost
+
+
+def test_a_counter_that_somebody_has_overwritten_loses_no_push(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    server.set("s:requests:count", "not a number")
+    assert worker.push("one", "two").waiting == 2
+
+
+def test_a_crawl_that_goes_on_after_a_finish_keeps_its_start_requests(
+    join: Join, server: redis.Redis
+) -> None:
+    first, other = join("first"), join("other")
+    first.push("one", mode="start")
+    (lease,) = first.take(1)
+    first.say(finished=[lease.name], in_hand=0)
+    first.frontier.leave(finished=True, persist=False)
+    assert server.ttl("s:started") > 0
+    other.push("two")
+    assert server.ttl("s:started") == -1
+    assert not server.exists("s:finished")
+
+
+def test_redis_coming_back_with_older_data_empties_the_caches(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    epoch = worker.push("one").epoch
+    worker.push("two")
+    server.hset("s:worker:a", "exchange", 1)
+    worker.say()
+    assert worker.say().epoch != epoch
+
+
+def test_a_worker_refuses_a_request_once_in_its_history(join: Join, server: redis.Redis) -> None:
+    old, _new = join("old"), join("new")
+    old.push("one")
+    for _ in range(2):
+        taken: list[Lease] = []
+        wait_until(lambda taken=taken: taken.extend(old.take(1)) or taken)
+        old.say(refused=[(taken[0].name, "no callback")])
+    (history,) = server.hvals("s:history")
+    assert history.count(b"refused:") == 1

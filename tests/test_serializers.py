@@ -498,7 +498,8 @@ def test_msgpack_without_its_package_says_what_to_install(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("serializer", "name"),
-    [(load_serializer(name), name) for name in OURS] + [(marshal, "marshal"), (shouting, f"{__name__}.Shouting")],
+    [(load_serializer(name), name) for name in OURS]
+    + [(marshal, "marshal"), (shouting, f"{__name__}.Shouting")],
     ids=[*OURS, "module", "object"],
 )
 def test_a_serializer_has_a_name_that_workers_can_compare(serializer: Any, name: str) -> None:

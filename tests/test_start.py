@@ -129,3 +129,7 @@ def test_a_max_idle_time_that_is_no_number(fleet: Fleet) -> None:
     fleet.wait(timeout=20)
     assert fleet.workers[0].returncode == 1
     assert "max_idle_time is 'soon'" in fleet.log()
+
+
+def test_a_port_that_is_no_number(fleet: Fleet) -> None:
+    assert "REDIS_PORT" in refusal(fleet, REDIS_URL="", REDIS_PORT="abc")

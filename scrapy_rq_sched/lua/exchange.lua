@@ -7,6 +7,7 @@
 --       n, then n leases    to give back to where they stood
 --       n, then n times: lease, reason    whose callback this worker does not know
 --       n, then n times: lease, reason    to set aside
+--       n, then n times: mode, fingerprint    to forget: marked for a request that was not crawled
 -- Modes: 'filter' (unless seen), 'force' (always), 'start' (unless this crawl had it as a start
 --       request), 'start+filter'. An empty request is one that the worker keeps in its memory: it
 --       is marked, not pushed.
@@ -24,7 +25,8 @@ local suspects, in_hand, deaths_allowed = number(), number(), number()
 
 local waiting = queue_length()
 redis.call('SCARD', DUPEFILTER); redis.call('SCARD', STARTED); redis.call('ZCARD', DELAYED)
-redis.call('LLEN', FAILED); redis.call('HLEN', HISTORY); redis.call('HLEN', META)
+redis.call('LLEN', FAILED); redis.call('HLEN', HISTORY); redis.call('GET', COUNTER)
+local made = redis.call('HLEN', META) > 0
 local seeds_are = seed_type()
 local now = server_time()
 local held, own = LEASES .. worker, WORKER .. worker
@@ -39,18 +41,23 @@ if deadline and deadline <= now then
     redis.call('ZADD', WORKERS, now + lease_ms, name)
   end
 end
-local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'reclaimed')
+local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'reclaimed', 'lost')
 local last = tonumber(state[1])
-local lost = (state[3] or (exchange > 1 and not last)) and 1 or 0
 local repeated = last and exchange <= last
+local lost = (state[3] or (exchange > 1 and not last)) and 1 or 0
+if repeated then lost = tonumber(state[4]) end
+-- The crawl was finished and cleared without this worker: what it still finds was crawled before.
+local over = lost == 1 and not made and redis.call('EXISTS', FINISHED) == 1
+-- Redis has come back with older data: nobody's cache of what was seen holds any more.
+if made and last and last < exchange - 1 then redis.call('HINCRBY', META, 'epoch', 1) end
 
 -- Children before parents: what is pushed is stored before any lease is released.
 local pushes, duplicates = {}, {}
 for i = 1, number() do
   local mode, fingerprint, rank, request = argument(), argument(), number(), argument()
   if not repeated then
-    local new = true
-    if mode == 'start' or mode == 'start+filter' then
+    local new = not over
+    if new and (mode == 'start' or mode == 'start+filter') then
       new = redis.call('SADD', STARTED, fingerprint) == 1
     end
     if new and (mode == 'filter' or mode == 'start+filter') then
@@ -63,7 +70,11 @@ for i = 1, number() do
     end
   end
 end
-if #pushes > 0 then queue_push(pushes) end
+if #pushes > 0 then
+  queue_push(pushes)
+  -- A crawl that goes on has not finished, whoever thought so.
+  if redis.call('PERSIST', STARTED) == 1 then redis.call('DEL', FINISHED) end
+end
 
 local remembered = redis.call('EXISTS', HISTORY) == 1
 for _ = 1, number() do
@@ -128,6 +139,20 @@ for _ = 1, number() do
   end
 end
 
+local forgotten = 0
+for _ = 1, number() do
+  local mode, fingerprint = argument(), argument()
+  if not repeated then
+    if string.find(mode, 'start', 1, true) then
+      forgotten = forgotten + redis.call('SREM', STARTED, fingerprint)
+    end
+    if string.find(mode, 'filter', 1, true) then
+      forgotten = forgotten + redis.call('SREM', DUPEFILTER, fingerprint)
+    end
+  end
+end
+if made and forgotten > 0 then redis.call('HINCRBY', META, 'epoch', 1) end
+
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
 if in_hand == 0 and not repeated and redis.call('EXISTS', held) == 1 then
   local all, orphans = redis.call('HGETALL', held), {}
@@ -140,9 +165,9 @@ if repeated then
   duplicates = state[2]
 else
   duplicates = table.concat(duplicates, ' ')
-  redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'busy', busy)
+  redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'busy', busy, 'lost', lost)
+  redis.call('HDEL', own, 'reclaimed')
 end
-redis.call('HDEL', own, 'reclaimed')
 -- A worker may be stopped for longer than its lease and then repeat an exchange.
 redis.call('PEXPIRE', own, math.max(86400000, 10 * lease_ms))
 

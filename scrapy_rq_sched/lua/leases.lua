@@ -24,20 +24,50 @@ end
 
 local function history_add(request, what, worker, now)
   local history = history_of(request)
+  -- A worker refuses for one reason, however often it is asked.
+  if what == 'refused' and string.find(history, 'refused:' .. worker .. '@', 1, true) then
+    return history
+  end
   local entry = what .. ':' .. worker .. '@' .. math.floor(now / 1000)
   history = history == '' and entry or history .. ' ' .. entry
   redis.call('HSET', HISTORY, redis.sha1hex(request), history)
   return history
 end
 
+local UTF8 = {
+  '^[%z\1-\127]+', '^[\194-\223][\128-\191]', '^\224[\160-\191][\128-\191]',
+  '^[\225-\236\238\239][\128-\191][\128-\191]', '^\237[\128-\159][\128-\191]',
+  '^[\240-\244][\128-\191][\128-\191][\128-\191]',
+}
+local function is_text(data)
+  local position = 1
+  while position <= #data do
+    local last
+    for _, pattern in ipairs(UTF8) do
+      _, last = string.find(data, pattern, position)
+      if last then break end
+    end
+    if not last then return false end
+    position = last + 1
+  end
+  return true
+end
+
 -- Set a request or a seed aside: nobody takes it again by itself, and nothing of it is lost.
 local function set_aside(kind, request, reason, worker, now)
   local history = history_of(request)
-  redis.call('RPUSH', FAILED, cjson.encode({
-    kind = kind == 'request' and 'request' or 'seed', data = request, reason = reason,
+  local entry = {
+    kind = kind == 'request' and 'request' or 'seed', reason = reason,
     time = math.floor(now / 1000), worker = worker, deaths = history_count(history, 'died'),
     history = history,
-  }))
+  }
+  if is_text(request) then
+    entry.data = request
+  else
+    -- JSON has no bytes: data_hex is two digits a byte.
+    entry.data_hex = string.gsub(request, '.', function(c) return string.format('%02x', string.byte(c)) end)
+  end
+  redis.call('RPUSH', FAILED, cjson.encode(entry))
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
 end
 

@@ -11,7 +11,9 @@ local function queue_length()
 end
 
 local function queue_push(entries)
-  local count = redis.call('INCRBY', COUNTER, #entries) - #entries
+  -- Not INCRBY: whatever somebody may have put there, a push does not fail half-way.
+  local count = tonumber(redis.call('GET', COUNTER)) or 0
+  redis.call('SET', COUNTER, string.format('%.0f', count + #entries))
   for i, entry in ipairs(entries) do
     local score = entry[1] + (count + i) % ORDER / ORDER
     redis.call('ZADD', REQUESTS, string.format('%.17g', score), entry[2])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import scrapy
+from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_rq_sched import PriorityQueue, RedisSpider
 
-from .graph import page_url
+from .graph import _sleep, page_url
 from .record import record
 
 
@@ -91,8 +92,6 @@ class SlowStartSpider(scrapy.Spider):
     name = "slowstart"
 
     async def start(self):
-        from .graph import _sleep
-
         yield scrapy.Request(page_url(900_001), dont_filter=True)
         await _sleep(float(getattr(self, "pause", 2)))
         yield scrapy.Request(page_url(900_002), dont_filter=True)
@@ -144,3 +143,98 @@ class PlainQueue(PriorityQueue):
 
     def push(self, request):
         super().push(request)
+
+
+class TwiceSpider(scrapy.Spider):
+    """Asks for each start URL twice, on purpose."""
+
+    name = "twice"
+    start_urls = [page_url(1_000_000 + n) for n in range(40)] * 2
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class MemoryStartSpider(scrapy.Spider):
+    """Start requests that no serializer keeps."""
+
+    name = "memorystart"
+
+    async def start(self):
+        for number in range(40):
+            yield scrapy.Request(page_url(1_000_000 + number), lambda r: record("parsed", r.url))
+
+
+class BrokenStartSpider(scrapy.Spider):
+    """A start() that raises."""
+
+    name = "brokenstart"
+
+    async def start(self):
+        yield scrapy.Request(page_url(1_000_001), dont_filter=True)
+        raise ValueError("the list of start requests is broken")
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class BigStartSpider(scrapy.Spider):
+    """More start requests than are made within a lease, in one go."""
+
+    name = "bigstart"
+
+    async def start(self):
+        for number in range(15_000):
+            yield scrapy.Request(page_url(1_000_000 + number))
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class SlowCallbackSpider(scrapy.Spider):
+    """Callbacks that wait long, each a different time."""
+
+    name = "slowcallback"
+
+    async def start(self):
+        for number in range(600):
+            yield scrapy.Request(page_url(1_000_000 + number))
+
+    async def parse(self, response):
+        await _sleep(0.5 + int(response.url[-1]) / 10)
+        record("parsed", response.url)
+
+
+class BadCodeQueue(PriorityQueue):
+    """Raises what nobody expects, once."""
+
+    raised = False
+
+    def decode_request(self, entry):
+        if not self.raised:
+            self.raised = True
+            raise KeyError("unexpected")
+        return super().decode_request(entry)
+
+
+class BadStats(MemoryStatsCollector):
+    """Raises once, in the middle of a reply."""
+
+    raised = False
+
+    def inc_value(self, key, *args, **kwargs):
+        if key == "scheduler/enqueued/redis" and not self.raised:
+            self.raised = True
+            raise KeyError("unexpected")
+        super().inc_value(key, *args, **kwargs)
+
+
+class BadWordsSpider(SeedsSpider):
+    """Says of a bad seed what cannot be sent."""
+
+    name = "badwords"
+
+    def make_request_from_data(self, data):
+        if b"bad" in data:
+            raise ValueError("half a character: \ud800")
+        return super().make_request_from_data(data)
