@@ -22,6 +22,11 @@ class Pace:
         self.handed = 0
         self._since = time.monotonic()
 
+    @property
+    def silence(self) -> float:
+        """For how many seconds there has been no exchange."""
+        return time.monotonic() - self._since
+
     def exchanged(self, latency: float) -> None:
         """Note that an exchange took *latency* seconds."""
         now = time.monotonic()

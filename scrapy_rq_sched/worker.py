@@ -175,6 +175,9 @@ class Worker:
     @property
     def may_begin(self) -> bool:
         """Whether one more request may be begun."""
+        if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
+            # This process was stopped, and what it holds is perhaps another's: the next reply tells.
+            return False
         waits_for = 0 if self.cut_off or self._pace.distance > NEAR else self._unreleased
         return len(self.held) + waits_for < self._limit
 

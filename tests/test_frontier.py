@@ -553,6 +553,7 @@ def test_a_worker_whose_crawl_was_finished_without_it_adds_nothing(join: Join, s
     reply = asleep.push("child")
     assert reply.lost
     assert reply.duplicates == (0,)
+    assert asleep.push("another child").duplicates == (0,)
     assert asleep.say(in_hand=0).finished
 
 

@@ -41,13 +41,14 @@ if deadline and deadline <= now then
     redis.call('ZADD', WORKERS, now + lease_ms, name)
   end
 end
-local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'reclaimed', 'lost')
+local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'reclaimed', 'lost', 'over')
 local last = tonumber(state[1])
 local repeated = last and exchange <= last
 local lost = (state[3] or (exchange > 1 and not last)) and 1 or 0
 if repeated then lost = tonumber(state[4]) end
 -- The crawl was finished and cleared without this worker: what it still finds was crawled before.
 local over = lost == 1 and not made and redis.call('EXISTS', FINISHED) == 1
+over = over or state[5] == '1'
 -- Redis has come back with older data: nobody's cache of what was seen holds any more.
 if made and last and last < exchange - 1 then redis.call('HINCRBY', META, 'epoch', 1) end
 
@@ -166,6 +167,7 @@ if repeated then
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'busy', busy, 'lost', lost)
+  if over then redis.call('HSET', own, 'over', 1) end
   redis.call('HDEL', own, 'reclaimed')
 end
 -- A worker may be stopped for longer than its lease and then repeat an exchange.
