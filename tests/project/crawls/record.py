@@ -24,7 +24,6 @@ class Recorder:
         recorder = cls()
         crawler.signals.connect(recorder.opened, signals.spider_opened)
         crawler.signals.connect(recorder.closed, signals.spider_closed)
-        crawler.signals.connect(recorder.dropped, signals.request_dropped)
         recorder.crawler = crawler
         return recorder
 
@@ -35,6 +34,3 @@ class Recorder:
         for name, value in sorted(self.crawler.stats.get_stats().items()):
             record("stat", f"{name.replace(' ', '_')}={value}")
         record("closed", reason)
-
-    def dropped(self, request) -> None:
-        record("dropped", request.url)
