@@ -168,16 +168,17 @@ class Scheduler(BaseScheduler):
                 if error is not None:
                     raise error
                 self._welcome(*result)
+                opened.callback(None)
             except FrontierError as refusal:
-                loop.close()
                 if engine is None:
+                    loop.close()
                     opened.errback(refusal)
-                    return
-                self._refuse(refusal, engine)
+                else:
+                    self._refuse(refusal, engine)
+                    opened.callback(None)
             except Exception as unexpected:  # goes on to whoever waits for it
+                loop.close()
                 opened.errback(unexpected)
-                return
-            opened.callback(None)
 
         loop.call(self._join, joined)
         return opened
@@ -214,6 +215,8 @@ class Scheduler(BaseScheduler):
         if engine is None:
             raise error
         self._refusal = error
+        if self._loop is not None:
+            self._loop.close()
         logger.error("The crawl cannot start: %s", error)
         end_crawl(self.crawler, "frontier_error")
 

@@ -421,8 +421,8 @@ def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis,
 @each_queue
 def test_a_pop_may_wait_for_longer_than_the_socket_of_the_client(redis_url: str, cls: type[Base]) -> None:
     # Our clients have a socket timeout (connection.DEFAULT_PARAMS).
-    with redis.Redis.from_url(redis_url, socket_timeout=0.5) as client:
-        assert cls(client, SPIDER, KEY).pop(timeout=0.7) is None
+    with redis.Redis.from_url(redis_url, socket_timeout=2) as client:
+        assert cls(client, SPIDER, KEY).pop(timeout=2.5) is None
 
 
 @each_queue
