@@ -8,7 +8,6 @@ push is lost.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +28,12 @@ class PlainFrontier(Frontier):
     def __init__(self, queue: Any, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._queue = queue
-        self._pushed: set[int] = set()
-        self._pushed_number = 0
+        # Of the exchange with this number: places that are through, those the queue did not take, and
+        # what was popped.
+        self._number = 0
+        self._done: set[int] = set()
+        self._kept: list[int] = []
+        self._popped: list[Request] = []
         self._told = False
 
     def open(self, *arguments: Any, **options: Any) -> Opened:
@@ -41,12 +44,15 @@ class PlainFrontier(Frontier):
         return opened
 
     def exchange(self, batch: Batch) -> Reply:
-        """Exchange, then push what is new and pop what is wanted."""
+        """Exchange, then push what is new and pop what is wanted. A repeat goes on where it failed."""
+        if batch.number != self._number:
+            self._number, self._done, self._kept, self._popped = batch.number, set(), [], []
         # Said before anything is popped: nobody may take an empty queue for the end meanwhile.
         batch.busy = batch.busy or len(self._queue) > 0
         reply = super().exchange(batch)
-        kept = tuple(self._push(batch, reply))
-        return replace(reply, kept=kept, popped=tuple(self._pop(batch.want)))
+        self._push(batch, reply)
+        self._pop(batch.want)
+        return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
     def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:
         """Leave the fleet; see :meth:`Frontier.leave`."""
@@ -58,33 +64,28 @@ class PlainFrontier(Frontier):
     def _trailing(self) -> tuple[int, ...]:
         return (len(self._queue),)
 
-    def _push(self, batch: Batch, reply: Reply) -> Iterator[int]:
-        """Push what is no duplicate; yield the places of what the queue does not take."""
-        if batch.number != self._pushed_number:
-            # A repeated exchange goes on where it failed.
-            self._pushed, self._pushed_number = set(reply.duplicates), batch.number
+    def _push(self, batch: Batch, reply: Reply) -> None:
         for place, request in enumerate(batch.requests):
-            if place in self._pushed:
+            if place in self._done or place in reply.duplicates:
                 continue
             try:
                 self._queue.push(request)
             except RedisError:
                 raise
             except Exception:  # the user's code; the request is crawled from memory
-                level = logging.DEBUG if self._told else logging.ERROR
                 logger.log(
-                    level,
+                    logging.DEBUG if self._told else logging.ERROR,
                     "%s cannot be pushed to the queue, and is crawled from memory; more of this kind are "
                     "logged as DEBUG",
                     request,
                     exc_info=True,
                 )
                 self._told = True
-                yield place
-            self._pushed.add(place)
+                self._kept.append(place)
+            self._done.add(place)
 
-    def _pop(self, want: int) -> Iterator[Request]:
-        for _ in range(want):
+    def _pop(self, want: int) -> None:
+        while len(self._popped) < want:
             try:
                 request = self._queue.pop()
             except RedisError:
@@ -94,4 +95,4 @@ class PlainFrontier(Frontier):
                 return
             if request is None:
                 return
-            yield request
+            self._popped.append(request)

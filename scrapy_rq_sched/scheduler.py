@@ -20,13 +20,13 @@ from typing_extensions import Self
 from . import components, connection, identity
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell
-from .errors import FrontierError
+from .errors import FrontierError, SettingError
 from .frontier import Frontier, Opened
 from .inline import InlineExchange
 from .keys import Keys
 from .loop import ExchangeLoop
 from .plain import PlainFrontier
-from .settings import FrontierSettings
+from .settings import FrontierSettings, is_template
 from .worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -107,6 +107,8 @@ class Scheduler(BaseScheduler):
     def _assemble(self, spider: Spider, engine: Any) -> None:
         settings = self.settings
         seeds_key = getattr(spider, "redis_key", None) or settings.start_urls_key
+        if not is_template(seeds_key):
+            raise SettingError(f"redis_key is {seeds_key!r}; it may be a key such as '%(name)s:start_urls'")
         keys = Keys(spider.name, settings.queue_key, settings.dupefilter_key, seeds_key)
         self.queue = components.load_queue(settings, self.server, spider)
         self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter)

@@ -83,6 +83,11 @@ class FrontierSettings:
         )
 
 
+def is_template(value: Any) -> bool:
+    """Return whether *value* can be a key: text, with no ``%`` but in ``%(spider)s`` or ``%(name)s``."""
+    return isinstance(value, str) and bool(value.strip() and _TEMPLATE.fullmatch(value))
+
+
 class _Reader:
     """Reads one setting at a time, and refuses what it may not be."""
 
@@ -115,8 +120,8 @@ class _Reader:
 
     def template(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default
-        if isinstance(value, str) and value.strip() and _TEMPLATE.fullmatch(value):
-            return value
+        if is_template(value):
+            return str(value)
         raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
 
     def encoding(self, name: str, default: str) -> str:

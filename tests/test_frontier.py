@@ -500,7 +500,7 @@ def test_an_exchange_that_redis_refuses_for_lack_of_memory_has_done_nothing(
     pushes = [Push("filter", "fp", 0, b"x")]
     server.config_set("maxmemory", 1)
     try:
-        with pytest.raises(redis.exceptions.ResponseError, match="OOM|maxmemory"):
+        with pytest.raises(redis.exceptions.ResponseError, match=r"OOM|maxmemory"):
             worker.say(pushes=pushes)
     finally:
         server.config_set("maxmemory", 0)

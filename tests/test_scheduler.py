@@ -332,6 +332,26 @@ class OwnQueue:
         return int(self.server.llen(self.key))
 
 
+class BreakingQueue(OwnQueue):
+    """Redis goes away in the middle of the pushes, and in the middle of the pops, once each."""
+
+    breaks: ClassVar[set[str]] = set()
+
+    def push(self, request: Request) -> None:
+        if "2" in request.url and "push" in self.breaks:
+            self.breaks.remove("push")
+            raise redis.exceptions.ConnectionError("gone")
+        super().push(request)
+
+    def pop(self, timeout: float = 0) -> Request | None:
+        request = super().pop()
+        if request and "pop" in self.breaks:
+            self.breaks.remove("pop")
+            self.server.lpush(self.key, request.url)
+            raise redis.exceptions.ConnectionError("gone")
+        return request
+
+
 class LoudQueue(PriorityQueue):
     """One of ours, with a push of its own."""
 
@@ -361,6 +381,26 @@ def test_what_a_queue_of_the_users_own_does_not_take_is_crawled_from_memory(make
     scheduler = make(SCHEDULER_QUEUE_CLASS=OwnQueue)
     scheduler.enqueue_request(Request(f"{URL}unwelcome"))
     assert urls(scheduler) == [f"{URL}unwelcome"]
+
+
+def test_an_outage_between_the_pushes_of_a_queue_of_the_users_own_loses_none(make: Make) -> None:
+    scheduler = make(SCHEDULER_QUEUE_CLASS=BreakingQueue)
+    BreakingQueue.breaks.update({"push", "pop"})
+    scheduler.enqueue_request(Request(f"{URL}1"))
+    with pytest.raises(RedisUnreachableError):
+        scheduler.enqueue_request(Request(f"{URL}2"))
+    scheduler.enqueue_request(Request(f"{URL}3"))
+    with pytest.raises(RedisUnreachableError):
+        scheduler.next_request()
+    assert urls(scheduler) == [f"{URL}1", f"{URL}2", f"{URL}3"]
+
+
+def test_a_redis_key_that_is_no_key_is_refused(make: Make) -> None:
+    class KeyedSpider(ExampleSpider):
+        redis_key = "50%off"
+
+    with pytest.raises(SettingError, match="redis_key is '50%off'"):
+        make(KeyedSpider)
 
 
 def test_a_push_that_overrides_ours_is_called(make: Make) -> None:
