@@ -185,11 +185,11 @@ class Delivery:
         try:
             for request in requests:
                 self._crawl(request)
+            self._stats.inc_value("frontier/seeds")
         except Exception as error:  # the user's fingerprinter, say, may raise anything
             logger.exception("Seed %.200r is set aside", lease.payload)
             self._worker.fail(lease, f"{type(error).__name__}: {error}")
             return
-        self._stats.inc_value("frontier/seeds")
         self._worker.finish(lease)
 
     # -- what the exchange loop asks and tells ---------------------------------------------------
@@ -244,24 +244,22 @@ class Delivery:
         """Take in what the frontier answered."""
         unbegun = len(self._worker.ready)
         settled = self._worker.settle(reply, latency)
-        # Before anything of the user's is called: what is leased must not be forgotten.
-        seeds = [lease for lease in reply.leases if lease.kind != "request" and not self.closing]
-        self._worker.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
         self._worker.cut_off = False
+        # All that is this worker's first: statistics and signals run others' code, which may raise.
+        self._worker.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
+        self._keep(settled, reply)
+        for lease in reply.leases:
+            if lease.kind != "request" and not self.closing:
+                self._sow(lease)
+        self.dropped = settled.duplicates
         self._stats.inc_value("frontier/exchanges")
         self._note(reply, unbegun)
         self._note_pushed(settled)
-        for request in reply.popped:
-            push = Push("force", "", request.priority, b"")
-            self._worker.memory.append(Outgoing(push, request))
-        self.dropped = settled.duplicates
         for request in self.dropped:
             self._dupefilter.log(request, self._spider)
             self._crawler.signals.send_catch_log(
                 signals.request_dropped, request=request, spider=self._spider
             )
-        for lease in seeds:
-            self._sow(lease)
         was_finished = self.finished.is_running
         self.finished.set(reply.finished and self._worker.is_quiet)
         news = self._worker.ready or self._worker.memory or self.finished.is_running != was_finished
@@ -274,10 +272,15 @@ class Delivery:
             if count:
                 self._stats.inc_value("scheduler/enqueued", count)
                 self._stats.inc_value(f"scheduler/enqueued/{where}", count)
+
+    def _keep(self, settled: Settled, reply: Reply) -> None:
         if self.closing and self._plain:
             self._lost += len(settled.kept)  # the queue has refused them: there is no other place
         else:
             self._worker.memory.extend(settled.kept)
+        for request in reply.popped:
+            push = Push("force", "", request.priority, b"")
+            self._worker.memory.append(Outgoing(push, request))
 
     def _note(self, reply: Reply, unbegun: int) -> None:
         if reply.lost:

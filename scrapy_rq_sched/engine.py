@@ -15,13 +15,15 @@ from typing import Any
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from .errors import ScrapyInternalsError
 
 #: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
 #: where there are requests enough.
 START_SLICE, START_PAUSE = 0.02, 0.05
+#: Seconds that the engine of a crawl that is to end may take to run.
+END_TIMEOUT = 30.0
 
 
 class EngineBridge:
@@ -92,11 +94,17 @@ class EngineBridge:
             async for item in start:
                 # The engine reads a start() that never waits in one go while the downloader is full:
                 # without a pause there would be no exchange, and no heartbeat, until its end.
-                if time.monotonic() - pause > START_SLICE:
-                    await self._loop.sleep(0)
-                    pause = time.monotonic()
-                while self.holds_start() and not self.closing():
-                    await self._loop.sleep(START_PAUSE)
+                try:
+                    if time.monotonic() - pause > START_SLICE:
+                        await self._loop.sleep(0)
+                        pause = time.monotonic()
+                    while self.holds_start() and not self.closing():
+                        await self._loop.sleep(START_PAUSE)
+                except CancelledError:  # Twisted's, which Scrapy would take for an error of start()
+                    return
+                if self.closing():
+                    # The engine reads on while it closes. What is not taken, the next crawl starts with.
+                    return
                 self._start_request = item
                 yield item
             self._start_request = None
@@ -120,11 +128,13 @@ def end_crawl(crawler: Crawler, reason: str) -> None:
     """End a crawl that is just being opened, with an exit code but without a traceback."""
     engine: Any = crawler.engine
     loop = EventLoop()
+    begun = time.monotonic()
 
     def close() -> None:
         # Not before the engine runs: it could not be stopped then.
         if not engine.running:
-            loop.call_later(0.01, close)
+            if time.monotonic() - begun < END_TIMEOUT:  # else somebody has ended it before
+                loop.call_later(0.01, close)
         elif hasattr(engine, "close_spider_async"):
             deferred_from_coro(engine.close_spider_async(reason=reason))
         else:  # before Scrapy 2.14

@@ -177,9 +177,9 @@ class ExchangeLoop:
         if self._stopping is not None:
             return
         self._cancel_timer = self._loop.call_later(self._flush_interval, self._tick)
+        self._scheduler.tick()
         if not (self._in_flight or self._outage.failures):
             self._scheduler.prepare()
-            self._scheduler.tick()
             if self._is_due():
                 self._exchange()
 
@@ -235,7 +235,7 @@ class ExchangeLoop:
             logger.exception("What the frontier answered was not taken in completely")
         if self._stopping is not None:
             self._scheduler.prepare()
-            if self._worker.has_news:
+            if self._worker.has_news and time.monotonic() < self._stop_by:
                 self._exchange()
             else:
                 self._stopping.callback(None)

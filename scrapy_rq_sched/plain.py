@@ -47,11 +47,11 @@ class PlainFrontier(Frontier):
         """Exchange, then push what is new and pop what is wanted. A repeat goes on where it failed."""
         if batch.number != self._number:
             self._number, self._done, self._kept, self._popped = batch.number, set(), [], []
-        # Said before anything is popped: nobody may take an empty queue for the end meanwhile.
-        batch.busy = batch.busy or len(self._queue) > 0
+            # Said before anything is popped: nobody may take an empty queue for the end meanwhile.
+            batch.busy = batch.busy or len(self._queue) > 0
         reply = super().exchange(batch)
         self._push(batch, reply)
-        self._pop(batch.want)
+        self._pop(batch.want if batch.busy else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
     def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:

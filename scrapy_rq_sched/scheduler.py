@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
+from functools import partial
 from typing import Any
 
 from scrapy import Request, Spider, __version__
@@ -60,7 +61,7 @@ class Scheduler(BaseScheduler):
         self._engine: EngineBridge | None = None
         self._loop: ExchangeLoop | None = None
         self._inline: InlineExchange | None = None
-        self._joined = False
+        self._joined = self._closed = False
         # What is typed into a shell is nobody else's business: it never reaches the frontier.
         self._shell: deque[Request] | None = None
 
@@ -169,6 +170,11 @@ class Scheduler(BaseScheduler):
             try:
                 if error is not None:
                     raise error
+                if self._closed:
+                    leave = partial(self.frontier.leave, False, self.settings.persist)
+                    loop.call(leave, lambda *_: loop.close())
+                    opened.callback(None)
+                    return
                 self._welcome(*result)
                 opened.callback(None)
             except FrontierError as refusal:
@@ -309,6 +315,7 @@ class Scheduler(BaseScheduler):
         The frontier is cleared only by the last worker, only when *reason* is ``finished``, and only
         if ``SCHEDULER_PERSIST`` is false.
         """
+        self._closed = True
         if not self._joined:
             return None
         # With "start_error" Scrapy says that it is finished, too, and that start() raised.

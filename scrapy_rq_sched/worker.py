@@ -197,7 +197,8 @@ class Worker:
         wall, cpu = time.monotonic(), time.process_time()
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
-        blocked = bool(self.ready) and not (self.may_begin or self._unreleased)
+        awaits = self._unreleased and self._pace.distance <= NEAR
+        blocked = bool(self.ready) and not (self.may_begin or awaits)
         if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
             self._blocked_ticks = max(0, self._blocked_ticks - 1)
             return False

@@ -292,6 +292,19 @@ def test_statistics_that_raise_lose_nothing(fleet: Fleet) -> None:
     assert set(fleet.urls("parsed")) == pages(200)
 
 
+def test_statistics_that_raise_lose_nothing_that_is_in_memory_only(fleet: Fleet) -> None:
+    fleet.start("memory", STATS_CLASS="crawls.spiders.BadStats")
+    fleet.wait()
+    assert len(fleet.urls("parsed")) == 2
+
+
+def test_a_spider_with_an_endless_start_can_be_closed(fleet: Fleet, private_redis: PrivateRedis) -> None:
+    with FarRedis(private_redis.port, 20) as far:
+        fleet.start("endless", CLOSESPIDER_PAGECOUNT=50, REDIS_URL=far.url)
+        fleet.wait(timeout=20)
+    assert fleet.reasons() == ["closespider_pagecount"]
+
+
 def test_an_error_text_that_cannot_be_sent_stops_no_worker(fleet: Fleet, server: redis.Redis) -> None:
     server.rpush("badwords:start_urls", "bad", page_url(1))
     fleet.start("badwords", MAX_IDLE_TIME_BEFORE_CLOSE=1)

@@ -203,6 +203,15 @@ def test_leases_that_a_worker_does_not_know_of_go_back(join: Join, server: redis
     assert worker.say(in_hand=0).waiting == 1
 
 
+def test_a_worker_that_is_always_late_does_not_keep_the_dead_alive(join: Join) -> None:
+    dead, late, steady = join("dead", lease=0.1), join("late", lease=0.1), join("steady")
+    steady.push("one")
+    dead.take(1)
+    deadline = time.monotonic() + 0.2
+    wait_until(lambda: time.monotonic() > deadline)
+    assert late.say().dead == ("dead",)
+
+
 def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
     join: Join, server: redis.Redis
 ) -> None:
@@ -553,8 +562,14 @@ def test_a_worker_whose_crawl_was_finished_without_it_adds_nothing(join: Join, s
     reply = asleep.push("child")
     assert reply.lost
     assert reply.duplicates == (0,)
-    assert asleep.push("another child").duplicates == (0,)
-    assert asleep.say(in_hand=0).finished
+    server.rpush("s:start_urls", "seed")
+    again = asleep.say(pushes=[Push("filter", "fp-x", 0, b"x")], want=5, want_seeds=5)
+    assert again.duplicates == (0,)
+    assert again.leases == []
+    asleep.say(in_hand=0)
+    (seed,) = asleep.say(want=5, want_seeds=5, in_hand=0).leases
+    assert seed.payload == b"seed"
+    assert asleep.say(pushes=[Push("filter", "fp-x", 0, b"x")], finished=[seed.name]).waiting == 1
 
 
 def test_that_a_worker_was_given_up_is_said_again_in_a_repeat(join: Join) -> None:

@@ -169,7 +169,8 @@ def test_closing_a_finished_crawl_clears_it_all(make: Make, server: redis.Redis)
     scheduler.enqueue_request(Request(URL))
     urls(scheduler)
     scheduler.close("finished")
-    assert server.keys() == []
+    assert server.keys() == [b"example:finished"]
+    assert server.ttl("example:finished") > 0
 
 
 def test_a_persistent_crawl_remembers_what_it_has_seen(make: Make) -> None:

@@ -33,10 +33,10 @@ local held, own = LEASES .. worker, WORKER .. worker
 
 -- The first write is one that Redis refuses when its memory is full: then nothing has happened yet.
 local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker))
+local nobody = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') == 0
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
-if deadline and deadline <= now then
-  -- This worker could not get through in time, and perhaps nobody could: Redis was away. All others
-  -- get as long again before they count as dead.
+if deadline and nobody then
+  -- Nobody got through in time: Redis was away. All get as long again before they count as dead.
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
     redis.call('ZADD', WORKERS, now + lease_ms, name)
   end
@@ -45,15 +45,17 @@ local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'reclaimed', 'l
 local last = tonumber(state[1])
 local repeated = last and exchange <= last
 local lost = (state[3] or (exchange > 1 and not last)) and 1 or 0
-if repeated then lost = tonumber(state[4]) end
--- The crawl was finished and cleared without this worker: what it still finds was crawled before.
+if repeated and state[4] == '1' then lost = 1 end
+-- The crawl was finished and cleared without this worker: what it still finds was crawled before, and
+-- until it holds nothing more of that crawl it is given nothing of another.
 local over = lost == 1 and not made and redis.call('EXISTS', FINISHED) == 1
 over = over or state[5] == '1'
+if over then wanted, seeds_wanted = 0, 0 end
 -- Redis has come back with older data: nobody's cache of what was seen holds any more.
 if made and last and last < exchange - 1 then redis.call('HINCRBY', META, 'epoch', 1) end
 
 -- Children before parents: what is pushed is stored before any lease is released.
-local pushes, duplicates = {}, {}
+local pushes, duplicates, new_ones = {}, {}, false
 for i = 1, number() do
   local mode, fingerprint, rank, request = argument(), argument(), number(), argument()
   if not repeated then
@@ -64,6 +66,7 @@ for i = 1, number() do
     if new and (mode == 'filter' or mode == 'start+filter') then
       new = redis.call('SADD', DUPEFILTER, fingerprint) == 1
     end
+    new_ones = new_ones or new
     if not new then
       duplicates[#duplicates + 1] = i
     elseif request ~= '' then
@@ -71,10 +74,11 @@ for i = 1, number() do
     end
   end
 end
-if #pushes > 0 then
-  queue_push(pushes)
+if #pushes > 0 then queue_push(pushes) end
+if new_ones then
   -- A crawl that goes on has not finished, whoever thought so.
-  if redis.call('PERSIST', STARTED) == 1 then redis.call('DEL', FINISHED) end
+  redis.call('PERSIST', STARTED)
+  redis.call('DEL', FINISHED)
 end
 
 local remembered = redis.call('EXISTS', HISTORY) == 1
@@ -167,7 +171,13 @@ if repeated then
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'busy', busy, 'lost', lost)
-  if over then redis.call('HSET', own, 'over', 1) end
+  if over and in_hand == 0 and busy == '0' then
+    -- Now it is a worker like any other; what the frontier is made with, the next to join says.
+    redis.call('HDEL', own, 'over')
+    redis.call('HSETNX', META, 'epoch', string.format('%.0f', now * 1000000))
+  elseif over then
+    redis.call('HSET', own, 'over', 1)
+  end
   redis.call('HDEL', own, 'reclaimed')
 end
 -- A worker may be stopped for longer than its lease and then repeat an exchange.

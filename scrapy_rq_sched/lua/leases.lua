@@ -65,7 +65,9 @@ local function set_aside(kind, request, reason, worker, now)
     entry.data = request
   else
     -- JSON has no bytes: data_hex is two digits a byte.
-    entry.data_hex = string.gsub(request, '.', function(c) return string.format('%02x', string.byte(c)) end)
+    local digits = {}
+    for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
+    entry.data_hex = string.gsub(request, '.', digits)
   end
   redis.call('RPUSH', FAILED, cjson.encode(entry))
   redis.call('HDEL', HISTORY, redis.sha1hex(request))

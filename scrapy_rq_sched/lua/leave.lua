@@ -19,7 +19,8 @@ end
 local leased, busy = fleet()
 local rest = queue_length() + redis.call('ZCARD', DELAYED) + seed_count(seed_type())
 if finished ~= '1' or leased + busy + rest > 0 then return {0, left} end
-if redis.call('EXPIRE', STARTED, grace) == 1 then redis.call('SET', FINISHED, now, 'EX', grace) end
+redis.call('SET', FINISHED, now, 'EX', grace)
+redis.call('EXPIRE', STARTED, grace)
 if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
 if persist == '1' then return {0, left} end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import scrapy
 from scrapy.statscollectors import MemoryStatsCollector
 
@@ -191,6 +193,21 @@ class BigStartSpider(scrapy.Spider):
         record("parsed", response.url)
 
 
+class EndlessSpider(scrapy.Spider):
+    """A start() that never ends."""
+
+    name = "endless"
+
+    async def start(self):
+        for number in itertools.count(1_000_000):
+            if number % 50 == 0:
+                await _sleep(0.001)
+            yield scrapy.Request(page_url(number))
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
 class SlowCallbackSpider(scrapy.Spider):
     """Callbacks that wait long, each a different time."""
 
@@ -223,7 +240,7 @@ class BadStats(MemoryStatsCollector):
     raised = False
 
     def inc_value(self, key, *args, **kwargs):
-        if key == "scheduler/enqueued/redis" and not self.raised:
+        if key in ("scheduler/enqueued/redis", "frontier/exchanges") and not self.raised:
             self.raised = True
             raise KeyError("unexpected")
         super().inc_value(key, *args, **kwargs)
