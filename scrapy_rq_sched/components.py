@@ -10,6 +10,9 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from .dupefilter import RFPDupeFilter
 from .errors import SettingError
+from .frontier import Frontier
+from .keys import Keys
+from .plain import PlainFrontier
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .serializers import load_serializer, serializer_name
 from .settings import FrontierSettings
@@ -42,6 +45,14 @@ def is_plain(queue: Any) -> bool:
         isinstance(queue, ours) and cls.push is ours.push and cls.pop is ours.pop
         for ours in (FifoQueue, LifoQueue, PriorityQueue)
     )
+
+
+def make_frontier(queue: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings) -> Frontier:
+    """Return the frontier whose waiting requests are in *queue*."""
+    limits = (settings.lease_timeout, settings.max_deliveries)
+    if is_plain(queue):
+        return PlainFrontier(queue, server, keys, worker, "plain", *limits)
+    return Frontier(server, keys, worker, queue.discipline, *limits)
 
 
 def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:

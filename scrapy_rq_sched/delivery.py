@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCallbackError, UnserializableRequestError
 from .frontier import Lease, Mode, Push, Reply
 from .identity import Stopwatch
+from .notices import Notices
 from .seeds import requests_of_seed
 from .settings import FrontierSettings
 from .worker import Outgoing, Settled, Worker
@@ -58,7 +58,7 @@ class Delivery:
         self._engine = engine
         self._crawl = crawl or self.send
         self._stats: Any = crawler.stats
-        self._warned: set[str] = set()
+        self._notices = Notices(crawler.stats)
         self._start_counts: Counter[str] = Counter()
         self._lost = 0
         #: Set when the spider closes: nothing more is wanted.
@@ -122,7 +122,7 @@ class Delivery:
             return bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
         except UnserializableRequestError as error:
             self._stats.inc_value("scheduler/unserializable")
-            self._warn_once(
+            self._notices.warn_once(
                 str(error),
                 "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
                 "if this worker dies. More of this kind are only counted: scheduler/unserializable",
@@ -136,7 +136,7 @@ class Delivery:
         """Return the next request, now the engine's, or None."""
         worker = self._worker
         if worker.is_full:
-            self._warn_once(
+            self._notices.warn_once(
                 "full",
                 "%d requests wait to be stored in Redis (FRONTIER_OUTBOX_SIZE): no new page is begun "
                 "until there are fewer",
@@ -159,7 +159,7 @@ class Delivery:
         try:
             made: Request = self._queue.decode_request(lease.payload)
         except UnknownCallbackError as error:
-            self._warn_once(
+            self._notices.warn_once(
                 str(error), "A request is left to another worker: %s. More are only counted", error
             )
             self._stats.inc_value("frontier/refused")
@@ -253,7 +253,7 @@ class Delivery:
                 self._sow(lease)
         self.dropped = settled.duplicates
         self._stats.inc_value("frontier/exchanges")
-        self._note(reply, unbegun)
+        self._notices.reply(reply, unbegun)
         self._note_pushed(settled)
         for request in self.dropped:
             self._dupefilter.log(request, self._spider)
@@ -281,35 +281,3 @@ class Delivery:
         for request in reply.popped:
             push = Push("force", "", request.priority, b"")
             self._worker.memory.append(Outgoing(push, request))
-
-    def _note(self, reply: Reply, unbegun: int) -> None:
-        if reply.lost:
-            self._stats.inc_value("frontier/lost")
-            logger.warning(
-                "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "
-                "the %d requests that it had not begun are no longer its own",
-                unbegun,
-            )
-        if reply.dead:
-            self._stats.inc_value("frontier/reclaimed", reply.returned)
-            logger.warning(
-                "Workers that died: %s. %d requests that they held went back to the queue",
-                *(", ".join(reply.dead), reply.returned),
-            )
-        if reply.set_aside:
-            self._stats.inc_value("frontier/failed", reply.set_aside)
-            logger.error("%d requests or seeds were set aside in the failed list", reply.set_aside)
-        if reply.seeds_type_error:
-            self._warn_once(
-                "seeds",
-                "The seeds' key is a %s, where a list, a set or a sorted set is needed: it is not read",
-                reply.seeds_type_error,
-            )
-
-    def _warn_once(self, cause: str, message: str, *args: Any) -> None:
-        # Lambdas differ in their addresses only.
-        cause = re.sub(r"0x[0-9a-f]+", "", cause)
-        # A spider may make a million of them, each with a value of its own in the cause.
-        if cause not in self._warned and len(self._warned) < 100:
-            self._warned.add(cause)
-            logger.warning(message, *args)

@@ -18,15 +18,14 @@ from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
-from . import components, connection, identity
+from . import components, connection, identity, notices
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell
 from .errors import FrontierError, SettingError
-from .frontier import Frontier, Opened
+from .frontier import Opened
 from .inline import InlineExchange
 from .keys import Keys
 from .loop import ExchangeLoop
-from .plain import PlainFrontier
 from .settings import FrontierSettings, is_template
 from .worker import Worker
 
@@ -118,13 +117,7 @@ class Scheduler(BaseScheduler):
             self._engine = EngineBridge(engine)
             self._engine.holds_start = lambda: self.delivery.holds_start()
         self.worker = Worker(settings)
-        limits = (settings.lease_timeout, settings.max_deliveries)
-        if components.is_plain(self.queue):
-            self.frontier: Frontier = PlainFrontier(
-                self.queue, self.server, keys, self.name, "plain", *limits
-            )
-        else:
-            self.frontier = Frontier(self.server, keys, self.name, self.queue.discipline, *limits)
+        self.frontier = components.make_frontier(self.queue, self.server, keys, self.name, settings)
         self.delivery = Delivery(
             self.crawler,
             spider,
@@ -197,24 +190,8 @@ class Scheduler(BaseScheduler):
             logger.warning(warning)
         if self.settings.flush_on_start and not opened.flushed:
             logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, other workers are at it")
-        logger.info(
-            "Worker %s joined the frontier of spider %r at %s: %d requests waiting, %d leased, %d "
-            "seen, %d seeds, %d workers",
-            *(self.name, self.frontier.keys.spider, connection.address(self.server), opened.waiting),
-            *(opened.leased, opened.seen, opened.seeds, opened.workers),
-        )
-        if components.is_plain(self.queue):
-            logger.warning(
-                "SCHEDULER_QUEUE_CLASS is %s, which pushes and pops by itself: nothing is leased, and what "
-                "a killed worker had popped is lost",
-                type(self.queue).__name__,
-            )
-        if not components.filters_in_exchange(self.df):
-            logger.warning(
-                "DUPEFILTER_CLASS is %s: it filters by itself, on the event loop, and not in the step "
-                "that queues: a crash may leave a URL seen and not queued",
-                type(self.df).__name__,
-            )
+        notices.joined(self.frontier, opened)
+        notices.weaker_guarantees(self.queue, self.df)
         if self._loop is not None:
             self._loop.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
 

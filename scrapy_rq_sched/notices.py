@@ -1,0 +1,89 @@
+"""What a worker says of the frontier, in the log and in the statistics."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from . import connection
+from .components import filters_in_exchange, is_plain
+from .frontier import Frontier, Opened, Reply
+
+logger = logging.getLogger(__name__)
+
+#: Different causes that are warned of; a spider may make a million of them.
+MOST_WARNINGS = 100
+
+
+def joined(frontier: Frontier, opened: Opened) -> None:
+    """Say what a worker found when it joined."""
+    logger.info(
+        "Worker %s joined the frontier of spider %r at %s: %d requests waiting, %d leased, %d seen, "
+        "%d seeds, %d workers",
+        *(frontier.worker, frontier.keys.spider, connection.address(frontier.server), opened.waiting),
+        *(opened.leased, opened.seen, opened.seeds, opened.workers),
+    )
+
+
+def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
+    """Say what components of the user's own cannot promise."""
+    if is_plain(queue):
+        logger.warning(
+            "SCHEDULER_QUEUE_CLASS is %s, which pushes and pops by itself: nothing is leased, and what "
+            "a killed worker had popped is lost",
+            type(queue).__name__,
+        )
+    if not filters_in_exchange(dupefilter):
+        logger.warning(
+            "DUPEFILTER_CLASS is %s: it filters by itself, on the event loop, and not in the step "
+            "that queues: a crash may leave a URL seen and not queued",
+            type(dupefilter).__name__,
+        )
+
+
+class Notices:
+    """What is said in the course of a crawl.
+
+    :param stats: Scrapy's statistics collector.
+    """
+
+    def __init__(self, stats: Any) -> None:
+        self._stats = stats
+        self._warned: set[str] = set()
+
+    def reply(self, reply: Reply, unbegun: int) -> None:
+        """Say what is worth saying of *reply*.
+
+        :param unbegun: how many leases this worker had not begun before it.
+        """
+        if reply.lost:
+            self._stats.inc_value("frontier/lost")
+            logger.warning(
+                "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "
+                "the %d requests that it had not begun are no longer its own",
+                unbegun,
+            )
+        if reply.dead:
+            self._stats.inc_value("frontier/reclaimed", reply.returned)
+            logger.warning(
+                "Workers that died: %s. %d requests that they held went back to the queue",
+                *(", ".join(reply.dead), reply.returned),
+            )
+        if reply.set_aside:
+            self._stats.inc_value("frontier/failed", reply.set_aside)
+            logger.error("%d requests or seeds were set aside in the failed list", reply.set_aside)
+        if reply.seeds_type_error:
+            self.warn_once(
+                "seeds",
+                "The seeds' key is a %s, where a list, a set or a sorted set is needed: it is not read",
+                reply.seeds_type_error,
+            )
+
+    def warn_once(self, cause: str, message: str, *args: Any) -> None:
+        """Log a warning, unless one of the same cause was logged before."""
+        # Lambdas differ in their addresses only.
+        cause = re.sub(r"0x[0-9a-f]+", "", cause)
+        if cause not in self._warned and len(self._warned) < MOST_WARNINGS:
+            self._warned.add(cause)
+            logger.warning(message, *args)
