@@ -246,8 +246,10 @@ def test_a_long_start_does_not_keep_the_worker_from_its_heartbeat(fleet: Fleet) 
 def test_a_worker_goes_on_with_what_it_has_while_redis_is_away(fleet: Fleet, tmp_path: Path) -> None:
     options = ["--appendonly", "yes", "--appendfsync", "always"]
     with PrivateRedis(tmp_path, options) as server:
-        fleet.start("graph", GRAPH_PAGES=2000, GRAPH_LATENCY=0.2, REDIS_URL=server.url)
-        wait_until(lambda: len(fleet.events("parsed")) > 100)
+        # Exchanges are rare, so that much is held ready.
+        settings = {"GRAPH_PAGES": 3000, "GRAPH_LATENCY": 0.2, "FRONTIER_FLUSH_INTERVAL": 1}
+        fleet.start("graph", REDIS_URL=server.url, **settings)
+        wait_until(lambda: len(fleet.events("parsed")) > 300)
         server.stop()
         wait_until(lambda: "cannot be reached" in fleet.log())
         begun = len(fleet.events("downloaded"))
