@@ -40,6 +40,9 @@ class EngineBridge:
             (engine, "_start"),
             (slot, "inprogress"),
             (slot, "closing"),
+            (slot, "scheduler"),
+            (slot, "close_if_idle"),
+            (getattr(engine, "downloader", None), "active"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
         missing = [name for owner, name in needed if not hasattr(owner, name)]
@@ -151,7 +154,8 @@ def end_crawl(crawler: Crawler, reason: str) -> None:
 
 def is_shell(engine: Any) -> bool:
     """Return whether *engine* only fetches what somebody types, as that of ``scrapy shell`` does."""
-    return engine is not None and not engine._slot.close_if_idle
+    # Whether the name is there is checked for a crawl, which comes after this.
+    return engine is not None and not getattr(engine._slot, "close_if_idle", True)
 
 
 def find_scheduler(crawler: Crawler) -> Any:

@@ -238,6 +238,12 @@ class ExchangeLoop:
             if self._worker.has_news and time.monotonic() < self._stop_by:
                 self._exchange()
             else:
+                if self._worker.has_news:
+                    logger.error(
+                        "This worker closes with %d requests that are not stored: more came for %g s",
+                        len(self._worker.outbox),
+                        self._lease_timeout,
+                    )
                 self._stopping.callback(None)
         elif self._worker.outbox:
             self.kick()
