@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from scrapy.settings import BaseSettings
 
+FAILED_DOWNLOADS = "scrapy_rq_sched.failures.FailedDownloads"
+
 
 class Addon:
     """``ADDONS = {"scrapy_rq_sched.Addon": 500}`` sets the scheduler and the dupefilter.
@@ -15,3 +17,5 @@ class Addon:
         """Set what is needed, with the priority of add-ons."""
         settings.set("SCHEDULER", "scrapy_rq_sched.Scheduler", "addon")
         settings.set("DUPEFILTER_CLASS", "scrapy_rq_sched.RFPDupeFilter", "addon")
+        # Switched off unless FRONTIER_SET_ASIDE has "download".
+        settings["DOWNLOADER_MIDDLEWARES"].set(FAILED_DOWNLOADS, 10, "addon")

@@ -10,7 +10,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from .dupefilter import RFPDupeFilter
 from .errors import SettingError
-from .frontier import Frontier
+from .frontier import Frontier, Limits
 from .keys import Keys
 from .plain import PlainFrontier
 from .queue import FifoQueue, LifoQueue, PriorityQueue
@@ -49,10 +49,22 @@ def is_plain(queue: Any) -> bool:
 
 def make_frontier(queue: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings) -> Frontier:
     """Return the frontier whose waiting requests are in *queue*."""
-    limits = (settings.lease_timeout, settings.max_deliveries)
-    if is_plain(queue):
-        return PlainFrontier(queue, server, keys, worker, "plain", *limits)
-    return Frontier(server, keys, worker, queue.discipline, *limits)
+    limits = Limits(
+        settings.lease_timeout,
+        settings.max_deliveries,
+        settings.max_waiting,
+        settings.max_waiting_policy,
+        settings.max_failed,
+        settings.wait_replicas,
+    )
+    if not is_plain(queue):
+        return Frontier(server, keys, worker, queue.discipline, limits)
+    if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
+        raise SettingError(
+            "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which SCHEDULER_QUEUE_CLASS "
+            f"{type(queue).__name__} cannot do: it pushes and pops by itself. Set it to 'slow'"
+        )
+    return PlainFrontier(queue, server, keys, worker, "plain", limits)
 
 
 def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:

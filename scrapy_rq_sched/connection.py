@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     NoPermissionError,
+    NoScriptError,
     RedisError,
     ResponseError,
 )
@@ -29,11 +31,13 @@ __all__ = [
     "RedisTimeoutError",
     "ResponseError",
     "backoff",
+    "call_and_wait",
     "check_server",
     "describe_error",
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
+    "server_age",
     "unreachable",
 ]
 
@@ -126,6 +130,33 @@ def no_retry() -> Retry:
     return Retry(NoBackoff(), 0)
 
 
+def call_and_wait(
+    script: Any, keys: list[str], arguments: tuple[Any, ...], replicas: int, timeout: float
+) -> tuple[Any, int]:
+    """Call *script*, and wait until *replicas* replicas have what it wrote; in one round trip.
+
+    :param timeout: seconds to wait at the most.
+    :return: the script's reply, and how many replicas have it.
+    """
+
+    def attempt() -> tuple[Any, Any]:
+        # One connection for both: Redis waits for what this connection wrote.
+        pipeline = script.registered_client.pipeline(transaction=False)
+        pipeline.evalsha(script.sha, len(keys), *keys, *arguments)
+        pipeline.wait(replicas, max(1, int(timeout * 1000)))
+        reply, reached = pipeline.execute(raise_on_error=False)
+        return reply, reached
+
+    results = attempt()
+    if isinstance(results[0], NoScriptError):
+        script.registered_client.script_load(script.script)
+        results = attempt()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
 class Backoff(EqualJitterBackoff):
     """How long to wait after the n-th failure in a row: longer each time, up to a bound."""
 
@@ -203,3 +234,16 @@ def check_server(client: Client) -> list[str]:
             "deletes keys, and the crawl loses requests. Set it to noeviction"
         ]
     return []
+
+
+def server_age(client: Client) -> float:
+    """Return for how many seconds the server is up; infinity where this user may not ask.
+
+    :raises RedisUnreachableError: if it does not answer.
+    """
+    try:
+        return float(client.info("server").get("uptime_in_seconds", math.inf))
+    except NoPermissionError:
+        return math.inf
+    except RedisError as error:
+        raise unreachable(client, error) from error

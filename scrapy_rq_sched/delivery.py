@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +13,16 @@ from scrapy.crawler import Crawler
 
 from .components import filters_in_exchange, is_plain
 from .engine import EngineBridge
-from .errors import PayloadError, SeedError, UnknownCallbackError, UnserializableRequestError
-from .frontier import Lease, Mode, Push, Reply
+from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError
+from .frontier import Frontier, Lease, Mode, Push, Reply
+from .fullness import Fullness
 from .identity import Stopwatch
 from .notices import Notices
+from .outbox import Outgoing
 from .seeds import requests_of_seed
 from .settings import FrontierSettings
-from .worker import Outgoing, Settled, Worker
+from .standstill import Standstill
+from .worker import Settled, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +33,7 @@ _MARKS_OF_LATER_REQUESTS = frozenset({"depth", "retry_times", "redirect_times"})
 class Delivery:
     """What the exchange loop asks of a worker's side, and tells it.
 
+    :param frontier: what the requests go to; only asked what and where it is.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
     :param crawl: what gives a seed's request to the engine; by default it goes straight to the outbox.
     """
@@ -38,6 +43,7 @@ class Delivery:
         crawler: Crawler,
         spider: Spider,
         worker: Worker,
+        frontier: Frontier,
         queue: Any,
         dupefilter: Any,
         settings: FrontierSettings,
@@ -59,6 +65,8 @@ class Delivery:
         self._crawl = crawl or self.send
         self._stats: Any = crawler.stats
         self._notices = Notices(crawler.stats)
+        self._fullness = Fullness(frontier, worker, settings.outbox_size)
+        self._standstill = Standstill(worker, settings, frontier.keys.start_urls)
         self._start_counts: Counter[str] = Counter()
         self._lost = 0
         #: Set when the spider closes: nothing more is wanted.
@@ -69,6 +77,8 @@ class Delivery:
         self.finished = Stopwatch()
         #: The duplicates that the last reply told of.
         self.dropped: list[Request] = []
+        self._no_room = False
+        self._last_reply: Reply | None = None
 
     # -- from requests to pushes ---------------------------------------------------------------
 
@@ -80,6 +90,7 @@ class Delivery:
         if not (seen or self._filters_in_exchange or request.dont_filter):
             seen = self._dupefilter.request_seen(request)
         if seen:
+            self._worker.note_known()
             self._dupefilter.log(request, self._spider)
             return False
         self.finished.set(False)
@@ -134,6 +145,12 @@ class Delivery:
 
     def take(self) -> Request | None:
         """Return the next request, now the engine's, or None."""
+        request = self._take()
+        if request is not None:
+            self._standstill.begun()
+        return request
+
+    def _take(self) -> Request | None:
         worker = self._worker
         if worker.is_full:
             self._notices.warn_once(
@@ -156,31 +173,42 @@ class Delivery:
         return None
 
     def _decode(self, lease: Lease) -> Request | None:
+        """Return the request of *lease*, or None: then another worker has to do it, or it is set aside."""
         try:
             made: Request = self._queue.decode_request(lease.payload)
-        except UnknownCallbackError as error:
-            self._notices.warn_once(
-                str(error), "A request is left to another worker: %s. More are only counted", error
-            )
-            self._stats.inc_value("frontier/refused")
-            self._worker.refuse(lease, str(error))
+        except UnknownCodeError as error:
+            self._refuse(lease, error)
         except PayloadError as error:
             logger.error("An entry of %s is set aside: %s", self._queue.key, error)
             self._worker.fail(lease, str(error))
         except Exception as error:  # a queue of the user's own may raise anything
             logger.exception("An entry of %s is set aside", self._queue.key)
-            self._worker.fail(lease, f"{type(error).__name__}: {error}")
+            self._worker.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
         else:
             return made
         return None
+
+    def _refuse(self, lease: Lease, error: UnknownCodeError) -> None:
+        self._notices.warn_once(
+            str(error),
+            "A %s is left to another worker: %s. More are only counted: frontier/refused",
+            *("request" if lease.kind == "request" else "seed", error),
+        )
+        self._stats.inc_value("frontier/refused")
+        self._worker.refuse(lease, str(error))
 
     def _sow(self, lease: Lease) -> None:
         """Turn a seed into requests for the frontier, or set it aside."""
         try:
             requests = requests_of_seed(lease.payload, self._spider, self._settings.encoding)
+        except UnknownCodeError as error:
+            self._refuse(lease, error)
+            return
         except SeedError as error:
             logger.error("Seed %.200r is set aside: %s", lease.payload, error)
-            self._worker.fail(lease, str(error))
+            cause = error.__cause__
+            trace = "".join(traceback.format_exception(cause)) if cause else ""
+            self._worker.fail(lease, str(error), trace)
             return
         try:
             for request in requests:
@@ -188,15 +216,32 @@ class Delivery:
             self._stats.inc_value("frontier/seeds")
         except Exception as error:  # the user's fingerprinter, say, may raise anything
             logger.exception("Seed %.200r is set aside", lease.payload)
-            self._worker.fail(lease, f"{type(error).__name__}: {error}")
+            self._worker.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
             return
         self._worker.finish(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        """Drop a request because too many wait; found again, it is crawled."""
+        request = self._decode(lease)
+        if request is None:
+            return
+        # It may have been a start request: nothing in it tells.
+        self._worker.releases.drop(lease, "start+filter", str(self._fingerprint(request)))
+        self._stats.inc_value("frontier/dropped")
+        self._notices.warn_once(
+            "dropped",
+            "More than FRONTIER_MAX_WAITING (%d) requests wait: %s is dropped, which would have come last. "
+            "It does not count as seen. More are only counted: frontier/dropped",
+            *(self._settings.max_waiting, request),
+        )
+        self._crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self._spider)
 
     # -- what the exchange loop asks and tells ---------------------------------------------------
 
     def holds_start(self) -> bool:
-        """Return whether ``start()`` should wait: there are enough requests on their way to Redis."""
-        return self._worker.is_full and not self.closing
+        """Return whether ``start()`` should wait: there are enough requests, here or in Redis."""
+        enough = self._worker.is_full or len(self._worker.memory) >= self._settings.outbox_size
+        return (enough or self._no_room) and not self.closing
 
     def prepare(self) -> None:
         """Find out what the engine is through with, and give back what it will not begin."""
@@ -213,8 +258,12 @@ class Delivery:
 
     def tick(self) -> None:
         """Take note that a moment has passed."""
-        if self._engine is not None and self._worker.tick(self._engine.downloading()):
+        if self._engine is None:
+            return
+        if self._worker.tick(self._engine.downloading()):
             self._engine.wake()
+        if not self.closing:
+            self._standstill.look(self._last_reply, self._engine)
 
     def lost_with_this_worker(self) -> int:
         """Return how many requests were only in this worker's memory, and were not crawled."""
@@ -242,18 +291,23 @@ class Delivery:
 
     def take_reply(self, reply: Reply, latency: float) -> None:
         """Take in what the frontier answered."""
+        self._last_reply = reply
         unbegun = len(self._worker.ready)
         settled = self._worker.settle(reply, latency)
         self._worker.cut_off = False
+        self._no_room = bool(reply.full)
         # All that is this worker's first: statistics and signals run others' code, which may raise.
         self._worker.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
         self._keep(settled, reply)
         for lease in reply.leases:
-            if lease.kind != "request" and not self.closing:
+            if lease.kind == "drop" and not self.closing:
+                self._drop(lease)
+            elif lease.kind != "request" and not self.closing:
                 self._sow(lease)
         self.dropped = settled.duplicates
         self._stats.inc_value("frontier/exchanges")
         self._notices.reply(reply, unbegun)
+        self._fullness.note(reply)
         self._note_pushed(settled)
         for request in self.dropped:
             self._dupefilter.log(request, self._spider)

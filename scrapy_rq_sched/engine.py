@@ -81,6 +81,12 @@ class EngineBridge:
         """Return how many requests the downloader has."""
         return len(self._engine.downloader.active)
 
+    def backs_out(self) -> str:
+        """Return what is full, so that the engine asks for no request; empty if it asks."""
+        if not self._engine.needs_backout():
+            return ""
+        return "downloader" if self._engine.downloader.needs_backout() else "scraper"
+
     def is_start_request(self, request: Request) -> bool:
         """Return whether *request* is the one that ``start()`` has just yielded.
 

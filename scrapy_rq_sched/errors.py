@@ -31,8 +31,16 @@ class PayloadError(FrontierError):
     """An entry of the queue cannot be turned back into a request."""
 
 
-class UnknownCallbackError(FrontierError):
-    """A request names a callback that this worker's spider does not have."""
+class UnknownCodeError(FrontierError):
+    """A request or a seed needs code that this worker does not have; another one may."""
+
+
+class UnknownCallbackError(UnknownCodeError):
+    """A request or a seed names a callback that this worker's spider does not have."""
+
+
+class UnknownClassError(UnknownCodeError):
+    """A request is of a class that this worker has not imported, or that is none of a request."""
 
 
 class SeedError(FrontierError):

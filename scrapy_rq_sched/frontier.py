@@ -5,21 +5,25 @@ Every method waits for Redis, so none is called on the event loop of a running c
 
 from __future__ import annotations
 
-import time
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from .connection import RedisTimeoutError
+from .connection import RedisTimeoutError, call_and_wait
 from .errors import FrontierMismatchError, RedisUnsuitableError
 from .keys import Keys
 
 #: The version of what is in Redis; a worker of another one is refused.
-FORMAT = "1"
+FORMAT = "2"
 #: Seconds for which the start requests of a finished crawl are remembered, for workers that were
 #: started before it finished and are only now ready.
 LATE_WORKER_GRACE = 600
+#: Seconds that an exchange waits for replicas, at the most; the next one waits again.
+REPLICA_TIMEOUT = 1.0
 
 Mode = Literal["filter", "force", "start", "start+filter"]
 
@@ -45,7 +49,8 @@ class Push:
 class Lease:
     """A request or a seed that is this worker's to finish.
 
-    :param kind: ``request``, or for a seed the type of the key that it came from.
+    :param kind: ``request``; ``drop`` for a request that is to be dropped, because too many wait; or
+        for a seed the type of the key that it came from.
     :param deaths: how many workers died while they held it.
     """
 
@@ -53,6 +58,51 @@ class Lease:
     kind: str
     deaths: int
     payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a frontier.
+
+    :param lease_timeout: seconds without an exchange after which a worker is dead.
+    :param max_deliveries: how often a request is handed out before it is set aside, if the worker
+        dies each time.
+    :param max_waiting: how many requests may wait; 0 for any number.
+    :param policy: what happens when more come: ``slow`` or ``drop-lowest``.
+    :param max_failed: how many entries the failed list keeps.
+    :param wait_replicas: how many replicas have to have what a page led to before it is released.
+    """
+
+    lease_timeout: float = 30.0
+    max_deliveries: int = 5
+    max_waiting: int = 0
+    policy: str = "slow"
+    max_failed: int = 10_000
+    wait_replicas: int = 0
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease timeout in whole milliseconds, as the scripts take it."""
+        return max(1, int(self.lease_timeout * 1000))
+
+
+class Finished(NamedTuple):
+    """A lease that is finished.
+
+    :param after: how many of the batch's pushes have to be stored before it may be released.
+    """
+
+    lease: str
+    after: int = 0
+
+
+class Failed(NamedTuple):
+    """A lease that is to be set aside, with the reason and, if there is one, the traceback."""
+
+    lease: str
+    after: int
+    reason: str
+    traceback: str = ""
 
 
 @dataclass(slots=True)
@@ -65,80 +115,116 @@ class Batch:
     want_seeds: int = 0
     suspects: int = 0
     in_hand: int = 0
+    #: Whether to push though too many wait.
+    exceed: bool = False
     pushes: list[Push] = field(default_factory=list)
-    finished: list[str] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
-    failed: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
     forgotten: list[tuple[str, str]] = field(default_factory=list)
     #: What the pushes stand for; only read where the queue is the user's own.
     requests: list[Any] = field(default_factory=list)
 
-    def arguments(self, worker: str, lease_ms: int, max_deliveries: int) -> Iterator[Any]:
+    def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
         """Yield what ``lua/exchange.lua`` reads, in its order."""
-        yield from (worker, self.number, lease_ms, int(self.busy), self.want, self.want_seeds)
-        yield from (self.suspects, self.in_hand, max_deliveries, len(self.pushes))
+        yield from (worker, self.number, limits.lease_ms, int(self.busy), self.want, self.want_seeds)
+        yield from (self.suspects, self.in_hand, limits.max_deliveries)
+        yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed)
+        yield len(self.pushes)
         for push in self.pushes:
             yield from (push.mode, push.fingerprint, -push.priority, push.payload)
-        for names in (self.finished, self.given_back):
-            yield len(names)
-            yield from names
-        for pairs in (self.refused, self.failed, self.forgotten):
-            yield len(pairs)
-            for pair in pairs:
-                yield from pair
+        yield len(self.finished)
+        for finished in self.finished:
+            yield from finished
+        yield len(self.given_back)
+        yield from self.given_back
+        for tuples in (self.refused, self.failed, self.forgotten):
+            yield len(tuples)
+            for values in tuples:
+                yield from values
+
+
+class Standing(IntEnum):
+    """What the frontier takes a worker for."""
+
+    #: One that it knows.
+    KNOWN = 0
+    #: One that was given up for dead: what it had not begun is another's.
+    LOST = 1
+    #: One that has said more than Redis, which came back with older data, knows of: all that it held went
+    #: back to the queue.
+    REWOUND = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What the frontier answers. Counts are the fleet's, at the end of the exchange.
 
-    :param lost: this worker was given up for dead; what it had not begun is now another's.
     :param epoch: changes when fingerprints were forgotten.
     :param duplicates: places, from 0, of the pushes that were duplicates.
-    :param leased: requests in workers' hands, or None if it did not matter.
+    :param stored: how many pushes, from the first, are dealt with; the others found no room.
+    :param full: why there is no room: ``memory`` (Redis has no more), ``bound`` (as many wait as may),
+        ``exceeded`` (more than that wait now), or nothing.
+    :param leased: requests in workers' hands, and :param busy: workers that may add requests without
+        holding any; None if it did not matter.
     :param returned: requests of dead workers that went back, and :param dead: whose they were.
+    :param set_aside: requests and seeds that went to the failed list, and :param forgotten: entries that
+        it no longer keeps.
+    :param replicated: whether as many replicas as are asked for have all that was pushed.
     """
 
-    lost: bool
     epoch: bytes
-    duplicates: tuple[int, ...]
-    waiting: int
-    delayed: int
-    seeds: int
-    workers: int
-    leased: int | None
-    finished: bool
-    returned: int
-    set_aside: int
-    dead: tuple[str, ...]
-    seeds_type_error: str
-    leases: list[Lease]
+    standing: Standing = Standing.KNOWN
+    duplicates: tuple[int, ...] = ()
+    stored: int = 0
+    full: str = ""
+    waiting: int = 0
+    delayed: int = 0
+    seeds: int = 0
+    workers: int = 1
+    leased: int | None = None
+    busy: int | None = None
+    finished: bool = False
+    returned: int = 0
+    set_aside: int = 0
+    forgotten: int = 0
+    dead: tuple[str, ...] = ()
+    seeds_type_error: str = ""
+    leases: list[Lease] = field(default_factory=list)
+    replicated: bool = True
     #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
     kept: tuple[int, ...] | None = None
     popped: tuple[Any, ...] = ()
 
     @classmethod
-    def parse(cls, raw: list[Any]) -> Reply:
+    def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
         """Return the reply of ``lua/exchange.lua``."""
-        lost, epoch, duplicates, waiting, delayed, seeds, workers, leased = raw[:8]
-        finished, returned, set_aside, note, leases = raw[8:]
-        dead, _, seeds_type = note.decode().partition("|")
+        standing, epoch, duplicates, stored, full, *counts = raw[:11]
+        finished, returned, set_aside, forgotten, note, leases = raw[11:]
+        dead, _, seeds_type = note.decode("utf-8", "replace").partition("|")
+        waiting, delayed, seeds, workers, leased, busy = counts
         return cls(
-            bool(lost),
             epoch,
-            tuple(int(place) - 1 for place in duplicates.split()),
+            Standing(standing),
+            # Digits and nothing else, whatever somebody may have written there.
+            tuple(int(place) - 1 for place in re.findall(rb"[0-9]+", duplicates)),
+            stored,
+            full.decode(),
             waiting,
             delayed,
             seeds,
             workers,
             None if leased < 0 else leased,
+            None if busy < 0 else busy,
             bool(finished),
             returned,
             set_aside,
+            forgotten,
             tuple(dead.split()),
             seeds_type,
             list(_leases(leases)),
+            replicated,
         )
 
 
@@ -160,26 +246,16 @@ class Frontier:
     :param server: a redis-py client that does not repeat commands by itself.
     :param worker: the worker's name: no spaces, never used before.
     :param discipline: which ``lua/queue_<discipline>.lua`` the queue follows.
-    :param lease_timeout: seconds without an exchange after which this worker is dead.
-    :param max_deliveries: how often a request is handed out before it is set aside, if the worker
-        dies each time.
     """
 
     def __init__(
-        self,
-        server: Any,
-        keys: Keys,
-        worker: str,
-        discipline: str,
-        lease_timeout: float = 30.0,
-        max_deliveries: int = 5,
+        self, server: Any, keys: Keys, worker: str, discipline: str, limits: Limits | None = None
     ) -> None:
         self.server = server
         self.keys = keys
         self.worker = worker
+        self.limits = limits or Limits()
         self._all_keys = keys.all()
-        self._lease_ms = max(1, int(lease_timeout * 1000))
-        self._max_deliveries = max_deliveries
         parts = ("keys", f"queue_{discipline}", "seeds", "leases")
         self._open = server.register_script(_source((*parts, "open")))
         self._exchange = server.register_script(_source((*parts, "exchange")))
@@ -193,6 +269,7 @@ class Frontier:
         busy: bool = False,
         flush: bool = False,
         persist: bool = False,
+        server_age: float = math.inf,
     ) -> Opened:
         """Join the frontier; make it if there is none.
 
@@ -200,15 +277,16 @@ class Frontier:
         :param about: what this worker says of itself, for those who look into Redis.
         :param age: seconds since its process started.
         :param flush: whether to clear it first, if no worker is at it.
+        :param server_age: seconds since the server was started: if it was away, no worker could get
+            through to it, and all have as long again before they count as dead.
         :raises RedisUnsuitableError: if a key has a type that it should not have.
         :raises FrontierMismatchError: if it was made with something else.
         """
         # Here there is time for it; the first exchange would have to ask twice.
         self.server.script_load(self._exchange.script)
-        epoch = time.time_ns()
-        flags = (int(busy), int(flush), int(persist), epoch, about)
+        flags = (int(busy), int(flush), int(persist), int(min(server_age, 1e9) * 1000), about)
         pairs = [text for pair in {"format": FORMAT, **made_with}.items() for text in pair]
-        arguments = (self.worker, self._lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
+        arguments = (self.worker, self.limits.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
         if problem == b"type":
@@ -229,9 +307,13 @@ class Frontier:
 
     def exchange(self, batch: Batch) -> Reply:
         """Say *batch*, in one round trip and one atomic step. May be repeated."""
-        said = batch.arguments(self.worker, self._lease_ms, self._max_deliveries)
-        arguments = (*said, *self._trailing())
-        return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
+        arguments = (*batch.arguments(self.worker, self.limits), *self._trailing())
+        wanted = self.limits.wait_replicas
+        if not wanted:
+            return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
+        patience = min(REPLICA_TIMEOUT, self.limits.lease_timeout / 6)
+        raw, replicas = call_and_wait(self._exchange, self._all_keys, arguments, wanted, patience)
+        return Reply.parse(raw, replicated=replicas >= wanted)
 
     def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:
         """Leave the fleet. May be repeated.

@@ -20,7 +20,7 @@ class InlineExchange:
         self._batch: Batch | None = None
 
     def exchange(self) -> Reply:
-        """Exchange until all is said.
+        """Exchange until all is said, or there is no room for it.
 
         :raises RedisUnreachableError: if Redis does not answer; nothing is lost, the next call says it.
         """
@@ -35,5 +35,5 @@ class InlineExchange:
                 raise unreachable(self._frontier.server, error) from error
             self._batch = None
             self._scheduler.take_reply(reply, time.monotonic() - started)
-            if not self._worker.has_news:
+            if not self._worker.has_news or self._worker.outbox.blocked or not reply.replicated:
                 return reply

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 #: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose
 #: children may come any moment; while it does not know; and when there is nothing anywhere.
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
+#: Seconds between exchanges where the last one found no room.
+POLL_FULL = 0.25
 #: Seconds that the wait for a seed lasts at the most, before it is begun anew.
 SEED_WAIT = 1.0
 #: Seconds after which it is tried again, where Redis did not wait for one.
@@ -34,6 +36,9 @@ LONGEST_BACKOFF = 5.0
 
 class Exchanging(Protocol):
     """What the loop asks of, and tells, the scheduler."""
+
+    #: Whether the spider closes.
+    closing: bool
 
     def prepare(self) -> None:
         """Bring the worker up to date before it is asked for a batch."""
@@ -57,7 +62,7 @@ class Exchanging(Protocol):
 def next_batch(worker: Worker, scheduler: Exchanging) -> Batch:
     """Return what *worker* has to say now."""
     scheduler.prepare()
-    return worker.batch(scheduler.wanted(), scheduler.busy())
+    return worker.batch(scheduler.wanted(), scheduler.busy(), scheduler.closing)
 
 
 class ExchangeLoop:
@@ -185,7 +190,8 @@ class ExchangeLoop:
 
     def _is_due(self) -> bool:
         if self._worker.has_news:
-            return True
+            full = self._worker.outbox.blocked
+            return not full or time.monotonic() - self._last_exchange >= POLL_FULL
         reply = self._last_reply
         lacks = self._scheduler.wanted() > len(self._worker.ready)
         if lacks and reply is not None and (reply.waiting or reply.seeds):
@@ -236,16 +242,18 @@ class ExchangeLoop:
         if self._stopping is not None:
             self._scheduler.prepare()
             if self._worker.has_news and time.monotonic() < self._stop_by:
-                self._exchange()
+                self._loop.call_later(POLL_FULL if self._worker.outbox.blocked else 0, self._exchange)
             else:
                 if self._worker.has_news:
                     logger.error(
-                        "This worker closes with %d requests that are not stored: more came for %g s",
+                        "This worker closes with %d requests not stored and %d not released, after %g s: "
+                        "more came, or Redis had no room. The pages that led to them are crawled again",
                         len(self._worker.outbox),
+                        self._worker.releases.not_sent,
                         self._lease_timeout,
                     )
                 self._stopping.callback(None)
-        elif self._worker.outbox:
+        elif self._worker.outbox and not self._worker.outbox.blocked:
             self.kick()
         else:
             self._wait_for_seed(reply)

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import connection
 from .components import filters_in_exchange, is_plain
-from .frontier import Frontier, Opened, Reply
+from .frontier import Frontier, Opened, Reply, Standing
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,13 @@ class Notices:
 
         :param unbegun: how many leases this worker had not begun before it.
         """
-        if reply.lost:
+        if reply.standing == Standing.REWOUND and reply.epoch:
+            self._stats.inc_value("frontier/rewound")
+            logger.warning(
+                "Redis came back with older data than it had (a crash, a failover). What this worker held is "
+                "in the queue again, and what had come of it since is crawled again"
+            )
+        elif reply.standing != Standing.KNOWN:
             self._stats.inc_value("frontier/lost")
             logger.warning(
                 "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "
@@ -73,6 +79,17 @@ class Notices:
         if reply.set_aside:
             self._stats.inc_value("frontier/failed", reply.set_aside)
             logger.error("%d requests or seeds were set aside in the failed list", reply.set_aside)
+        if reply.forgotten:
+            self._stats.inc_value("frontier/failed/forgotten", reply.forgotten)
+            logger.error(
+                "The failed list is at FRONTIER_MAX_FAILED: its %d oldest entries are gone", reply.forgotten
+            )
+        if not reply.replicated:
+            self.warn_once(
+                "replicas",
+                "What was pushed is not on as many replicas as FRONTIER_WAIT_REPLICAS asks for: until it is, "
+                "the pages that led to it are not released, and the crawl slows down",
+            )
         if reply.seeds_type_error:
             self.warn_once(
                 "seeds",

@@ -65,7 +65,7 @@ class PlainFrontier(Frontier):
         return (len(self._queue),)
 
     def _push(self, batch: Batch, reply: Reply) -> None:
-        for place, request in enumerate(batch.requests):
+        for place, request in enumerate(batch.requests[: reply.stored]):
             if place in self._done or place in reply.duplicates:
                 continue
             try:

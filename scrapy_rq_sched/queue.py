@@ -60,7 +60,7 @@ class Base(ABC):
         """Return the request that *entry* stands for.
 
         :raises PayloadError: if it does not stand for one.
-        :raises UnknownCallbackError: if the spider lacks its callback.
+        :raises UnknownCodeError: if the spider lacks its callback or its class.
         """
         return request.request_from_dict(serializers.load(self.serializer, entry), self.spider)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from .errors import PayloadError, UnknownCallbackError, UnserializableRequestError
+from .errors import PayloadError, UnknownCallbackError, UnknownClassError, UnserializableRequestError
 
 #: Makes two otherwise equal requests two members of a sorted set. Scrapy ignores the field.
 NONCE = "_nonce"
@@ -86,7 +86,7 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
     spider become callbacks: what is in Redis cannot have other code run.
 
     :raises PayloadError: if *data* does not describe a request.
-    :raises UnknownCallbackError: if *spider* lacks a callback that it names.
+    :raises UnknownCodeError: if *spider* lacks a callback or a class that it names.
     """
     if not isinstance(data, dict) or not isinstance(data.get("url"), str):
         raise PayloadError(f"not a dict with a url, but {type(data).__name__}")
@@ -205,8 +205,15 @@ def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
 def _request_class(path: Any) -> type[Request]:
     cls = _find_class(path)
     if not (inspect.isclass(cls) and issubclass(cls, Request)):
-        raise PayloadError(f"_class {path!r} is not a Request class that the spider has imported")
+        error = UnknownClassError if cls is None and _names_a_class(path) else PayloadError
+        raise error(f"_class {path!r} is not a Request class that the spider has imported")
     return cls
+
+
+def _names_a_class(path: Any) -> bool:
+    """Return whether *path* may name one that only another worker has."""
+    parts = path.split(".") if isinstance(path, str) else []
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
 
 def _find_class(path: Any) -> Any:

@@ -18,7 +18,7 @@ from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
-from . import components, connection, identity, notices
+from . import components, connection, failures, identity, notices
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell
 from .errors import FrontierError, SettingError
@@ -106,6 +106,8 @@ class Scheduler(BaseScheduler):
 
     def _assemble(self, spider: Spider, engine: Any) -> None:
         settings = self.settings
+        if "download" in settings.set_aside:
+            failures.check_middleware(self.crawler.settings)
         seeds_key = getattr(spider, "redis_key", None) or settings.start_urls_key
         if not is_template(seeds_key):
             raise SettingError(f"redis_key is {seeds_key!r}; it may be a key such as '%(name)s:start_urls'")
@@ -122,12 +124,15 @@ class Scheduler(BaseScheduler):
             self.crawler,
             spider,
             self.worker,
+            self.frontier,
             self.queue,
             self.df,
             settings,
             self._engine,
             None if engine is None else engine.crawl,
         )
+        if "callback" in settings.set_aside:
+            failures.watch_callbacks(self.crawler, self.request_failed)
         if engine is None and not EventLoop.is_running():
             self.delivery.wanted_by_hand = 0
             self._inline = InlineExchange(self.frontier, self.worker, self.delivery)
@@ -143,6 +148,7 @@ class Scheduler(BaseScheduler):
 
     def _join(self) -> tuple[list[str], Opened]:
         warnings = connection.check_server(self.server)
+        server_age = connection.server_age(self.server)
         try:
             opened = self.frontier.open(
                 components.made_with(self.queue, self.crawler),
@@ -151,6 +157,7 @@ class Scheduler(BaseScheduler):
                 busy=self.delivery.busy(),
                 flush=self.settings.flush_on_start,
                 persist=self.settings.persist,
+                server_age=server_age,
             )
         except connection.RedisError as error:
             raise connection.unreachable(self.server, error) from error
@@ -239,7 +246,7 @@ class Scheduler(BaseScheduler):
         else:
             self.delivery.prepare()
         request = self.delivery.take()
-        while request is None and self._inline is not None and self.worker.has_news:
+        while request is None and self._inline is not None and self.worker.releases.has_undone:
             # What was leased could not be made a request of: it is set aside, and the next one asked for.
             self._exchange_by_hand(want=1)
             request = self.delivery.take()
@@ -264,6 +271,17 @@ class Scheduler(BaseScheduler):
         if not (finished.is_running and self.worker.is_quiet):
             return True
         return finished.seconds < self.settings.idle_before_close
+
+    def request_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
+        """Have *request* set aside in the failed list when Scrapy is through with it.
+
+        :param request: one that :meth:`next_request` returned, such as ``response.request``.
+        :param reason: why, in one line.
+        :return: whether it will be; not if it is crawled from memory, or not being crawled.
+        """
+        if self._shell is not None or self._refusal is not None:
+            return False
+        return self.worker.mark_failed(request, reason, traceback)
 
     @property
     def idle_seconds(self) -> float:

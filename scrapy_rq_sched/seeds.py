@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 
 from . import request
-from .errors import PayloadError, SeedError, UnknownCallbackError
+from .errors import PayloadError, SeedError, UnknownCodeError
 
 #: The fields that a JSON seed may have, with the types that each may have.
 FIELDS: dict[str, tuple[type, ...]] = {
@@ -42,6 +42,7 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
     :param data: the seed as it is in Redis.
     :param encoding: of its text (``REDIS_ENCODING``).
     :raises SeedError: saying what is wrong with it.
+    :raises UnknownCodeError: if *spider* lacks a callback that it names.
     """
     try:
         text = data.decode(encoding).strip()
@@ -50,7 +51,7 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
     fields = _fields_of(text) if text.startswith("{") else {"url": text}
     try:
         made = request.request_from_dict({"dont_filter": True, **fields}, spider)
-    except (PayloadError, UnknownCallbackError) as error:
+    except PayloadError as error:
         raise SeedError(str(error)) from error
     parts = urlsplit(made.url)
     if not parts.scheme:
@@ -64,6 +65,7 @@ def requests_of_seed(data: bytes, spider: Spider, encoding: str) -> list[Request
     """Return the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
 
     :raises SeedError: saying what is wrong with it.
+    :raises UnknownCodeError: if *spider* lacks a callback that it names.
     """
     make = getattr(spider, "make_request_from_data", None)
     if make is None:
@@ -71,7 +73,7 @@ def requests_of_seed(data: bytes, spider: Spider, encoding: str) -> list[Request
     try:
         made = make(data)
         requests = list(made) if isinstance(made, Iterable) else [made]
-    except SeedError:
+    except (SeedError, UnknownCodeError):
         raise
     except Exception as error:  # the user's code may raise anything; the seed is set aside
         raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error

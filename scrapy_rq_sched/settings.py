@@ -10,6 +10,10 @@ from typing import Any
 from . import keys
 from .errors import SettingError
 
+#: What ``FRONTIER_SET_ASIDE`` may name: requests whose callback raised, and those whose download failed
+#: for good.
+SET_ASIDE = ("callback", "download")
+
 _TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name)\)s)+")
 
 
@@ -43,6 +47,16 @@ class FrontierSettings:
     lease_timeout: float = 30.0
     #: ``FRONTIER_MAX_DELIVERIES``
     max_deliveries: int = 5
+    #: ``FRONTIER_MAX_FAILED``
+    max_failed: int = 10_000
+    #: ``FRONTIER_MAX_WAITING``
+    max_waiting: int = 0
+    #: ``FRONTIER_MAX_WAITING_POLICY``
+    max_waiting_policy: str = "slow"
+    #: ``FRONTIER_SET_ASIDE``
+    set_aside: frozenset[str] = frozenset()
+    #: ``FRONTIER_WAIT_REPLICAS``
+    wait_replicas: int = 0
     #: ``FRONTIER_PREFETCH``
     prefetch: int = 256
     #: ``FRONTIER_FLUSH_INTERVAL``
@@ -75,6 +89,13 @@ class FrontierSettings:
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
             lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
             max_deliveries=read.whole("FRONTIER_MAX_DELIVERIES", cls.max_deliveries, 1),
+            max_failed=read.whole("FRONTIER_MAX_FAILED", cls.max_failed, 1),
+            max_waiting=read.whole("FRONTIER_MAX_WAITING", cls.max_waiting, 0),
+            max_waiting_policy=read.choice(
+                "FRONTIER_MAX_WAITING_POLICY", cls.max_waiting_policy, ("slow", "drop-lowest")
+            ),
+            set_aside=read.choices("FRONTIER_SET_ASIDE", SET_ASIDE),
+            wait_replicas=read.whole("FRONTIER_WAIT_REPLICAS", cls.wait_replicas, 0),
             prefetch=read.whole("FRONTIER_PREFETCH", cls.prefetch, 1, 1000),
             flush_interval=read.number("FRONTIER_FLUSH_INTERVAL", cls.flush_interval, 0.001, 5),
             outbox_size=read.whole("FRONTIER_OUTBOX_SIZE", cls.outbox_size, 1),
@@ -117,6 +138,21 @@ class _Reader:
         if number != int(number):
             raise self._refusal(name, f"a whole number of {_range(least, most)}")
         return int(number)
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = self._settings.get(name) or default
+        if value not in allowed:
+            raise self._refusal(name, " or ".join(map(repr, allowed)))
+        return str(value)
+
+    def choices(self, name: str, allowed: tuple[str, ...]) -> frozenset[str]:
+        try:
+            values = frozenset(self._settings.getlist(name))
+        except TypeError:
+            values = frozenset({None})
+        if not values.issubset(allowed):
+            raise self._refusal(name, f"a list of any of {', '.join(map(repr, allowed))}")
+        return values
 
     def template(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default

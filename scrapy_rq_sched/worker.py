@@ -14,28 +14,19 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from .frontier import Batch, Lease, Push, Reply
+from .frontier import Batch, Lease, Push, Reply, Standing
+from .outbox import Outbox, Outgoing
 from .pace import Pace
+from .releases import Releases
 from .seen import SeenCache
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
-#: The most that one exchange carries, so that the script is short and so is the packet.
-BATCH_PUSHES = 1000
-BATCH_BYTES = 4 * 1024 * 1024
 #: Seconds to Redis and back that count as no distance.
 NEAR = 0.005
 #: Moments in which callbacks have to have kept the downloader from being full to count as slow.
 SLOW_CALLBACK_TICKS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A request on its way to the frontier."""
-
-    push: Push
-    request: Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +42,7 @@ class Worker:
     """The local side of the frontier.
 
     :ivar outbox: requests to push, in the order they came.
+    :ivar releases: leases that are no longer needed.
     :ivar ready: leases not yet begun.
     :ivar held: requests that the engine has, and their leases.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
@@ -58,27 +50,24 @@ class Worker:
 
     def __init__(self, settings: FrontierSettings) -> None:
         self._settings = settings
-        self.outbox: deque[Outgoing] = deque()
+        replicated = settings.wait_replicas > 0
+        self.outbox = Outbox(replicated)
+        self.releases = Releases(self.outbox, replicated)
         self.ready: deque[Lease] = deque()
         self.held: dict[Request, Lease] = {}
         self.memory: deque[Outgoing] = deque()
         self.seen = SeenCache(settings.seen_cache)
         #: Set while Redis does not answer: then nothing is waited for that needs it.
         self.cut_off = False
-        self._memory_held: set[Request] = set()
-        self._releasing = 0
+        # Requests that the engine has and no lease stands for.
+        self._unleased: set[Request] = set()
+        # How much had been found when each held request was begun.
+        self._begun_at: dict[Request, int] = {}
+        self._found = 0
+        self._failing: dict[Request, tuple[str, str]] = {}
         self._limit = settings.concurrency
         self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
-        # Leases that are finished, each with the number of pushes that have to be stored before.
-        self._finished: deque[tuple[int, str]] = deque()
-        self._enqueued = 0
-        self._taken = 0
-        self._given_back: list[str] = []
-        self._refused: list[tuple[str, str]] = []
-        self._failed: list[tuple[str, str]] = []
-        self._forgotten: list[tuple[str, str]] = []
-        self._sent: list[Outgoing] = []
         self._number = 0
         self._epoch: bytes | None = None
         self._pace = Pace()
@@ -87,38 +76,56 @@ class Worker:
 
     def enqueue(self, push: Push, request: Request) -> None:
         """Put *request* into the outbox."""
-        self._enqueued += 1
+        self._found += 1
         self.outbox.append(Outgoing(push, request))
+
+    def note_known(self) -> None:
+        """Note that a request was found whose push may still be in the outbox."""
+        if not self.outbox.is_settled:
+            self._found += 1
 
     def hold(self, request: Request, lease: Lease | None) -> None:
         """Note that the engine now has *request*; without a lease, it came from memory."""
         self._pace.handed += 1
         if lease is None:
-            self._memory_held.add(request)
+            self._unleased.add(request)
         else:
             self.held[request] = lease
+            self._begun_at[request] = self._found
+
+    def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
+        """Note that *request* is to be set aside when the engine is through with it.
+
+        :return: whether it is known; one that was never in Redis cannot be set aside.
+        """
+        if request in self.held:
+            self._failing[request] = reason, traceback
+        return request in self.held
 
     def finish(self, lease: Lease) -> None:
         """Note that *lease* is finished, after all that it led to was enqueued."""
-        self._finished.append((self._enqueued, lease.name))
+        self.releases.end(lease, self.outbox.enqueued)
 
     def refuse(self, lease: Lease, reason: str) -> None:
         """Note that another worker has to do *lease*."""
-        self._refused.append((lease.name, _sendable(reason)))
+        self.releases.refuse(lease, reason)
 
-    def fail(self, lease: Lease, reason: str) -> None:
-        """Note that *lease* has to be set aside."""
-        self._failed.append((lease.name, _sendable(reason)))
+    def fail(self, lease: Lease, reason: str, traceback: str = "") -> None:
+        """Note that *lease*, of which nothing was made, has to be set aside."""
+        self.releases.end(lease, 0, reason, traceback)
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that every request that the engine has had, and has no longer, is finished."""
         for request in [request for request in self.held if request not in in_progress]:
-            self.finish(self.held.pop(request))
-        self._memory_held = {r for r in self._memory_held if r in in_progress}
+            led_to_none = self._begun_at.pop(request) == self._found
+            failing = self._failing.pop(request, ("", ""))
+            self.releases.end(self.held.pop(request), 0 if led_to_none else self.outbox.enqueued, *failing)
+        self._unleased = {r for r in self._unleased if r in in_progress}
 
     def give_back(self) -> None:
         """Note that what was not begun goes back to where it stood."""
-        self._given_back += [lease.name for lease in self.ready]
+        for lease in self.ready:
+            self.releases.give_back(lease)
         self.ready.clear()
 
     def forget_memory(self) -> int:
@@ -127,7 +134,8 @@ class Worker:
         :return: how many requests there were.
         """
         count = len(self.memory)
-        self._forgotten += [(out.push.mode, out.push.fingerprint) for out in self.memory]
+        for out in self.memory:
+            self.releases.forget(out.push.mode, out.push.fingerprint)
         self.memory.clear()
         return count
 
@@ -136,14 +144,13 @@ class Worker:
     @property
     def has_news(self) -> bool:
         """Whether there is something to say."""
-        released = self._finished or self._given_back or self._refused or self._failed
-        return bool(self.outbox or released or self._forgotten)
+        return bool(self.outbox) or self.releases.has_news
 
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing here at all, nor on its way."""
-        held = self.ready or self.held or self.memory or self._memory_held
-        return not (self.has_news or held or self._sent)
+        held = self.ready or self.held or self.memory or self._unleased
+        return not (held or self.has_news or len(self.releases)) and self.outbox.is_settled
 
     @property
     def is_full(self) -> bool:
@@ -153,7 +160,13 @@ class Worker:
     @property
     def in_memory(self) -> int:
         """How many requests are crawled from this worker's memory, waiting or begun."""
-        return len(self.memory) + len(self._memory_held)
+        return len(self.memory) + len(self._unleased)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether nothing goes on here, nor will, until there is room for what is in the outbox."""
+        in_progress = self.held or self._unleased
+        return self.outbox.blocked and not in_progress and (self.is_full or not self.may_begin)
 
     @property
     def target(self) -> int:
@@ -178,13 +191,16 @@ class Worker:
         if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
             # This process was stopped, and what it holds is perhaps another's: the next reply tells.
             return False
-        waits_for = 0 if self.cut_off or self._pace.distance > NEAR else self._unreleased
-        return len(self.held) + waits_for < self._limit
+        if self.releases.not_sent >= max(self._settings.prefetch, self._limit):
+            return False  # they wait for room or for replicas, and would all be crawled again
+        unhindered = self.cut_off or self.outbox.blocked or self._pace.distance > NEAR
+        return len(self.held) + (0 if unhindered else len(self.releases)) < self._limit
 
     @property
     def awaits_release(self) -> bool:
         """Whether the next release should be on its way, so as not to have to wait for it."""
-        return self._unreleased > 0 and 2 * (len(self.held) + self._unreleased) >= self._limit
+        unreleased = 0 if self.outbox.blocked else len(self.releases)
+        return unreleased > 0 and 2 * (len(self.held) + unreleased) >= self._limit
 
     def tick(self, downloading: int) -> bool:
         """Note that a moment has passed; return whether the limit was raised now.
@@ -197,7 +213,7 @@ class Worker:
         wall, cpu = time.monotonic(), time.process_time()
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
-        awaits = self._unreleased and self._pace.distance <= NEAR
+        awaits = len(self.releases) and self._pace.distance <= NEAR
         blocked = bool(self.ready) and not (self.may_begin or awaits)
         if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
             self._blocked_ticks = max(0, self._blocked_ticks - 1)
@@ -210,40 +226,33 @@ class Worker:
         logger.debug("Callbacks are slow: up to %d requests are begun at a time", self._limit)
         return True
 
-    @property
-    def _unreleased(self) -> int:
-        return len(self._finished) + self._releasing
-
     # -- the exchange ------------------------------------------------------------------------
 
-    def batch(self, want: int, busy: bool) -> Batch:
+    def batch(self, want: int, busy: bool, closing: bool = False) -> Batch:
         """Return what there is to say, and consider it said.
 
         :param want: how many leases to have at hand in all.
         :param busy: whether this worker may add requests without holding any.
+        :param closing: whether this worker is about to leave.
         """
         self._number += 1
-        self._sent = self._take_from_outbox()
+        exceed = closing or self.stands_still
+        before = self.outbox.taken
+        sent = self.outbox.take()
         wanted = 0 if self.is_full else max(0, want - len(self.ready) - len(self.memory))
         batch = Batch(
             self._number,
             want=wanted,
             want_seeds=self._settings.seed_batch if wanted else 0,
             suspects=sum(lease.deaths >= 2 for lease in (*self.ready, *self.held.values())),
+            exceed=exceed,
+            pushes=[outgoing.push for outgoing in sent],
+            requests=[outgoing.request for outgoing in sent],
         )
-        batch.pushes = [outgoing.push for outgoing in self._sent]
-        batch.requests = [outgoing.request for outgoing in self._sent]
-        batch.given_back, self._given_back = self._given_back, []
-        batch.refused, self._refused = self._refused, []
-        batch.failed, self._failed = self._failed, []
-        batch.forgotten, self._forgotten = self._forgotten, []
-        # Only now are the children of what is finished all in this batch or before it.
-        while self._finished and self._finished[0][0] <= self._taken:
-            batch.finished.append(self._finished.popleft()[1])
+        self.releases.fill(batch, before)
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
-        self._releasing = len(batch.finished)
-        batch.in_hand = len(self.ready) + len(self.held) + len(self._finished)
+        batch.in_hand = len(self.ready) + len(self.held) + self.releases.not_sent
         return batch
 
     def settle(self, reply: Reply, latency: float) -> Settled:
@@ -252,8 +261,9 @@ class Worker:
         :param latency: seconds that the exchange took.
         """
         self._pace.exchanged(latency)
-        self._releasing = 0
-        if reply.lost:
+        if reply.standing == Standing.REWOUND:
+            self._rewind()
+        elif reply.standing == Standing.LOST:
             # Some may be left to this worker, if it came back before all were taken away.
             self.give_back()
         if self._epoch not in (None, reply.epoch):
@@ -264,7 +274,8 @@ class Worker:
                     "its keys were deleted, evicted, or lost in a restart of Redis, with what was waiting"
                 )
         self._epoch = reply.epoch
-        sent, self._sent = self._sent, []
+        sent = self.outbox.settle(reply.stored, reply.replicated)
+        self.releases.settle()
         kept = set(reply.kept or ())
         if reply.kept is None:
             kept = {place for place, outgoing in enumerate(sent) if not outgoing.push.payload}
@@ -279,16 +290,12 @@ class Worker:
                 settled.stored.append(outgoing.request)
         return settled
 
-    def _take_from_outbox(self) -> list[Outgoing]:
-        taken: list[Outgoing] = []
-        size = 0
-        while self.outbox and len(taken) < BATCH_PUSHES and size < BATCH_BYTES:
-            taken.append(self.outbox.popleft())
-            size += len(taken[-1].push.payload)
-        self._taken += len(taken)
-        return taken
-
-
-def _sendable(reason: str) -> str:
-    """Return *reason* as what can be sent: somebody's error text may hold half a character."""
-    return reason.encode("utf-8", "backslashreplace").decode()
+    def _rewind(self) -> None:
+        # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
+        self._unleased.update(self.held)
+        self.held.clear()
+        self._begun_at.clear()
+        self._failing.clear()
+        self.ready.clear()
+        self.releases.clear()
+        self.outbox.rewind()

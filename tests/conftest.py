@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
+from .client import Client, Join
 from .crawl import Fleet
 
 
@@ -41,3 +43,20 @@ def fleet(tmp_path: Path, redis_url: str) -> Iterator[Fleet]:
     workers = Fleet(tmp_path, redis_url)
     yield workers
     workers.stop()
+
+
+@pytest.fixture(params=["priority", "fifo", "lifo"])
+def discipline(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def join(server: redis.Redis, request: pytest.FixtureRequest) -> Join:
+    chosen = request.getfixturevalue("discipline") if "discipline" in request.fixturenames else "priority"
+
+    def make(
+        name: str = "a", lease: float = 30.0, deaths: int = 5, bounds: Any = None, **options: Any
+    ) -> Client:
+        return Client(server, name, chosen, lease, deaths, **(bounds or {})).open(**options)
+
+    return make

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from scrapy import Spider, signals
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.spiders import CrawlSpider
@@ -14,6 +15,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import RedisCrawlSpider, RedisSpider, Scheduler, spiders
 from scrapy_rq_sched.errors import SeedError, SettingError
+from scrapy_rq_sched.failures import FailedDownloads
 
 ADDON = {"ADDONS": {"scrapy_rq_sched.Addon": 500}}
 OURS = {"SCHEDULER": "scrapy_rq_sched.Scheduler", "DUPEFILTER_CLASS": "scrapy_rq_sched.RFPDupeFilter"}
@@ -58,7 +60,15 @@ def test_without_the_addon_scrapys_own_stay(name: str) -> None:
 
 def test_the_addon_sets_nothing_else() -> None:
     with_it, without = (get_crawler(settings_dict=each).settings.copy_to_dict() for each in (ADDON, {}))
-    assert {name for name in with_it if with_it[name] != without.get(name)} == {*OURS, "ADDONS"}
+    changed = {name for name in with_it if with_it[name] != without.get(name)}
+    assert changed == {*OURS, "ADDONS", "DOWNLOADER_MIDDLEWARES"}
+
+
+def test_the_addons_middleware_is_off_unless_it_is_asked_for() -> None:
+    for chosen, expected in (([], False), (["download"], True)):
+        crawler = get_crawler(settings_dict={**ADDON, "FRONTIER_SET_ASIDE": chosen})
+        middlewares = DownloaderMiddlewareManager.from_crawler(crawler).middlewares
+        assert any(isinstance(each, FailedDownloads) for each in middlewares) is expected
 
 
 def test_a_crawler_with_the_addon_alone_makes_our_scheduler() -> None:

@@ -11,67 +11,11 @@ import pytest
 import redis
 
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
-from scrapy_rq_sched.frontier import Batch, Frontier, Lease, Push, Reply
+from scrapy_rq_sched.frontier import Failed, Frontier, Lease, Push, Standing
 from scrapy_rq_sched.keys import Keys
 
+from .client import MADE_WITH, Join, failed, payloads
 from .crawl import wait_until
-
-MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}
-
-
-class Client:
-    """A worker that says what a test has it say."""
-
-    def __init__(self, server: redis.Redis, name: str, discipline: str, lease: float, deaths: int) -> None:
-        self.frontier = Frontier(server, Keys("s"), name, discipline, lease, deaths)
-        self.name = name
-        self.number = 0
-
-    def open(self, **options: Any) -> Client:
-        self.frontier.open(MADE_WITH, **options)
-        return self
-
-    def say(self, **said: Any) -> Reply:
-        self.number += 1
-        said.setdefault("in_hand", 1)  # whoever holds nothing says so
-        return self.frontier.exchange(Batch(self.number, **said))
-
-    def repeat(self, **said: Any) -> Reply:
-        said.setdefault("in_hand", 1)
-        return self.frontier.exchange(Batch(self.number, **said))
-
-    def push(self, *names: str, mode: Any = "filter", priority: int = 0) -> Reply:
-        return self.say(pushes=[Push(mode, f"fp-{name}", priority, name.encode()) for name in names])
-
-    def take(self, want: int) -> list[Lease]:
-        return self.say(want=want).leases
-
-
-Join = Callable[..., Client]
-
-
-@pytest.fixture(params=["priority", "fifo", "lifo"])
-def discipline(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def join(server: redis.Redis, request: pytest.FixtureRequest) -> Join:
-    chosen = request.getfixturevalue("discipline") if "discipline" in request.fixturenames else "priority"
-
-    def make(name: str = "a", lease: float = 30.0, deaths: int = 5, **options: Any) -> Client:
-        return Client(server, name, chosen, lease, deaths).open(**options)
-
-    return make
-
-
-def payloads(leases: list[Lease]) -> list[str]:
-    return [lease.payload.decode() for lease in leases]
-
-
-def failed(server: redis.Redis) -> list[dict[str, Any]]:
-    return [json.loads(entry) for entry in server.lrange("s:failed", 0, -1)]
-
 
 # -- pushes and duplicates ---------------------------------------------------------------------------
 
@@ -177,9 +121,9 @@ def test_a_worker_given_up_for_dead_is_told_so_and_frees_nothing_of_anothers(
     wait_until(lambda: alive.say().returned)
     assert payloads(alive.take(1)) == ["one"]
     reply = slow.say(finished=[lease.name])
-    assert reply.lost
+    assert reply.standing == Standing.LOST
     assert server.hlen("s:leases:alive") == 1
-    assert not slow.say().lost
+    assert slow.say().standing == Standing.KNOWN
 
 
 def test_nobody_counts_as_dead_because_redis_was_away(join: Join) -> None:
@@ -189,7 +133,7 @@ def test_nobody_counts_as_dead_because_redis_was_away(join: Join) -> None:
     deadline = time.monotonic() + 0.3
     wait_until(lambda: time.monotonic() > deadline)  # neither gets through
     assert second.say().returned == 0
-    assert not first.say().lost
+    assert first.say().standing == Standing.KNOWN
 
 
 def test_leases_that_a_worker_does_not_know_of_go_back(join: Join, server: redis.Redis) -> None:
@@ -330,7 +274,7 @@ def test_what_is_set_aside_is_kept_with_its_reason_to_the_byte(join: Join, serve
     worker.say(pushes=[Push("force", "", 0, payload)])
     (lease,) = worker.take(1)
     assert lease.payload == payload
-    assert worker.say(failed=[(lease.name, "not JSON: \xe9")]).set_aside == 1
+    assert worker.say(failed=[Failed(lease.name, 0, "not JSON: \xe9")]).set_aside == 1
     entry = json.loads(server.lindex("s:failed", 0))
     assert entry["reason"] == "not JSON: \xe9"
     assert entry["kind"] == "request"
@@ -499,38 +443,6 @@ def test_scripts_that_redis_has_forgotten_are_loaded_again(join: Join, server: r
     assert worker.push("one").waiting == 1
 
 
-# -- an exchange that cannot be carried out -----------------------------------------------------------
-
-
-def test_an_exchange_that_redis_refuses_for_lack_of_memory_has_done_nothing(
-    join: Join, server: redis.Redis
-) -> None:
-    worker = join()
-    pushes = [Push("filter", "fp", 0, b"x")]
-    server.config_set("maxmemory", 1)
-    try:
-        with pytest.raises(redis.exceptions.ResponseError, match=r"OOM|maxmemory"):
-            worker.say(pushes=pushes)
-    finally:
-        server.config_set("maxmemory", 0)
-    assert not server.exists("s:requests", "s:dupefilter")
-    assert worker.repeat(pushes=pushes).waiting == 1
-
-
-@pytest.mark.parametrize("name", ["requests", "dupefilter", "started", "delayed", "failed", "history"])
-def test_an_exchange_that_meets_a_key_of_a_wrong_type_has_done_nothing(
-    join: Join, server: redis.Redis, name: str
-) -> None:
-    worker = join()
-    server.set(f"s:{name}", "something else")
-    pushes = [Push("start+filter", "fp", 0, b"x"), Push("force", "", 0, b"y")]
-    with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
-        worker.say(pushes=pushes)
-    server.delete(f"s:{name}")
-    reply = worker.repeat(pushes=pushes)
-    assert (reply.waiting, reply.duplicates) == (2, ())
-
-
 def test_a_batch_of_some_thousands_goes_through(join: Join, discipline: str) -> None:
     worker = join()
     reply = worker.push(*(f"{n}" for n in range(5000)))
@@ -560,7 +472,7 @@ def test_a_worker_whose_crawl_was_finished_without_it_adds_nothing(join: Join, s
     last.say(finished=[lease.name], in_hand=0)
     assert last.frontier.leave(finished=True, persist=False) == (True, 0)
     reply = asleep.push("child")
-    assert reply.lost
+    assert reply.standing == Standing.LOST
     assert reply.duplicates == (0,)
     server.rpush("s:start_urls", "seed")
     again = asleep.say(pushes=[Push("filter", "fp-x", 0, b"x")], want=5, want_seeds=5)
@@ -577,9 +489,9 @@ def test_that_a_worker_was_given_up_is_said_again_in_a_repeat(join: Join) -> Non
     slow.push("one")
     slow.take(1)
     wait_until(lambda: alive.say().dead)
-    assert slow.say().lost
-    assert slow.repeat().lost
-    assert not slow.say().lost
+    assert slow.say().standing == Standing.LOST
+    assert slow.repeat().standing == Standing.LOST
+    assert slow.say().standing == Standing.KNOWN
 
 
 def test_a_counter_that_somebody_has_overwritten_loses_no_push(join: Join, server: redis.Redis) -> None:
@@ -600,15 +512,6 @@ def test_a_crawl_that_goes_on_after_a_finish_keeps_its_start_requests(
     other.push("two")
     assert server.ttl("s:started") == -1
     assert not server.exists("s:finished")
-
-
-def test_redis_coming_back_with_older_data_empties_the_caches(join: Join, server: redis.Redis) -> None:
-    worker = join()
-    epoch = worker.push("one").epoch
-    worker.push("two")
-    server.hset("s:worker:a", "exchange", 1)
-    worker.say()
-    assert worker.say().epoch != epoch
 
 
 def test_a_worker_refuses_a_request_once_in_its_history(join: Join, server: redis.Redis) -> None:

@@ -20,7 +20,12 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import request_from_dict as scrapys_request_from_dict
 
-from scrapy_rq_sched.errors import PayloadError, UnknownCallbackError, UnserializableRequestError
+from scrapy_rq_sched.errors import (
+    PayloadError,
+    UnknownCallbackError,
+    UnknownClassError,
+    UnserializableRequestError,
+)
 from scrapy_rq_sched.request import NONCE, find_callback, request_from_dict, request_to_dict
 
 URL = "http://example.com/"
@@ -388,6 +393,14 @@ def test_a_field_of_a_subclass_of_the_wrong_type_is_refused(spider: Spider, valu
         request_from_dict({**payload, "dumps_kwargs": value}, spider)
 
 
+@pytest.mark.parametrize("path", ["no.such.Class", "scrapy.http.NoSuchRequest", "__main__.Later"])
+def test_a_class_that_only_another_worker_may_have_is_told_from_one_that_is_none(
+    spider: Spider, path: str
+) -> None:
+    with pytest.raises(UnknownClassError, match="_class"):
+        request_from_dict({"url": URL, "_class": path}, spider)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -398,7 +411,6 @@ def test_a_field_of_a_subclass_of_the_wrong_type_is_refused(spider: Spider, valu
         "scrapy.http.Response",
         "scrapy.http.Request.replace",
         "scrapy.http.Request.from_curl",
-        "no.such.Class",
         "Request",
         ".",
         "",
@@ -416,7 +428,7 @@ def test_a_class_that_is_not_a_request_is_refused(
 ) -> None:
     ran: list[Any] = []
     monkeypatch.setattr(os, "system", ran.append)
-    with pytest.raises(PayloadError, match="_class"):
+    with pytest.raises((PayloadError, UnknownClassError), match="_class"):
         request_from_dict({"url": URL, "_class": path}, spider)
     assert ran == []
 
@@ -427,7 +439,7 @@ def test_a_class_of_a_module_not_imported_is_refused_and_not_imported(
     source = "from scrapy import Request\nclass Evil(Request): pass\n"
     (tmp_path / "never_imported.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(PayloadError, match="imported"):
+    with pytest.raises(UnknownClassError, match="imported"):
         request_from_dict({"url": URL, "_class": "never_imported.Evil"}, spider)
     assert "never_imported" not in sys.modules
 
@@ -440,7 +452,7 @@ def test_looking_for_a_class_does_not_run_the_getattr_of_a_module(
     module = ModuleType("lazy_module")
     module.__getattr__ = lambda name: ran.append(name)  # type: ignore[method-assign]
     monkeypatch.setitem(sys.modules, "lazy_module", module)
-    with pytest.raises(PayloadError, match="_class"):
+    with pytest.raises(UnknownClassError, match="_class"):
         request_from_dict({"url": URL, "_class": "lazy_module.Late"}, spider)
     assert ran == []
 

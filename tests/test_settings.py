@@ -33,6 +33,17 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("REDIS_ENCODING", "encoding", "utf-8", "cp1251", "cp1251"),
     ("FRONTIER_LEASE_TIMEOUT", "lease_timeout", 30.0, "0.5", 0.5),
     ("FRONTIER_MAX_DELIVERIES", "max_deliveries", 5, "1", 1),
+    ("FRONTIER_MAX_FAILED", "max_failed", 10_000, "5", 5),
+    ("FRONTIER_MAX_WAITING", "max_waiting", 0, "1000", 1000),
+    ("FRONTIER_MAX_WAITING_POLICY", "max_waiting_policy", "slow", "drop-lowest", "drop-lowest"),
+    (
+        "FRONTIER_SET_ASIDE",
+        "set_aside",
+        frozenset(),
+        "callback,download",
+        frozenset({"callback", "download"}),
+    ),
+    ("FRONTIER_WAIT_REPLICAS", "wait_replicas", 0, "2", 2),
     ("FRONTIER_PREFETCH", "prefetch", 256, "32", 32),
     ("FRONTIER_FLUSH_INTERVAL", "flush_interval", 0.05, "0.2", 0.2),
     ("FRONTIER_OUTBOX_SIZE", "outbox_size", 10_000, "500", 500),
@@ -120,6 +131,11 @@ BAD_SWITCHES: list[Any] = ["yes", "on", "", "perhaps", [1], {}, object]
 BAD_TEMPLATES: list[Any] = ["  ", "%(worker)s", "%s:%s", "100%", "%d", 5, ["a"], b"requests"]
 BAD_ENCODINGS: list[Any] = ["utf-9", "hex", "rot13", "undefined", "a\0b", 8, b"utf-8"]
 BAD_VALUES: dict[str, list[Any]] = {
+    "FRONTIER_MAX_WAITING_POLICY": ["fast", 5, ["slow"], b"slow"],
+    "FRONTIER_SET_ASIDE": ["errback", "callback;download", ["callback", "x"], 5, [["callback"]]],
+    "FRONTIER_MAX_FAILED": [*NOT_NUMBERS, 0, -1, 1.5],
+    "FRONTIER_MAX_WAITING": [*NOT_NUMBERS, -1, 1.5],
+    "FRONTIER_WAIT_REPLICAS": [*NOT_NUMBERS, -1, 1.5],
     "SCHEDULER_QUEUE_KEY": BAD_TEMPLATES,
     "SCHEDULER_DUPEFILTER_KEY": BAD_TEMPLATES,
     "REDIS_START_URLS_KEY": BAD_TEMPLATES,

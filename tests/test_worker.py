@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from scrapy import Request
 
-from scrapy_rq_sched.frontier import Lease, Push, Reply
+from scrapy_rq_sched.frontier import Finished, Lease, Push, Reply
+from scrapy_rq_sched.outbox import BATCH_PUSHES
 from scrapy_rq_sched.settings import FrontierSettings
-from scrapy_rq_sched.worker import BATCH_PUSHES, Worker
+from scrapy_rq_sched.worker import Worker
 
 URL = "http://example.com/"
 
@@ -25,9 +26,9 @@ def hold(worker: Worker, count: int) -> None:
         worker.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
 
 
-def answer(worker: Worker, leases: int = 0, latency: float = 0.001) -> None:
+def answer(worker: Worker, leases: int = 0, latency: float = 0.001, stored: int = BATCH_PUSHES) -> None:
     names = [Lease(f"2.{number}", "request", 0, b"x") for number in range(leases)]
-    reply = Reply(False, b"1", (), 0, 0, 0, 1, None, False, 0, 0, (), "", names)
+    reply = Reply(b"1", stored=stored, leases=names)
     worker.settle(reply, latency)
     worker.ready.extend(names)
 
@@ -39,7 +40,7 @@ def test_a_lease_is_released_with_the_last_of_its_children_not_before() -> None:
     worker.finish_all_but(())
     assert worker.batch(0, False).finished == []
     answer(worker)
-    assert worker.batch(0, False).finished == ["1.0"]
+    assert worker.batch(0, False).finished == [Finished("1.0", 1)]
 
 
 def test_a_lease_is_released_though_the_outbox_is_never_empty() -> None:
@@ -47,7 +48,7 @@ def test_a_lease_is_released_though_the_outbox_is_never_empty() -> None:
     hold(worker, 1)
     worker.finish_all_but(())
     enqueue(worker, 3 * BATCH_PUSHES)
-    assert worker.batch(0, False).finished == ["1.0"]
+    assert worker.batch(0, False).finished == [Finished("1.0", 0)]
 
 
 def test_a_worker_with_more_to_push_than_a_batch_holds_is_busy() -> None:
@@ -107,7 +108,7 @@ def test_the_outbox_has_a_bound_beyond_which_nothing_is_begun() -> None:
 def test_a_reason_that_cannot_be_sent_is_made_one_that_can() -> None:
     worker = a_worker()
     worker.fail(Lease("1.1", "list", 0, b"x"), "half a character: \ud800")
-    ((_, reason),) = worker.batch(0, False).failed
+    ((_, _, reason, _),) = worker.batch(0, False).failed
     assert reason == "half a character: \\ud800"
 
 
@@ -115,7 +116,7 @@ def test_what_is_forgotten_with_the_memory_is_said() -> None:
     worker = a_worker()
     worker.enqueue(Push("filter", "fp", 0, b""), Request(URL))
     worker.batch(0, False)
-    reply = Reply(False, b"1", (), 0, 0, 0, 1, None, False, 0, 0, (), "", [])
+    reply = Reply(b"1", stored=1)
     worker.memory.extend(worker.settle(reply, 0.001).kept)
     assert worker.forget_memory() == 1
     assert worker.batch(0, False).forgotten == [("filter", "fp")]

@@ -20,3 +20,28 @@ local function server_time()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+
+-- The epoch tells every worker's cache of what was seen whether it still holds. A new one is like none
+-- before it, also where Redis has come back with older data: so it is the time, not a counter.
+local function change_epoch()
+  local time = redis.call('TIME')
+  redis.call('HSET', META, 'epoch', string.format('%d%06d', time[1], time[2]))
+end
+
+-- -> nil, or {key, its type, the type it should have} of the first pair whose key has a wrong one
+local function wrong_type(pairs_of_key_and_type)
+  for _, pair in ipairs(pairs_of_key_and_type) do
+    local kind = redis.call('TYPE', pair[1])['ok']
+    if kind ~= 'none' and kind ~= pair[2] then return {pair[1], kind, pair[2]} end
+  end
+end
+local TYPES = {
+  {COUNTER, 'string'}, {DUPEFILTER, 'set'}, {STARTED, 'set'}, {DELAYED, 'zset'}, {WORKERS, 'zset'},
+  {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'}, {FINISHED, 'string'},
+}
+
+-- When its memory is full Redis refuses a script only before the script's first write, and only what
+-- could need more. So after this, which writes nothing, what little a script needs goes through.
+local function despite_full_memory()
+  redis.call('PERSIST', WORKERS)
+end

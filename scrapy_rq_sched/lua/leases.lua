@@ -1,5 +1,6 @@
 -- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths> <request>'.
--- kind is 'request', or for a seed the type of the key that it came from.
+-- kind is 'request'; 'drop' for a request that is to be dropped, and counts as one that waits until it
+-- is; or for a seed the type of the key that it came from.
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
 
@@ -8,8 +9,14 @@ local function lease_write(worker, lease, kind, score, deaths, request)
   redis.call('HSET', LEASES .. worker, lease, value)
 end
 
+-- -> kind, score, deaths, request. What somebody else wrote there is a request that nobody can read:
+-- it is set aside when it is taken.
 local function lease_read(value)
-  return string.match(value, '^(%l+) (%S+) (%d+) (.*)$')
+  local kind, score, deaths, request = string.match(value, '^(%l+) (%S+) (%d+) (.*)$')
+  local rank = tonumber(score)
+  if not rank or rank ~= rank then return 'request', '0', '0', value end
+  if not SEED_LENGTH[kind] and kind ~= 'drop' then kind = 'request' end
+  return kind, score, deaths, request
 end
 
 -- What befell a request that came back: 'died:<worker>@<second>' or 'refused:<worker>@<second>'.
@@ -53,14 +60,20 @@ local function is_text(data)
   return true
 end
 
--- Set a request or a seed aside: nobody takes it again by itself, and nothing of it is lost.
-local function set_aside(kind, request, reason, worker, now)
+-- Set aside what the lease {name, value} of *worker* is for: nobody takes it again by itself.
+-- deliveries: how often it was handed out, besides those times that its history tells of.
+local failed_now, failed_dropped = 0, 0
+local function set_aside(worker, lease, reason, traceback, deliveries, most, now)
+  local kind, score, _, request = lease_read(lease[2])
   local history = history_of(request)
+  local deaths = history_count(history, 'died')
   local entry = {
-    kind = kind == 'request' and 'request' or 'seed', reason = reason,
-    time = math.floor(now / 1000), worker = worker, deaths = history_count(history, 'died'),
-    history = history,
+    id = worker .. '/' .. lease[1], kind = SEED_LENGTH[kind] and 'seed' or 'request', score = score,
+    reason = reason, time = math.floor(now / 1000), worker = worker, deaths = deaths,
+    deliveries = deaths + history_count(history, 'refused') + deliveries, history = history,
   }
+  if traceback ~= '' then entry.traceback = traceback end
+  if SEED_LENGTH[kind] then entry.key_type = kind end
   if is_text(request) then
     entry.data = request
   else
@@ -69,37 +82,53 @@ local function set_aside(kind, request, reason, worker, now)
     for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
     entry.data_hex = string.gsub(request, '.', digits)
   end
-  redis.call('RPUSH', FAILED, cjson.encode(entry))
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
+  local length = redis.call('RPUSH', FAILED, cjson.encode(entry))
+  failed_now = failed_now + 1
+  if length > most then
+    redis.call('LTRIM', FAILED, length - most, -1)
+    failed_dropped = failed_dropped + length - most
+  end
 end
 
 -- Put {lease, value} pairs back to where they stood. Leases are named in the order they were taken.
-local function put_back(held)
+local function put_back(held, worker, most, now)
   local function place(lease)
     local exchange, position = string.match(lease, '^(%d+)%.(%d+)$')
-    return tonumber(exchange) * 100000 + tonumber(position)
+    return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
   end
   table.sort(held, function(a, b) return place(a[1]) < place(b[1]) end)
   local requests = {}
   for _, pair in ipairs(held) do
     local kind, score, _, request = lease_read(pair[2])
-    if kind == 'request' then requests[#requests + 1] = {score, request} end
+    if not SEED_LENGTH[kind] then requests[#requests + 1] = {score, request} end
   end
   -- Seeds are read from the head of their list: the first goes back last.
   for i = #held, 1, -1 do
     local kind, score, _, seed = lease_read(held[i][2])
-    if kind ~= 'request' then seed_put_back(kind, score, seed) end
+    if SEED_LENGTH[kind] and not seed_put_back(kind, score, seed) then
+      set_aside(worker, held[i], 'the key of the seeds is of another type now', '', 0, most, now)
+    end
   end
   queue_put_back(requests)
 end
 
+local function pairs_of(flat)
+  local result = {}
+  for i = 1, #flat, 2 do result[#result + 1] = {flat[i], flat[i + 1]} end
+  return result
+end
+
 -- Does anybody still hold something, or may add something without holding it?
--- -> leased, busy: requests in workers' hands; workers that read start() or crawl from memory.
+-- -> leased, busy: requests in workers' hands; workers that read start() or have requests of which
+-- Redis does not know yet, or never will.
 local function fleet()
   local leased, busy = 0, 0
   for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
-    leased = leased + redis.call('HLEN', LEASES .. worker)
-    busy = busy + (redis.call('HGET', WORKER .. worker, 'busy') == '1' and 1 or 0)
+    -- What somebody has put in a worker's place is no worker: it holds nothing.
+    local held = redis.pcall('HLEN', LEASES .. worker)
+    leased = leased + (type(held) == 'number' and held or 0)
+    busy = busy + (redis.pcall('HGET', WORKER .. worker, 'busy') == '1' and 1 or 0)
   end
   return leased, busy
 end

@@ -7,6 +7,7 @@
 -- Only the last worker of a finished fleet clears anything; what is left then has a time to live.
 local worker, finished, persist, grace = argument(), argument(), argument(), number()
 local now = server_time()
+despite_full_memory()
 local left = redis.call('HLEN', LEASES .. worker)
 if left > 0 then
   -- It could not say what became of these: they return as those of the dead do, but at once.

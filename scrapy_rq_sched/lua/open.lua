@@ -1,33 +1,24 @@
 -- A worker joins the frontier, which is made if there is none.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
---       persist (0/1), epoch for a new frontier, about this worker (text),
+--       persist (0/1), how long the server is up (ms), about this worker (text),
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
 --       {'', flushed (0/1), waiting, seen, seeds, leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
-local flush, persist, epoch, about = argument(), argument(), argument(), argument()
+local flush, persist, up, about = argument(), argument(), number(), argument()
 
-local types = {
-  {COUNTER, 'string'}, {DUPEFILTER, 'set'}, {STARTED, 'set'},
-  {DELAYED, 'zset'}, {WORKERS, 'zset'}, {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'},
-  {FINISHED, 'string'},
-}
 local seeds_are = seed_type()
-types[#types + 1] = {SEEDS, SEED_LENGTH[seeds_are] and seeds_are or 'list'}
-local function wrong_type(key, expected)
-  local kind = redis.call('TYPE', key)['ok']
-  if kind ~= 'none' and kind ~= expected then return {'type', key, kind, expected} end
-end
-for _, expected in ipairs(types) do
-  local problem = wrong_type(expected[1], expected[2])
-  if problem then return problem end
-end
+local problem = wrong_type(TYPES)
+  or wrong_type({{SEEDS, SEED_LENGTH[seeds_are] and seeds_are or 'list'}})
+if problem then return {'type', unpack(problem)} end
 
 local now = server_time()
-local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
+-- A server that was started a moment ago was away before: nobody could get through in time.
+local was_away = up < lease_ms
+local others = redis.call('ZCOUNT', WORKERS, was_away and '-inf' or '(' .. now, '+inf')
 
 -- A worker started before the last finish is late for that crawl: it must not begin it anew. One
 -- started after it begins a new crawl.
@@ -49,8 +40,15 @@ end
 
 -- Only now: a queue of another class is better named than by its type.
 -- A flush is also how to change it.
-local problem = not flushed and QUEUE_TYPE and wrong_type(REQUESTS, QUEUE_TYPE)
-if problem then return problem end
+problem = not flushed and QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
+if problem then return {'type', unpack(problem)} end
+
+despite_full_memory()
+if was_away then
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
+    redis.call('ZADD', WORKERS, now + lease_ms, name)
+  end
+end
 
 if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
@@ -61,7 +59,7 @@ end
 if flushed or uncleared then redis.call('DEL', COUNTER, DUPEFILTER, HISTORY, META) end
 if flushed or anew then redis.call('DEL', STARTED, FINISHED) end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
-redis.call('HSETNX', META, 'epoch', epoch)
+if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about)

@@ -2,6 +2,7 @@
 -- queue_push(entries)   entries = { {-priority, request}, … }, in order of arrival
 -- queue_take(n)         -> { {score, request}, … }, at most n, next first; the score means nothing
 -- queue_put_back(entries)  what queue_take gave, to where it stood
+-- queue_drop(n)         -> as queue_take, but from the other end: what would come last
 local QUEUE_TYPE = 'list'
 
 local function queue_length()
@@ -14,12 +15,20 @@ local function queue_push(entries)
   end
 end
 
-local function queue_take(n)
+local function queue_pop(command, n)
   local entries = {}
-  for i, request in ipairs(redis.call('RPOP', REQUESTS, n) or {}) do
+  for i, request in ipairs(redis.call(command, REQUESTS, n) or {}) do
     entries[i] = {'0', request}
   end
   return entries
+end
+
+local function queue_take(n)
+  return queue_pop('RPOP', n)
+end
+
+local function queue_drop(n)
+  return queue_pop('LPOP', n)
 end
 
 local function queue_put_back(entries)

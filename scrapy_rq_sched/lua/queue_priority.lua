@@ -2,6 +2,7 @@
 -- queue_push(entries)   entries = { {-priority, request}, … }, in order of arrival
 -- queue_take(n)         -> { {score, request}, … }, at most n, next first
 -- queue_put_back(entries)  what queue_take gave, to where it stood
+-- queue_drop(n)         -> as queue_take, but from the other end: what would come last
 local QUEUE_TYPE = 'zset'
 -- The counter's share of a score; see ORDER_BITS in queue.py.
 local ORDER = 4294967296
@@ -13,6 +14,7 @@ end
 local function queue_push(entries)
   -- Not INCRBY: whatever somebody may have put there, a push does not fail half-way.
   local count = tonumber(redis.call('GET', COUNTER)) or 0
+  if not (count >= 0 and count < 9007199254740992) then count = 0 end
   redis.call('SET', COUNTER, string.format('%.0f', count + #entries))
   for i, entry in ipairs(entries) do
     local score = entry[1] + (count + i) % ORDER / ORDER
@@ -20,12 +22,20 @@ local function queue_push(entries)
   end
 end
 
-local function queue_take(n)
-  local popped, entries = redis.call('ZPOPMIN', REQUESTS, n), {}
+local function queue_pop(command, n)
+  local popped, entries = redis.call(command, REQUESTS, n), {}
   for i = 1, #popped, 2 do
     entries[#entries + 1] = {popped[i + 1], popped[i]}
   end
   return entries
+end
+
+local function queue_take(n)
+  return queue_pop('ZPOPMIN', n)
+end
+
+local function queue_drop(n)
+  return queue_pop('ZPOPMAX', n)
 end
 
 local function queue_put_back(entries)

@@ -25,12 +25,18 @@ local function seed_take(kind, n)
   return taken
 end
 
+-- -> whether the seeds' key took it: it may have become another type since, or no place for seeds.
 local function seed_put_back(kind, score, seed)
+  local is = seed_type()
+  if is ~= 'none' then kind = is end
   if kind == 'list' then
     redis.call('LPUSH', SEEDS, seed)
   elseif kind == 'set' then
     redis.call('SADD', SEEDS, seed)
-  else
+  elseif kind == 'zset' then
     redis.call('ZADD', SEEDS, score, seed)
+  else
+    return false
   end
+  return true
 end

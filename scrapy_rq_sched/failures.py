@@ -1,0 +1,107 @@
+"""Requests that failed in the crawl: whose callback raised, or whose download failed for good.
+
+Scrapy logs them and goes on. With ``FRONTIER_SET_ASIDE`` they are in the failed list as well.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http import Response
+from scrapy.utils.misc import load_object
+from twisted.python.failure import Failure
+from typing_extensions import Self
+
+from .engine import find_scheduler
+from .errors import SettingError
+from .settings import FrontierSettings
+
+Tell = Callable[[Request, str, str], Any]
+
+
+def watch_callbacks(crawler: Crawler, tell: Tell) -> None:
+    """Have *tell* called with each request whose callback or errback raises, why, and the traceback."""
+
+    def raised(failure: Failure, response: Any) -> None:
+        # After a failed download it is a Failure that is here; Scrapy gives both a request.
+        request = getattr(response, "request", None)
+        if isinstance(request, Request):
+            tell(request, f"its callback raised {_describe(failure.value)}", failure.getTraceback())
+
+    # Not weakly: nobody else will hold it.
+    crawler.signals.connect(raised, signals.spider_error, weak=False)
+
+
+def check_middleware(settings: Any) -> None:
+    """See that :class:`FailedDownloads` is there.
+
+    :raises SettingError: if it is not.
+    """
+    for entry, order in settings.getwithbase("DOWNLOADER_MIDDLEWARES").items():
+        if order is not None and load_object(entry) is FailedDownloads:
+            return
+    raise SettingError(
+        "FRONTIER_SET_ASIDE has 'download', which needs the add-on, or {'scrapy_rq_sched.failures."
+        "FailedDownloads': 10} in DOWNLOADER_MIDDLEWARES"
+    )
+
+
+class FailedDownloads:
+    """A downloader middleware that sets aside the requests whose download failed for good.
+
+    It is to be the first, so that what gets to it has got past all others: exceptions that nobody
+    retries any more, and responses with a status in ``RETRY_HTTP_CODES``, unless the spider wants them.
+
+    :raises NotConfigured: unless ``FRONTIER_SET_ASIDE`` has ``download``.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = crawler.settings
+        try:
+            chosen = FrontierSettings.from_settings(settings).set_aside
+        except SettingError:
+            raise NotConfigured from None  # the scheduler says it, and ends the crawl
+        if "download" not in chosen:
+            raise NotConfigured
+        self._crawler = crawler
+        self._bad = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._wants_all = settings.getbool("HTTPERROR_ALLOW_ALL")
+        self._wanted = {int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the middleware of *crawler*."""
+        return cls(crawler)
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Response:
+        """Set *request* aside if *response* is one that was retried in vain."""
+        if response.status in self._bad and not self._is_wanted(request, response.status):
+            self._tell(request, f"its download failed: status {response.status}", "")
+        return response
+
+    def process_exception(self, request: Request, exception: Exception, spider: Any = None) -> None:
+        """Set *request* aside, unless somebody decided that it should not be crawled."""
+        if not isinstance(exception, IgnoreRequest):
+            trace = "".join(traceback.format_exception(exception))
+            self._tell(request, f"its download failed: {_describe(exception)}", trace)
+
+    def _is_wanted(self, request: Request, status: int) -> bool:
+        meta = request.meta
+        if self._wants_all or meta.get("handle_httpstatus_all") or meta.get("dont_retry"):
+            return True
+        of_spider = getattr(self._crawler.spider, "handle_httpstatus_list", ())
+        return status in self._wanted or status in meta.get("handle_httpstatus_list", of_spider)
+
+    def _tell(self, request: Request, reason: str, trace: str) -> None:
+        tell = getattr(find_scheduler(self._crawler), "request_failed", None)
+        if tell is not None:  # the project may use another scheduler now
+            tell(request, reason, trace)
+
+
+def _describe(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {error}"

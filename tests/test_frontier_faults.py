@@ -1,0 +1,452 @@
+"""The scripts when something is wrong with Redis: no memory, no room, older data, garbage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from scrapy_rq_sched.embedded import PrivateRedis
+from scrapy_rq_sched.frontier import Batch, Failed, Finished, Push, Standing
+
+from .client import Client, Join, failed, payloads
+
+
+def push(name: str, mode: str = "filter", priority: int = 0) -> Push:
+    return Push(mode, f"fp-{name}", priority, name.encode())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def full(server: redis.Redis) -> Iterator[None]:
+    """Make Redis full for as long as the test says."""
+    yield
+    server.config_set("maxmemory", 0)
+
+
+# -- no memory -----------------------------------------------------------------------------------------
+
+
+def test_a_full_redis_takes_no_push_and_marks_nothing(
+    join: Join, server: redis.Redis, full: None, discipline: str
+) -> None:
+    worker = join()
+    pushes = [push("one"), push("two", "start"), Push("force", "", 0, b"three")]
+    server.config_set("maxmemory", 1)
+    reply = worker.say(pushes=pushes)
+    assert (reply.stored, reply.full, reply.finished) == (0, "memory", False)
+    assert not server.exists("s:requests", "s:dupefilter", "s:started")
+    server.config_set("maxmemory", 0)
+    assert worker.say(pushes=pushes).waiting == 3
+
+
+def test_a_full_redis_takes_what_makes_room(join: Join, server: redis.Redis, full: None) -> None:
+    worker = join()
+    worker.push("one", "two")
+    first, second = worker.take(2)
+    server.config_set("maxmemory", 1)
+    reply = worker.say(finished=[first.name], pushes=[push("two"), push("three")])
+    assert server.hkeys("s:leases:a") == [second.name.encode()]
+    # The first is known; the second has to wait.
+    assert (reply.stored, reply.duplicates) == (1, (0,))
+
+
+def test_what_led_to_a_push_that_found_no_room_is_not_released(
+    join: Join, server: redis.Redis, full: None
+) -> None:
+    worker = join()
+    worker.push("one", "two", "three")
+    leases = worker.take(3)
+    server.config_set("maxmemory", 1)
+    batch = Batch(3, pushes=[push("child")])
+    batch.finished = [Finished(leases[0].name, 1), Finished(leases[1].name, 0)]
+    batch.failed = [Failed(leases[2].name, 1, "its callback raised")]
+    worker.frontier.exchange(batch)
+    worker.number = 3
+    assert sorted(server.hkeys("s:leases:a")) == [leases[0].name.encode(), leases[2].name.encode()]
+    assert failed(server) == []
+
+
+def test_a_worker_stays_alive_while_redis_is_full(join: Join, server: redis.Redis, full: None) -> None:
+    worker = join()
+    server.config_set("maxmemory", 1)
+    before = server.zscore("s:workers", "a")
+    time.sleep(0.01)
+    worker.say()
+    assert server.zscore("s:workers", "a") > before
+
+
+def test_workers_join_and_leave_a_full_redis(join: Join, server: redis.Redis, full: None) -> None:
+    join("a").push("one")
+    server.config_set("maxmemory", 1)
+    joined = join("b")
+    (lease,) = joined.take(1)
+    assert joined.say(given_back=[lease.name], in_hand=0).waiting == 1
+    joined.frontier.leave(finished=False, persist=False)
+    assert server.zrange("s:workers", 0, -1) == [b"a"]
+
+
+def test_a_full_redis_gives_no_seeds(join: Join, server: redis.Redis, full: None) -> None:
+    worker = join()
+    server.rpush("s:start_urls", "seed")
+    server.config_set("maxmemory", 1)
+    assert worker.say(want_seeds=5).leases == []
+    server.config_set("maxmemory", 0)
+    assert payloads(worker.say(want_seeds=5).leases) == ["seed"]
+
+
+def test_a_repeat_of_an_exchange_that_found_no_room_says_the_same(
+    join: Join, server: redis.Redis, full: None
+) -> None:
+    worker = join()
+    worker.push("one")
+    server.config_set("maxmemory", 1)
+    said = {"pushes": [push("one"), push("two")]}
+    first = worker.say(**said)
+    server.config_set("maxmemory", 0)
+    again = worker.repeat(**said)
+    assert (again.stored, again.duplicates) == (first.stored, first.duplicates) == (1, (0,))
+
+
+# -- no room -------------------------------------------------------------------------------------------
+
+SLOW = {"max_waiting": 3}
+DROP = {"max_waiting": 3, "policy": "drop-lowest"}
+
+
+def test_no_more_wait_than_may(join: Join, server: redis.Redis, discipline: str) -> None:
+    worker = join(bounds=SLOW)
+    reply = worker.say(pushes=[push(str(n)) for n in range(5)])
+    assert (reply.stored, reply.full, reply.waiting) == (3, "bound", 3)
+    assert server.scard("s:dupefilter") == 3
+
+
+def test_known_urls_need_no_room(join: Join) -> None:
+    worker = join(bounds=SLOW)
+    worker.push("1", "2", "3")
+    reply = worker.say(pushes=[push("2"), push("1"), push("4"), push("3")])
+    assert (reply.stored, reply.duplicates) == (2, (0, 1))
+
+
+def test_a_worker_that_would_stand_still_may_exceed_the_bound(join: Join) -> None:
+    worker = join(bounds=SLOW)
+    reply = worker.say(pushes=[push(str(n)) for n in range(5)], exceed=True)
+    assert (reply.stored, reply.full, reply.waiting) == (5, "exceeded", 5)
+
+
+def test_no_seeds_are_taken_where_no_more_may_wait(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=SLOW)
+    server.rpush("s:start_urls", "seed")
+    worker.push("1", "2", "3")
+    assert worker.say(want_seeds=5).leases == []
+
+
+def test_the_lowest_priority_is_handed_out_to_be_dropped(join: Join) -> None:
+    worker = join(bounds=DROP)
+    worker.say(pushes=[push("low", priority=-1), push("high", priority=1)])
+    reply = worker.say(pushes=[push("a"), push("b")])
+    assert [(lease.kind, lease.payload) for lease in reply.leases] == [("drop", b"low")]
+    assert reply.waiting == 3
+
+
+@pytest.mark.parametrize(("discipline", "dropped"), [("fifo", "5"), ("lifo", "1"), ("priority", "5")])
+def test_what_would_come_last_is_dropped(join: Join, discipline: str, dropped: str) -> None:
+    worker = join(bounds={"max_waiting": 4, "policy": "drop-lowest"})
+    assert payloads(worker.push("1", "2", "3", "4", "5").leases) == [dropped]
+
+
+def test_a_dropped_request_can_be_found_again(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DROP)
+    (lease,) = worker.push("1", "2", "3", "4").leases
+    worker.say(finished=[lease.name], forgotten=[("start+filter", "fp-4")], want=1)
+    reply = worker.push("4")
+    assert (reply.duplicates, reply.waiting) == ((), 3)
+
+
+def test_a_request_whose_worker_dies_before_it_has_dropped_it_is_not_lost(
+    join: Join, server: redis.Redis
+) -> None:
+    worker, other = join("a", bounds=DROP), join("b")
+    worker.push("1", "2", "3", "4")
+    server.zadd("s:workers", {"a": 1})
+    assert other.say().waiting == 4
+
+
+def test_a_repeat_still_says_what_is_to_be_dropped(join: Join) -> None:
+    worker = join(bounds=DROP)
+    said = {"pushes": [push(str(n)) for n in range(4)]}
+    first = worker.say(**said).leases
+    assert worker.repeat(**said).leases == first
+    assert [lease.kind for lease in first] == ["drop"]
+
+
+# -- older data ----------------------------------------------------------------------------------------
+
+
+def rewind(server: redis.Redis, dump: dict[bytes, bytes]) -> None:
+    """Put Redis back to what it was."""
+    server.flushall()
+    for key, value in dump.items():
+        server.restore(key, 0, value)
+
+
+def dumped(server: redis.Redis) -> dict[bytes, bytes]:
+    return {key: server.dump(key) for key in server.scan_iter()}
+
+
+def test_a_redis_with_older_data_releases_nothing_of_what_it_does_not_know_the_children(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
+    worker = join()
+    worker.push("parent")
+    (parent,) = worker.take(1)
+    older = dumped(server)
+    worker.push("child")
+    worker.say()
+    rewind(server, older)
+    # The worker does not know: all that it has said was answered.
+    reply = worker.say(finished=[parent.name])
+    assert reply.standing == Standing.REWOUND
+    assert reply.waiting == 1
+    assert payloads(worker.take(1)) == ["parent"]
+
+
+def test_a_redis_with_older_data_empties_every_cache(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a"), join("b")
+    worker.push("one")
+    older = dumped(server)
+    epoch = worker.say(forgotten=[("filter", "fp-one")]).epoch
+    worker.say()
+    rewind(server, older)
+    renewed = worker.say().epoch
+    # Not one that there was before, which a cache may still be of.
+    assert renewed != epoch
+    assert other.say().epoch == renewed
+
+
+def test_that_redis_has_older_data_is_said_again_in_a_repeat(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    older = dumped(server)
+    worker.push("one")
+    worker.push("two")
+    rewind(server, older)
+    assert worker.say().standing == Standing.REWOUND
+    assert worker.repeat().standing == Standing.REWOUND
+    assert worker.say().standing == Standing.KNOWN
+
+
+def test_a_worker_that_redis_with_older_data_never_knew_releases_nothing(
+    join: Join, server: redis.Redis
+) -> None:
+    other = join("b")
+    other.push("one")
+    older = dumped(server)
+    worker = join("a")
+    (lease,) = worker.take(1)
+    rewind(server, older)
+    assert worker.say(finished=[lease.name]).standing == Standing.REWOUND
+    assert payloads(other.take(1)) == ["one"]
+
+
+def test_a_worker_that_joins_a_server_that_was_away_takes_nobody_for_dead(
+    join: Join, server: redis.Redis
+) -> None:
+    old = join("old")
+    old.push("one")
+    old.take(1)
+    server.zadd("s:workers", {"old": 1})
+    new = join("new", server_age=1.0)
+    assert new.say().returned == 0
+    assert old.say().standing == Standing.KNOWN
+
+
+def test_a_flush_right_after_redis_was_away_clears_no_crawl(join: Join, server: redis.Redis) -> None:
+    join("old").push("one")
+    server.zadd("s:workers", {"old": 1})
+    new = Client(server, "new", "priority", 30, 5)
+    assert not new.frontier.open({}, flush=True, server_age=1.0).flushed
+    assert new.say().waiting == 1
+
+
+# -- replicas ------------------------------------------------------------------------------------------
+
+
+def test_an_exchange_says_whether_replicas_have_it(
+    private_redis: PrivateRedis, server: redis.Redis, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    worker = Client(server, "a", "priority", 0.6, 5, wait_replicas=1).open()
+    assert not worker.push("one").replicated
+    options = ["--replicaof", "127.0.0.1", str(private_redis.port)]
+    with PrivateRedis(tmp_path_factory.mktemp("replica"), options) as replica:
+        copy = redis.Redis.from_url(replica.url)
+        while not worker.say().replicated:
+            pass
+        worker.push("two")
+        assert copy.zcard("s:requests") == 2
+        copy.close()
+
+
+def test_scripts_that_redis_has_forgotten_are_loaded_again_where_replicas_are_waited_for(
+    server: redis.Redis,
+) -> None:
+    worker = Client(server, "a", "priority", 0.6, 5, wait_replicas=1).open()
+    server.script_flush()
+    assert worker.push("one").waiting == 1
+
+
+# -- garbage -------------------------------------------------------------------------------------------
+
+FIXED = ["requests", "requests:count", "dupefilter", "started", "delayed", "workers", "history"]
+OWN = ["failed", "meta", "finished", "leases:a", "worker:a"]
+
+
+@pytest.mark.parametrize("name", [*FIXED, *OWN])
+def test_a_key_of_a_wrong_type_is_named_and_nothing_is_done(
+    join: Join, server: redis.Redis, name: str
+) -> None:
+    worker = join()
+    worker.push("one")
+    said = {"pushes": [push("x", "start+filter"), Push("force", "", 0, b"y")], "want": 1}
+    right = server.dump(f"s:{name}")
+    server.delete(f"s:{name}")
+    is_text = name in ("requests:count", "finished")
+    server.rpush(f"s:{name}", "x") if is_text else server.set(f"s:{name}", "something else")
+    with pytest.raises(redis.exceptions.ResponseError, match=f"WRONGTYPE Key 's:{name}' is a"):
+        worker.say(**said)
+    server.delete(f"s:{name}")
+    if right is not None:
+        server.restore(f"s:{name}", 0, right)
+    reply = worker.repeat(**said)
+    assert (reply.waiting, len(reply.leases), reply.duplicates) == (2, 1, ())
+
+
+@pytest.mark.parametrize("name", ["leases:other", "worker:other"])
+@pytest.mark.parametrize("deadline", [1, 9e15])
+def test_a_key_of_a_wrong_type_in_another_workers_place_stops_nobody(
+    join: Join, server: redis.Redis, name: str, deadline: float
+) -> None:
+    worker = join()
+    server.set(f"s:{name}", "something else")
+    server.zadd("s:workers", {"other": deadline})
+    assert worker.push("one").waiting == 1
+    assert payloads(worker.take(1)) == ["one"]
+
+
+GARBAGE = [
+    b"",
+    b"garbage",
+    b"request",
+    b"request nan 0 x",
+    b"request abc 0 x",
+    b"\x80\x04\x95",
+    b"zset x y z",
+]
+
+
+@pytest.mark.parametrize("value", GARBAGE)
+def test_garbage_among_a_dead_workers_leases_becomes_a_request_that_is_then_set_aside(
+    join: Join, server: redis.Redis, discipline: str, value: bytes
+) -> None:
+    server.hset("s:leases:dead", mapping={"no lease": value, "1.1": b"request 0 0 good"})
+    server.zadd("s:workers", {"dead": 1})
+    worker = join()
+    worker.say()
+    taken = worker.take(2)
+    assert b"good" in [lease.payload for lease in taken]
+    (bad,) = [lease for lease in taken if lease.payload != b"good"]
+    assert worker.say(failed=[Failed(bad.name, 0, "not json")]).set_aside == 1
+
+
+@pytest.mark.parametrize("entry", GARBAGE)
+def test_garbage_among_the_delayed_becomes_a_request(
+    join: Join, server: redis.Redis, discipline: str, entry: bytes
+) -> None:
+    server.zadd("s:delayed", {entry: 1})
+    worker = join()
+    worker.say()
+    (lease,) = worker.take(5)
+    assert lease.kind == "request"
+
+
+@pytest.mark.parametrize("value", ["garbage", "-5", "nan", "inf", "1e300", "9007199254740993"])
+def test_a_counter_that_is_none_keeps_nobody_from_pushing(
+    join: Join, server: redis.Redis, value: str
+) -> None:
+    server.set("s:requests:count", value)
+    assert payloads((join().push("one", "two"), join("b").take(2))[1]) == ["one"]
+
+
+def test_garbage_in_a_workers_own_hash_is_survived(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    worker.push("one")
+    server.hset("s:worker:a", mapping={"duplicates": "x y", "stored": "z", "standing": "q", "busy": "maybe"})
+    worker.repeat(pushes=[push("one")])
+    server.hset("s:worker:a", "exchange", "garbage")
+    worker.say()
+    assert worker.push("two").waiting == 2
+
+
+def test_garbage_in_the_epoch_is_replaced_when_it_changes(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    worker.push("one")
+    server.hset("s:meta", "epoch", "garbage")
+    assert worker.say(forgotten=[("filter", "fp-one")]).epoch.isdigit()
+
+
+def test_a_seed_whose_key_has_become_another_type_goes_back_all_the_same(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    server.rpush("s:start_urls", "one")
+    (seed,) = worker.say(want_seeds=1).leases
+    server.sadd("s:start_urls", "two")
+    worker.say(given_back=[seed.name])
+    assert server.smembers("s:start_urls") == {b"one", b"two"}
+
+
+def test_a_seed_whose_key_is_no_place_for_seeds_any_more_is_set_aside(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    server.rpush("s:start_urls", "one")
+    (seed,) = worker.say(want_seeds=1).leases
+    server.set("s:start_urls", "something else")
+    assert worker.say(given_back=[seed.name]).set_aside == 1
+    (entry,) = failed(server)
+    assert (entry["kind"], entry["data"]) == ("seed", "one")
+
+
+# -- the failed list -----------------------------------------------------------------------------------
+
+
+def test_an_entry_of_the_failed_list_has_all_that_is_known(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    worker.push("one", priority=3)
+    (lease,) = worker.take(1)
+    worker.say(failed=[Failed(lease.name, 0, "its callback raised", "Traceback …")])
+    (entry,) = failed(server)
+    assert entry["id"] == f"a/{lease.name}"
+    assert float(entry["score"]) == pytest.approx(-3, abs=0.01)
+    assert entry["deliveries"] == 1
+    assert entry["traceback"] == "Traceback …"
+    assert abs(entry["time"] - time.time()) < 60
+
+
+def test_the_failed_list_keeps_the_latest_and_says_how_many_are_gone(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"max_failed": 2})
+    worker.push("1", "2", "3", "4")
+    leases = worker.take(4)
+    reply = worker.say(failed=[Failed(lease.name, 0, "bad") for lease in leases])
+    assert (reply.set_aside, reply.forgotten) == (4, 2)
+    assert [entry["data"] for entry in failed(server)] == ["3", "4"]
+
+
+def test_a_refused_seed_is_left_to_a_worker_that_has_not_refused_it(join: Join, server: redis.Redis) -> None:
+    old, new = join("old"), join("new")
+    server.rpush("s:start_urls", "one")
+    (seed,) = old.say(want_seeds=1).leases
+    assert old.say(refused=[(seed.name, "no callback")]).delayed == 1
+    server.zadd("s:delayed", {server.zrange("s:delayed", 0, 0)[0]: 1})
+    new.say()
+    assert payloads(new.say(want_seeds=1).leases) == ["one"]
