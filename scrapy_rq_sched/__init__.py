@@ -3,12 +3,15 @@
 from .addon import Addon
 from .dupefilter import RFPDupeFilter
 from .errors import FrontierError
+from .failed import FailedRequest, FailedRequests
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .scheduler import Scheduler
 from .spiders import RedisCrawlSpider, RedisSpider
 
 __all__ = [
     "Addon",
+    "FailedRequest",
+    "FailedRequests",
     "FifoQueue",
     "FrontierError",
     "LifoQueue",

@@ -257,9 +257,9 @@ class Frontier:
         self.limits = limits or Limits()
         self._all_keys = keys.all()
         parts = ("keys", f"queue_{discipline}", "seeds", "leases")
-        self._open = server.register_script(_source((*parts, "open")))
-        self._exchange = server.register_script(_source((*parts, "exchange")))
-        self._leave = server.register_script(_source((*parts, "leave")))
+        self._open = server.register_script(script_source((*parts, "open")))
+        self._exchange = server.register_script(script_source((*parts, "exchange")))
+        self._leave = server.register_script(script_source((*parts, "leave")))
 
     def open(
         self,
@@ -343,7 +343,8 @@ class Frontier:
             return False
 
 
-def _source(parts: Iterable[str]) -> str:
+def script_source(parts: Iterable[str]) -> str:
+    """Return the Lua files of these names as one script."""
     folder = files("scrapy_rq_sched.lua")
     return "\n".join((folder / f"{part}.lua").read_text("utf-8") for part in parts)
 

@@ -14,9 +14,10 @@ key                         type              holds
 ``<spider>:dupefilter``     set               fingerprints seen, in hexadecimal
 ``<spider>:start_urls`` *   list              seeds; a set or a sorted set is read as well
 ``<spider>:started``        set               fingerprints of the start requests this crawl has had
-``<spider>:delayed``        sorted set        requests set back for another worker, by the server's
-                                              time (milliseconds) at which they are due:
-                                              ``<score> <worker>/<lease> <request>``
+``<spider>:delayed``        sorted set        requests and seeds set back for another worker,
+                                              by the server's time (milliseconds) at which
+                                              they are due:
+                                              ``<kind> <score> <worker>/<lease> <request>``
 ``<spider>:workers``        sorted set        worker, by the server's time (milliseconds) after which
                                               it counts as dead
 ``<spider>:worker:<id>``    hash              what a worker said of itself, and its last exchange
@@ -25,7 +26,8 @@ key                         type              holds
 ``<spider>:history``        hash              SHA-1 of a request that came back, and what befell it:
                                               ``died:`` or ``refused:``, worker, ``@`` and second
 ``<spider>:failed`` *       list              requests and seeds set aside, each a JSON object with
-                                              the reason and the time
+                                              the reason and the time; the latest
+                                              ``FRONTIER_MAX_FAILED`` of them
 ``<spider>:meta``           hash              what the frontier was made with, and its epoch
 ``<spider>:finished``       string            the server's time (milliseconds) of the last finish
 ==========================  ================  ====================================================
@@ -78,15 +80,22 @@ class Keys:
         """Seeds."""
         return expand(self.start_urls_template, self.spider)
 
+    @property
+    def failed(self) -> str:
+        """Requests and seeds that were set aside."""
+        return f"{self.spider}:failed"
+
     def all(self) -> list[str]:
         """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them."""
-        own = ("started", "delayed", "workers", "worker:", "leases:", "history", "failed", "meta")
+        own = ("started", "delayed", "workers", "worker:", "leases:", "history")
         return [
             self.requests,
             queue_counter(self.requests),
             self.dupefilter,
             self.start_urls,
             *(f"{self.spider}:{name}" for name in own),
+            self.failed,
+            f"{self.spider}:meta",
             f"{self.spider}:finished",
         ]
 

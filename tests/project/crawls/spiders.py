@@ -255,3 +255,34 @@ class BadWordsSpider(SeedsSpider):
         if b"bad" in data:
             raise ValueError("half a character: \ud800")
         return super().make_request_from_data(data)
+
+
+class FailingSpider(scrapy.Spider):
+    """A callback that raises after it has yielded, downloads that fail, and one page that is well."""
+
+    name = "failing"
+    custom_settings = {
+        "DOWNLOADER_MIDDLEWARES": {"crawls.spiders.FailAlways": 960},
+        "RETRY_TIMES": 1,
+    }
+
+    async def start(self):
+        for number in (1, 2, 3, 4):
+            yield scrapy.Request(page_url(1_000_000 + number))
+
+    def parse(self, response):
+        if response.url == page_url(1_000_001) and not hasattr(self, "well"):
+            yield scrapy.Request(page_url(1_000_005))
+            raise KeyError("price")
+        record("parsed", response.url)
+
+
+class FailAlways:
+    """A downloader middleware: one URL cannot be reached, another answers with an error."""
+
+    def process_request(self, request, spider=None):
+        if request.url == page_url(1_000_002):
+            raise ConnectionRefusedError("nobody there")
+
+    def process_response(self, request, response, spider=None):
+        return response.replace(status=503) if request.url == page_url(1_000_003) else response
