@@ -91,7 +91,7 @@ def get_redis(**params: Any) -> Client:
     client.connection_pool.connection_kwargs["decode_responses"] = params.get("decode_responses", False)
     try:
         client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RedisError) as error:
         raise SettingError(f"REDIS_PARAMS, REDIS_PORT or REDIS_DB is not right: {error}") from None
     return client
 
@@ -108,8 +108,8 @@ def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
     try:
         params.update(settings.getdict("REDIS_PARAMS"))
     except (ValueError, TypeError):
-        value = settings.get("REDIS_PARAMS")
-        raise SettingError(f"REDIS_PARAMS is {value!r}; it may be a dict, or one in JSON") from None
+        # What it is, is not said: there may be a password in it.
+        raise SettingError("REDIS_PARAMS is neither a dict, nor one in JSON") from None
     for setting, param in _LEGACY_SETTINGS.items():
         if settings.get(setting):
             params[param] = settings.get(setting)
@@ -177,9 +177,10 @@ def address(client: Client) -> str:
     if "path" in kwargs:
         return f"unix://{kwargs['path']}"
     scheme = "rediss" if "SSL" in client.connection_pool.connection_class.__name__ else "redis"
-    user = f"{kwargs['username']}:***@" if kwargs.get("username") else ""
-    if not user and kwargs.get("password"):
-        user = ":***@"
+    # A user without a password is more likely a password without a colon.
+    user = "***@" if kwargs.get("username") else ""
+    if kwargs.get("password"):
+        user = f"{kwargs.get('username') or ''}:***@"
     host, port = kwargs.get("host", "localhost"), kwargs.get("port", 6379)
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{user}{host}:{port}/{kwargs.get('db') or 0}"
@@ -189,19 +190,24 @@ def hide_password(url: str) -> str:
     """Return *url* with its password replaced by ``***``."""
     # By hand: a password that is not escaped may hold what parses as the end of the host.
     url = re.sub(r"([?&]password=)[^&#]*", r"\1***", url)
+    url = re.sub(r"^(\w+://)[^:@/]+@", r"\1***@", url)
     return re.sub(r"^((?:\w+:)?(?://)?[^:@/]*:)(?!//).*@", r"\1***@", url)
 
 
 def describe_error(client: Client, error: RedisError) -> str:
     """Return one line that says which Redis failed, how, and what to do."""
-    where = address(client)
+    where, error_text = address(client), str(error)
+    secret = client.connection_pool.connection_kwargs.get("password")
+    if secret:
+        # What does not know AUTH says what it was told.
+        error_text = error_text.replace(str(secret), "***")
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
-        return f"Redis at {where} refuses this user: {error}. Check the user and password"
+        return f"Redis at {where} refuses this user: {error_text}. Check the user and password"
     if isinstance(error, RedisTimeoutError):
-        return f"Redis at {where} does not answer in time ({error}). Check REDIS_URL and the network"
+        return f"Redis at {where} does not answer in time ({error_text}). Check REDIS_URL and the network"
     if isinstance(error, RedisConnectionError):
-        return f"Redis at {where} cannot be reached ({error}). Check REDIS_URL and that it runs"
-    return f"Redis at {where} answers with an error: {error}"
+        return f"Redis at {where} cannot be reached ({error_text}). Check REDIS_URL and that it runs"
+    return f"Redis at {where} answers with an error: {error_text}"
 
 
 def unreachable(client: Client, error: RedisError) -> RedisUnreachableError:

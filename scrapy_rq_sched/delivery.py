@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 
 from .components import filters_in_exchange, is_plain
 from .engine import EngineBridge
-from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError
+from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError, one_line
 from .frontier import Frontier, Lease, Mode, Push, Reply
 from .fullness import Fullness
 from .identity import Stopwatch
@@ -137,7 +137,7 @@ class Delivery:
                 str(error),
                 "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
                 "if this worker dies. More of this kind are only counted: scheduler/unserializable",
-                *(request, error),
+                *(request, one_line(error)),
             )
             return b""
 
@@ -179,7 +179,7 @@ class Delivery:
         except UnknownCodeError as error:
             self._refuse(lease, error)
         except PayloadError as error:
-            logger.error("An entry of %s is set aside: %s", self._queue.key, error)
+            logger.error("An entry of %s is set aside: %s", self._queue.key, one_line(error))
             self._worker.fail(lease, str(error))
         except Exception as error:  # a queue of the user's own may raise anything
             logger.exception("An entry of %s is set aside", self._queue.key)
@@ -192,7 +192,7 @@ class Delivery:
         self._notices.warn_once(
             str(error),
             "A %s is left to another worker: %s. More are only counted: frontier/refused",
-            *("request" if lease.kind == "request" else "seed", error),
+            *("request" if lease.kind == "request" else "seed", one_line(error)),
         )
         self._stats.inc_value("frontier/refused")
         self._worker.refuse(lease, str(error))
@@ -200,20 +200,18 @@ class Delivery:
     def _sow(self, lease: Lease) -> None:
         """Turn a seed into requests for the frontier, or set it aside."""
         try:
-            requests = requests_of_seed(lease.payload, self._spider, self._settings.encoding)
+            for request in requests_of_seed(lease.payload, self._spider, self._settings.encoding):
+                self._crawl(request)
+            self._stats.inc_value("frontier/seeds")
         except UnknownCodeError as error:
             self._refuse(lease, error)
             return
         except SeedError as error:
-            logger.error("Seed %.200r is set aside: %s", lease.payload, error)
+            logger.error("Seed %.200r is set aside: %s", lease.payload, one_line(error))
             cause = error.__cause__
             trace = "".join(traceback.format_exception(cause)) if cause else ""
             self._worker.fail(lease, str(error), trace)
             return
-        try:
-            for request in requests:
-                self._crawl(request)
-            self._stats.inc_value("frontier/seeds")
         except Exception as error:  # the user's fingerprinter, say, may raise anything
             logger.exception("Seed %.200r is set aside", lease.payload)
             self._worker.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())

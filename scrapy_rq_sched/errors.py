@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+#: Characters of a reason that are logged and kept.
+LONGEST_REASON = 1000
+
+
+def one_line(text: object) -> str:
+    """Return *text* in one line of bounded length that can be sent: it may quote what somebody wrote."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text)[:LONGEST_REASON])
+    # Half a character is not printable, so it is written as an escape by now.
+    return line if len(str(text)) <= LONGEST_REASON else f"{line}…"
+
 
 class FrontierError(Exception):
     """The root of every error that this package raises on purpose."""

@@ -36,9 +36,9 @@ class Fullness:
         if reply.full == "bound":
             self._once(
                 logging.INFO,
-                "%d requests wait, and FRONTIER_MAX_WAITING is %d: start() and seeds are held, and what "
-                "pages lead to stays in the outbox until there is room",
-                *(reply.waiting, most),
+                "As many requests wait as FRONTIER_MAX_WAITING (%d) allows: start() and seeds are held, and "
+                "what pages lead to stays in the outbox until there is room",
+                most,
             )
         elif reply.full == "exceeded" and reply.stored:
             self._once(

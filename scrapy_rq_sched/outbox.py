@@ -13,8 +13,9 @@ from .frontier import Push
 #: The most that one exchange carries, so that the script is short and so is the packet.
 BATCH_PUSHES = 1000
 BATCH_BYTES = 4 * 1024 * 1024
-#: How many are tried where the last exchange found no room for any.
-PROBE = 16
+#: How many are tried where the last exchange found no room for any; and how many go beyond
+#: FRONTIER_MAX_WAITING at a time, where nothing else would go on.
+PROBE, EXCESS = 16, 100
 #: Seconds for which start requests are kept after they were stored. A Redis that comes back with older
 #: data has lost the last second or so; other requests are found again by the pages that they came from.
 KEEP_STARTS = 10.0
@@ -65,10 +66,13 @@ class Outbox:
         self.enqueued += 1
         self._waiting.append(outgoing)
 
-    def take(self) -> list[Outgoing]:
-        """Return what the next exchange pushes, and consider it sent."""
-        size = 0
-        while self._waiting and len(self._sent) < self._most and size < BATCH_BYTES:
+    def take(self, exceed: bool = False) -> list[Outgoing]:
+        """Return what the next exchange pushes, and consider it sent.
+
+        :param exceed: whether it may go beyond what may wait: then no more than has to.
+        """
+        size, most = 0, EXCESS if exceed else self._most
+        while self._waiting and len(self._sent) < most and size < BATCH_BYTES:
             self._sent.append(self._waiting.popleft())
             size += len(self._sent[-1].push.payload)
         self.taken += len(self._sent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from .errors import one_line
 from .frontier import Batch, Failed, Finished, Lease
 from .outbox import Outbox
 
@@ -64,7 +65,8 @@ class Releases:
 
     def end(self, lease: Lease, after: int, reason: str = "", traceback: str = "") -> None:
         """Note that *lease* is done; with a *reason*, that it is to be set aside."""
-        self._ended.append(Ended(lease.name, after, _sendable(reason), _sendable(traceback)))
+        trace = traceback.encode("utf-8", "backslashreplace").decode()
+        self._ended.append(Ended(lease.name, after, one_line(reason), trace))
 
     def give_back(self, lease: Lease) -> None:
         """Note that *lease* goes back to where it stood."""
@@ -72,7 +74,7 @@ class Releases:
 
     def refuse(self, lease: Lease, reason: str) -> None:
         """Note that another worker has to do *lease*."""
-        self._refused.append((lease.name, _sendable(reason)))
+        self._refused.append((lease.name, one_line(reason)))
 
     def drop(self, lease: Lease, mode: str, fingerprint: str) -> None:
         """Note that *lease* is dropped, and that its request does not count as seen."""
@@ -111,8 +113,3 @@ class Releases:
         self._ended.clear()
         self._sent = []
         self._given_back, self._refused = [], []
-
-
-def _sendable(reason: str) -> str:
-    """Return *reason* as what can be sent: somebody's error text may hold half a character."""
-    return reason.encode("utf-8", "backslashreplace").decode()

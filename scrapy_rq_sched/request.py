@@ -61,6 +61,9 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
             if not isinstance(value, _TYPES[field]):
                 raise UnserializableRequestError(f"{field} is a {type(value).__name__}")
             data[field] = value
+    problem = _unsafe(data.get("meta", {}))
+    if problem:
+        raise UnserializableRequestError(problem)
     if request.priority:
         if not isinstance(request.priority, int):
             raise UnserializableRequestError(f"priority is a {type(request.priority).__name__}")
@@ -99,6 +102,9 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
         if field in data and not isinstance(data[field], types):
             raise PayloadError(f"{field} is a {type(data[field]).__name__}")
     _check_headers(data.get("headers", {}))
+    problem = _unsafe(data.get("meta", {}))
+    if problem:
+        raise PayloadError(problem)
     kwargs = {name: value for name, value in data.items() if name in cls.attributes}
     for field in ("callback", "errback"):
         if kwargs.get(field) is not None:
@@ -124,7 +130,9 @@ def _method(spider: Spider, name: str) -> Callable[..., Any] | None:
     inner = name.startswith("_") and hasattr(Spider, name)
     if inner or (name.startswith("__") and name.endswith("__")):
         return None
-    if not inspect.isroutine(_attribute(spider, name)):
+    attribute = _attribute(spider, name)
+    # What a cached property is, isroutine() takes for a method; but it cannot be called.
+    if not (inspect.isroutine(attribute) and callable(attribute)):
         return None
     method = getattr(spider, name)
     return method if inspect.ismethod(method) and method.__self__ is spider else None
@@ -170,6 +178,15 @@ def _headers_to_dict(request: Request) -> dict[Any, Any]:
                 raise UnserializableRequestError(f"headers has the name {name!r}, which Headers would change")
         headers[text] = texts[0] if len(texts) == 1 else texts
     return headers
+
+
+def _unsafe(meta: dict[Any, Any]) -> str:
+    """Return what Scrapy would take in *meta* for more than a request: where to write, or what to run."""
+    if "ftp_local_filename" in meta:
+        return "meta['ftp_local_filename'] would have Scrapy write a file"
+    if "." in str(meta.get("referrer_policy", "")):
+        return "meta['referrer_policy'] would have Scrapy import and call what it names"
+    return ""
 
 
 def _check_headers(headers: Any) -> None:

@@ -53,7 +53,10 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
         made = request.request_from_dict({"dont_filter": True, **fields}, spider)
     except PayloadError as error:
         raise SeedError(str(error)) from error
-    parts = urlsplit(made.url)
+    try:
+        parts = urlsplit(made.url)
+    except ValueError as error:  # with the meta key verbatim_url Scrapy lets any text pass
+        raise SeedError(f"url {fields['url']!r} is none: {error}") from error
     if not parts.scheme:
         raise SeedError(f"url {fields['url']!r} has no scheme")
     if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:

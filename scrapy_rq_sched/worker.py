@@ -236,16 +236,16 @@ class Worker:
         :param closing: whether this worker is about to leave.
         """
         self._number += 1
-        exceed = closing or self.stands_still
+        stands_still = self.stands_still
         before = self.outbox.taken
-        sent = self.outbox.take()
+        sent = self.outbox.take(exceed=stands_still and not closing)
         wanted = 0 if self.is_full else max(0, want - len(self.ready) - len(self.memory))
         batch = Batch(
             self._number,
             want=wanted,
             want_seeds=self._settings.seed_batch if wanted else 0,
             suspects=sum(lease.deaths >= 2 for lease in (*self.ready, *self.held.values())),
-            exceed=exceed,
+            exceed=closing or stands_still,
             pushes=[outgoing.push for outgoing in sent],
             requests=[outgoing.request for outgoing in sent],
         )

@@ -169,7 +169,7 @@ def test_a_bad_setting_is_refused_before_the_crawl_starts(settings: dict[str, An
         (f"redis://example.com/2?password={SECRET}", "redis://:***@example.com:6379/2"),
         (f"unix://user:{SECRET}@/run/redis.sock", "unix:///run/redis.sock"),
         (f"unix:///run/redis.sock?db=1&password={SECRET}", "unix:///run/redis.sock"),
-        ("redis://user@example.com/2", "redis://user:***@example.com:6379/2"),
+        ("redis://user@example.com/2", "redis://***@example.com:6379/2"),
     ],
 )
 def test_an_address_has_no_password_in_it(url: str, expected: str) -> None:
@@ -185,7 +185,7 @@ def test_the_address_of_a_client_whose_password_is_a_parameter_hides_it() -> Non
     ("url", "expected"),
     [
         ("redis://example.com:6380/2", "redis://example.com:6380/2"),
-        ("redis://user@example.com", "redis://user@example.com"),
+        ("redis://user@example.com", "redis://***@example.com"),
         ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"),
         (f"redis://:{SECRET}@example.com:6380/2", "redis://:***@example.com:6380/2"),
         (f"redis://user:{SECRET}@example.com", "redis://user:***@example.com"),

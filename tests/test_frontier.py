@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
-from scrapy_rq_sched.frontier import Failed, Frontier, Lease, Push, Standing
+from scrapy_rq_sched.frontier import Failed, Frontier, Push, Standing
 from scrapy_rq_sched.keys import Keys
 
 from .client import MADE_WITH, Join, failed, payloads
@@ -514,12 +514,25 @@ def test_a_crawl_that_goes_on_after_a_finish_keeps_its_start_requests(
     assert not server.exists("s:finished")
 
 
-def test_a_worker_refuses_a_request_once_in_its_history(join: Join, server: redis.Redis) -> None:
-    old, _new = join("old"), join("new")
-    old.push("one")
-    for _ in range(2):
-        taken: list[Lease] = []
-        wait_until(lambda taken=taken: taken.extend(old.take(1)) or taken)
-        old.say(refused=[(taken[0].name, "no callback")])
-    (history,) = server.hvals("s:history")
-    assert history.count(b"refused:") == 1
+@pytest.mark.parametrize("kind", ["request", "seed"])
+def test_what_a_worker_has_refused_is_kept_for_another_as_long_as_there_is_one(
+    join: Join, server: redis.Redis, kind: str
+) -> None:
+    old = join("old")
+    if kind == "request":
+        old.push("one")
+    else:
+        server.rpush("s:start_urls", "one")
+    (lease,) = old.say(want=1, want_seeds=1).leases
+    new = join("new")
+    old.say(refused=[(lease.name, "no callback")])
+    (entry,) = server.zrange("s:delayed", 0, 0)
+    server.zadd("s:delayed", {entry: 1})
+    for _ in range(5):
+        assert old.say(want=1, want_seeds=1).leases == []
+    # It is still there for whoever has not refused it; when that one is gone, it is set aside.
+    new.frontier.leave(finished=False, persist=False)
+    (lease,) = old.say(want=1, want_seeds=1).leases
+    assert old.say(refused=[(lease.name, "no callback")]).set_aside == 1
+    (failure,) = failed(server)
+    assert failure["history"].count("refused:") == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from scrapy import Request
 
-from scrapy_rq_sched.frontier import Finished, Lease, Push, Reply
+from scrapy_rq_sched import outbox
+from scrapy_rq_sched.frontier import Failed, Finished, Lease, Push, Reply, Standing
 from scrapy_rq_sched.outbox import BATCH_PUSHES
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import Worker
@@ -120,3 +124,189 @@ def test_what_is_forgotten_with_the_memory_is_said() -> None:
     worker.memory.extend(worker.settle(reply, 0.001).kept)
     assert worker.forget_memory() == 1
     assert worker.batch(0, False).forgotten == [("filter", "fp")]
+
+
+# -- no room, replicas, older data -----------------------------------------------------------------------
+
+
+def settle(worker: Worker, **said: Any) -> None:
+    worker.settle(Reply(b"1", **said), 0.001)
+
+
+def test_what_found_no_room_is_sent_again_in_its_order_and_less_at_a_time() -> None:
+    worker = a_worker()
+    for number in range(100):
+        worker.enqueue(Push("force", "", 0, str(number).encode()), Request(URL))
+    assert len(worker.batch(0, False).pushes) == 100
+    settle(worker, stored=3, full="memory")
+    assert worker.outbox.blocked
+    again = worker.batch(0, False).pushes
+    assert [push.payload for push in again] == [str(number).encode() for number in range(3, 19)]
+    settle(worker, stored=16)
+    assert worker.batch(0, False).pushes[0].payload == b"19"
+
+
+def test_a_page_whose_children_found_no_room_is_not_released_before_they_did() -> None:
+    worker = a_worker()
+    hold(worker, 1)
+    enqueue(worker, 2)
+    worker.finish_all_but(())
+    assert worker.batch(0, False).finished == [Finished("1.0", 2)]
+    settle(worker, stored=1, full="bound")
+    assert worker.batch(0, False).finished == [Finished("1.0", 1)]
+    settle(worker, stored=1)
+    assert worker.is_quiet
+
+
+def test_a_page_that_led_to_nothing_is_released_though_there_is_no_room() -> None:
+    worker = a_worker()
+    enqueue(worker, 50)
+    worker.batch(0, False)
+    settle(worker, stored=0, full="memory")
+    hold(worker, 1)
+    worker.finish_all_but(())
+    assert worker.batch(0, False).finished == [Finished("1.0", 0)]
+
+
+def test_a_page_that_found_what_is_still_in_the_outbox_waits_for_it() -> None:
+    worker = a_worker()
+    enqueue(worker, 50)
+    worker.batch(0, False)
+    settle(worker, stored=0, full="memory")
+    hold(worker, 1)
+    worker.note_known()
+    worker.finish_all_but(())
+    assert worker.batch(0, False).finished == []
+
+
+def test_a_worker_whose_every_page_waits_for_room_stands_still() -> None:
+    worker = a_worker(prefetch=4, concurrency=4)
+    hold(worker, 4)
+    enqueue(worker, 10)
+    worker.finish_all_but(())
+    worker.batch(0, False)
+    settle(worker, stored=0, full="bound")
+    assert worker.stands_still
+    batch = worker.batch(0, False)
+    assert batch.exceed
+    settle(worker, stored=10, full="exceeded")
+    assert not worker.stands_still
+
+
+def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
+    worker = a_worker()
+    hold(worker, 1)
+    enqueue(worker, 10)
+    worker.finish_all_but(())
+    worker.batch(0, False)
+    settle(worker, stored=0, full="bound")
+    assert worker.may_begin
+    assert not worker.batch(0, False).exceed
+
+
+def test_a_worker_that_closes_leaves_nothing_behind_for_want_of_room() -> None:
+    worker = a_worker()
+    enqueue(worker, 10)
+    assert worker.batch(0, False, closing=True).exceed
+
+
+def test_a_page_is_released_only_when_replicas_have_what_it_led_to() -> None:
+    worker = a_worker(wait_replicas=1)
+    hold(worker, 1)
+    enqueue(worker, 1)
+    worker.finish_all_but(())
+    assert worker.batch(0, False).finished == []
+    settle(worker, stored=1, replicated=False)
+    assert worker.batch(0, False).finished == []
+    settle(worker, replicated=True)
+    assert worker.batch(0, False).finished == [Finished("1.0", 0)]
+
+
+def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_what_it_found() -> None:
+    worker = a_worker(wait_replicas=1, prefetch=4, concurrency=4)
+    answer(worker, latency=0.02)
+    for number in range(4):
+        worker.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
+        enqueue(worker, 1)
+    worker.finish_all_but(())
+    worker.batch(0, False)
+    worker.settle(Reply(b"1", stored=4, replicated=False), 0.02)
+    assert not worker.may_begin
+
+
+def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
+    worker = a_worker()
+    answer(worker, leases=2)
+    hold(worker, 2)
+    requests = list(worker.held)
+    enqueue(worker, 1)
+    worker.finish_all_but(requests[:1])
+    worker.batch(0, False)
+    settle(worker, stored=1, standing=Standing.REWOUND)
+    assert len(worker.ready) + len(worker.held) == 0
+    worker.finish_all_but(())
+    assert worker.batch(0, False).finished == []
+
+
+def test_what_is_being_crawled_when_older_data_comes_keeps_the_fleet_from_its_end() -> None:
+    worker = a_worker()
+    hold(worker, 1)
+    requests = list(worker.held)
+    worker.batch(0, False)
+    settle(worker, standing=Standing.REWOUND)
+    worker.finish_all_but(requests)
+    assert worker.batch(0, False).busy
+    settle(worker)
+    worker.finish_all_but(())
+    assert not worker.batch(0, False).busy
+
+
+def test_start_requests_that_older_data_may_lack_are_sent_again() -> None:
+    worker = a_worker()
+    worker.enqueue(Push("start", "fp", 0, b"start"), Request(URL))
+    worker.enqueue(Push("filter", "fp-2", 0, b"link"), Request(URL))
+    worker.batch(0, False)
+    settle(worker, stored=2)
+    enqueue(worker, 1, payload=b"new")
+    worker.batch(0, False)
+    settle(worker, stored=1, standing=Standing.REWOUND)
+    assert [push.payload for push in worker.batch(0, False).pushes] == [b"start"]
+
+
+def test_start_requests_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(outbox.time, "monotonic", lambda: now[0])
+    box = outbox.Outbox()
+    for number in range(3):
+        box.append(outbox.Outgoing(Push("start", str(number), 0, b"x"), Request(URL)))
+        box.take()
+        box.settle(1, True)
+        now[0] += outbox.KEEP_STARTS - 1
+    box.rewind()
+    assert [outgoing.push.fingerprint for outgoing in box.take()] == ["1", "2"]
+
+
+def test_a_failed_request_is_set_aside_when_what_it_led_to_is_stored() -> None:
+    worker = a_worker()
+    hold(worker, 1)
+    (request,) = worker.held
+    assert worker.mark_failed(request, "its callback raised", "Traceback …")
+    enqueue(worker, 1)
+    worker.finish_all_but(())
+    batch = worker.batch(0, False)
+    assert (batch.finished, batch.failed) == ([], [Failed("1.0", 1, "its callback raised", "Traceback …")])
+
+
+def test_a_request_that_is_not_leased_cannot_be_set_aside() -> None:
+    worker = a_worker()
+    request = Request(URL)
+    worker.hold(request, None)
+    assert not worker.mark_failed(request, "its callback raised")
+
+
+def test_a_dropped_lease_is_released_with_its_fingerprint_in_one_batch() -> None:
+    worker = a_worker()
+    enqueue(worker, 5000)
+    worker.releases.drop(Lease("1.1", "drop", 0, b"x"), "filter", "fp")
+    batch = worker.batch(0, False)
+    assert (batch.finished, batch.forgotten) == ([Finished("1.1", 0)], [("filter", "fp")])

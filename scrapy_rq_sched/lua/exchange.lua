@@ -272,17 +272,31 @@ if repeated then
     end
   end
 else
-  for _, seed in ipairs(seeds_wanted > 0 and seed_take(seeds_are, seeds_wanted) or {}) do
-    hand_out(seed[1], seed[2], 0, seed[3])
-  end
-  local share = math.max(1, math.ceil(queue_length() / redis.call('ZCARD', WORKERS)))
+  -- What this worker has refused is for another, as long as there is one that has not.
   remembered = redis.call('EXISTS', HISTORY) == 1
+  local function look_up(request)
+    local history = remembered and history_of(request) or ''
+    local refused = string.find(history, 'refused:' .. worker .. '@', 1, true)
+    return history_count(history, 'died'), refused and not all_refuse(history)
+  end
+  local seeds_later = {}
+  for _, seed in ipairs(seeds_wanted > 0 and seed_take(seeds_are, seeds_wanted) or {}) do
+    local deaths, for_another = look_up(seed[3])
+    if for_another then
+      seeds_later[#seeds_later + 1] = seed
+    else
+      hand_out(seed[1], seed[2], deaths, seed[3])
+    end
+  end
+  for i = #seeds_later, 1, -1 do seed_put_back(unpack(seeds_later[i])) end
+
+  local share = math.max(1, math.ceil(queue_length() / redis.call('ZCARD', WORKERS)))
   local later = {}
   for _, entry in ipairs(wanted > 0 and queue_take(math.min(wanted, share)) or {}) do
-    local deaths = remembered and history_count(history_of(entry[2]), 'died') or 0
+    local deaths, for_another = look_up(entry[2])
     -- What has killed twice is given to a worker one at a time, so that what only stood beside it
     -- is not taken for the cause.
-    if deaths >= 2 and suspects >= 1 then
+    if for_another or deaths >= 2 and suspects >= 1 then
       later[#later + 1] = entry
     else
       if deaths >= 2 then suspects = suspects + 1 end

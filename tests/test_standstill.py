@@ -1,0 +1,153 @@
+"""What is said when nothing is being issued, and when there is no room."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from scrapy_rq_sched import connection, fullness, standstill
+from scrapy_rq_sched.frontier import Frontier, Lease, Limits, Push, Reply
+from scrapy_rq_sched.fullness import Fullness
+from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.standstill import Standstill
+from scrapy_rq_sched.worker import Worker
+
+URL = "http://example.com/"
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+
+
+class Engine:
+    """An engine that downloads nothing and asks for more."""
+
+    def downloading(self) -> int:
+        return 0
+
+    def backs_out(self) -> str:
+        return ""
+
+
+def a_standstill(**settings: Any) -> tuple[Standstill, Worker]:
+    read = FrontierSettings(**settings)
+    worker = Worker(read)
+    return Standstill(worker, read, "s:start_urls"), worker
+
+
+def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = "", **settings: Any) -> str:
+    still, worker = a_standstill(**settings)
+    if worker_has == "outbox":
+        worker.enqueue(Push("force", "", 0, b"x"), Request(URL))
+    elif worker_has == "held":
+        worker.hold(Request(URL), Lease("1.1", "request", 0, b"x"))
+    return still.reason(reply, 3, backs_out)[1]
+
+
+@pytest.mark.parametrize(
+    ("expected", "situation"),
+    [
+        ("Redis has not answered yet", {"reply": None}),
+        (
+            "nothing waits; 12 requests are in the hands of 4 workers",
+            {"reply": Reply(b"1", leased=12, workers=4)},
+        ),
+        ("go back 30 s after its last exchange", {"reply": Reply(b"1", leased=1)}),
+        ("2 workers read start()", {"reply": Reply(b"1", leased=0, busy=2)}),
+        ("5 requests need code", {"reply": Reply(b"1", leased=0, delayed=5)}),
+        ("seeds are waited for in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
+        ("the downloader is full, with 3 downloads", {"reply": Reply(b"1"), "backs_out": "downloader"}),
+        ("the scraper is full", {"reply": Reply(b"1"), "backs_out": "scraper"}),
+        ("is at 1 requests", {"reply": Reply(b"1"), "worker_has": "held"}),
+        ("7 requests wait, but this worker was given none", {"reply": Reply(b"1", waiting=7)}),
+        (
+            "because Redis is out of memory",
+            {"reply": Reply(b"1", full="memory"), "worker_has": "outbox", "outbox_size": 1},
+        ),
+        (
+            "as many wait as FRONTIER_MAX_WAITING allows",
+            {"reply": Reply(b"1", full="bound"), "worker_has": "outbox", "outbox_size": 1},
+        ),
+        ("on 2 replicas", {"reply": Reply(b"1", replicated=False), "wait_replicas": 2}),
+    ],
+)
+def test_the_reason_is_named(expected: str, situation: dict[str, Any]) -> None:
+    assert expected in reason(**situation)
+
+
+def test_it_is_said_after_a_while_and_not_again_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock(monkeypatch, standstill)
+    still, _ = a_standstill()
+    engine: Any = Engine()
+    said = []
+    for _ in range(129):
+        clock.now += 1
+        still.look(Reply(b"1", leased=3), engine)
+        said.append(len(caplog.records))
+    assert said.index(1) == 9
+    assert said.index(2) == 69
+    assert said[-1] == 2
+
+
+def test_a_request_that_is_begun_ends_the_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock(monkeypatch, standstill)
+    still, _ = a_standstill()
+    engine: Any = Engine()
+    for _ in range(100):
+        clock.now += 1
+        still.begun()
+        still.look(Reply(b"1", leased=3), engine)
+    assert caplog.records == []
+
+
+def test_an_idle_spider_says_once_that_it_waits_for_seeds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock(monkeypatch, standstill)
+    still, _ = a_standstill()
+    engine: Any = Engine()
+    for _ in range(1000):
+        clock.now += 1
+        still.look(Reply(b"1", leased=0, busy=0), engine)
+    assert len(caplog.records) == 1
+
+
+def a_fullness(**limits: Any) -> Fullness:
+    server = connection.get_redis(host="localhost", password="secret")
+    frontier = Frontier(server, Keys("s"), "a", "priority", Limits(**limits))
+    return Fullness(frontier, Worker(FrontierSettings()), 10_000)
+
+
+def test_a_full_redis_is_told_of_once_and_so_is_its_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock(monkeypatch, fullness)
+    full = a_fullness()
+    for reply in (*("memory", "", "memory") * 5, "", "", "", "", ""):
+        full.note(Reply(b"1", full=reply))
+        clock.now += 1
+    first, last = caplog.messages
+    assert "is out of memory" in first
+    assert "secret" not in first
+    assert "Redis has room again" in last
+
+
+def test_too_many_waiting_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    full = a_fullness(max_waiting=50)
+    for reply in ("bound", "bound", "exceeded", "exceeded"):
+        full.note(Reply(b"1", full=reply, stored=1))
+    assert ["FRONTIER_MAX_WAITING (50)" in message for message in caplog.messages] == [True, True]
