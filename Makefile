@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint wheel bench clean
+.PHONY: demo test lint wheel bench chaos clean
 
 # What is installed follows setup.cfg: it is done again when that changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
@@ -34,6 +34,10 @@ wheel: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.distance
+
+# Everything that can go wrong, done to real crawls; it takes a while, and writes what it cost.
+chaos: $(VENV)/.installed
+	$(BIN)/python -m tests.chaos --ledger docs/ledger.md
 
 clean:
 	rm -rf $(VENV) .wheel-venv dist build *.egg-info

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from scrapy_rq_sched.embedded import PrivateRedis
 from tests.crawl import Fleet
-from tests.proxy import FarRedis
+from tests.proxy import Proxy
 
 
 def crawl(redis_url: str, pages: int, **settings: object) -> tuple[float, float]:
@@ -51,7 +51,7 @@ def main() -> None:
         for _ in range(options.rounds):
             memory.append(crawl(server.url, options.pages, **in_memory)[0])
             for milliseconds, results in ours.items():
-                with FarRedis(server.port, milliseconds) as far:
+                with Proxy(server.port, milliseconds) as far:
                     url = far.url if milliseconds else server.url
                     results.append(crawl(url, options.pages))
     base = statistics.median(memory)

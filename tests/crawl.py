@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,18 +43,27 @@ class Fleet:
         self.record = folder / "record"
         self.record.touch()
         self.workers: list[subprocess.Popen[bytes]] = []
+        self._events: defaultdict[str, list[Event]] = defaultdict(list)
+        self._read_up_to = 0
 
-    def start(self, spider: str, count: int = 1, *arguments: str, **settings: object) -> None:
-        """Start *count* workers of *spider* with these settings."""
+    def start(
+        self,
+        spider: str,
+        count: int = 1,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> None:
+        """Start *count* workers of *spider* with these settings, and these environment variables."""
         options = [text for name, value in settings.items() for text in ("-s", f"{name}={value}")]
-        environment = {**os.environ, "REDIS_URL": self.redis_url, "RECORD": str(self.record)}
+        ours = {"REDIS_URL": self.redis_url, "RECORD": str(self.record), **(environment or {})}
         for _ in range(count):
             log = (self.folder / f"worker-{len(self.workers)}.log").open("wb")
             self.workers.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "scrapy", "crawl", spider, *options, *arguments],
                     cwd=PROJECT,
-                    env=environment,
+                    env={**os.environ, **ours},
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     stdin=subprocess.DEVNULL,
@@ -83,14 +92,22 @@ class Fleet:
 
     def events(self, kind: str, worker: int | None = None) -> list[Event]:
         """Return what is on record."""
+        self._read()
         pid = None if worker is None else self.workers[worker].pid
-        # The last line may be half written.
-        lines = [line.split(" ", 3) for line in self.record.read_text().split("\n")[:-1]]
-        return [
-            Event(float(when), int(who), what, text)
-            for when, who, what, text in lines
-            if what == kind and pid in (None, int(who))
-        ]
+        return [event for event in self._events[kind] if pid in (None, event.pid)]
+
+    def _read(self) -> None:
+        # Only what is new: in a long crawl the record is looked at often.
+        with self.record.open("rb") as record:
+            record.seek(self._read_up_to)
+            # The last line may be half written.
+            new = record.read().rpartition(b"\n")[0]
+        if not new:
+            return
+        self._read_up_to += len(new) + 1
+        for line in new.decode().split("\n"):
+            when, who, kind, text = line.split(" ", 3)
+            self._events[kind].append(Event(float(when), int(who), kind, text))
 
     def urls(self, kind: str, worker: int | None = None) -> Counter[str]:
         """Return how often each URL was downloaded or parsed."""

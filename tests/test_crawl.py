@@ -17,7 +17,7 @@ from scrapy_rq_sched.embedded import PrivateRedis
 
 from .crawl import PROJECT, Fleet, wait_until
 from .project.crawls.graph import page_url
-from .proxy import FarRedis
+from .proxy import Proxy
 
 
 def pages(count: int) -> set[str]:
@@ -127,7 +127,7 @@ def test_a_page_that_kills_its_workers_is_set_aside_and_the_rest_is_crawled(
 
 
 def test_no_redis_call_is_made_on_the_event_loop(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with FarRedis(private_redis.port, 10) as far:
+    with Proxy(private_redis.port, 10) as far:
         fleet.start("loopthread", GRAPH_PAGES=300, REDIS_URL=far.url)
         fleet.wait()
     assert set(fleet.urls("parsed")) == pages(300)
@@ -301,7 +301,7 @@ def test_statistics_that_raise_lose_nothing_that_is_in_memory_only(fleet: Fleet)
 
 
 def test_a_spider_with_an_endless_start_can_be_closed(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with FarRedis(private_redis.port, 20) as far:
+    with Proxy(private_redis.port, 20) as far:
         fleet.start("endless", CLOSESPIDER_PAGECOUNT=50, REDIS_URL=far.url)
         fleet.wait(timeout=20)
     assert fleet.reasons() == ["closespider_pagecount"]

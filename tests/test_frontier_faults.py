@@ -450,3 +450,14 @@ def test_a_refused_seed_is_left_to_a_worker_that_has_not_refused_it(join: Join, 
     server.zadd("s:delayed", {server.zrange("s:delayed", 0, 0)[0]: 1})
     new.say()
     assert payloads(new.say(want_seeds=1).leases) == ["one"]
+
+
+def test_the_seed_that_a_dead_worker_held_keeps_the_fleet_from_its_end(
+    join: Join, server: redis.Redis
+) -> None:
+    dead, worker = join("dead"), join("worker")
+    server.rpush("s:start_urls", "the only one")
+    dead.say(want_seeds=1)
+    server.zadd("s:workers", {"dead": 1})
+    reply = worker.say(in_hand=0)
+    assert (reply.seeds, reply.finished) == (1, False)

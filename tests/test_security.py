@@ -685,8 +685,9 @@ def as_user(server: redis.Redis, redis_url: str) -> Iterator[Callable[[str], str
         server.execute_command("ACL", "DELUSER", user)
 
 
-@pytest.mark.parametrize("queue", ["PriorityQueue", "FifoQueue", "LifoQueue"])
-@pytest.mark.parametrize("seeds", ["list", "set", "zset"])
+@pytest.mark.parametrize(
+    ("queue", "seeds"), [("PriorityQueue", "list"), ("FifoQueue", "set"), ("LifoQueue", "zset")]
+)
 def test_the_rights_of_the_page_suffice_for_a_worker(
     fleet: Fleet, server: redis.Redis, as_user: Callable[[str], str], queue: str, seeds: str
 ) -> None:

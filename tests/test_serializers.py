@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scrapy import Request
+from scrapy import FormRequest, Request
+from scrapy.http import JsonRequest, XmlRpcRequest
 
 from scrapy_rq_sched.errors import PayloadError, SettingError, UnserializableRequestError
 from scrapy_rq_sched.request import request_from_dict, request_to_dict
@@ -33,7 +34,15 @@ from scrapy_rq_sched.serializers import (
     serializer_name,
 )
 
-from .test_request import REQUESTS, SUBCLASS_REQUESTS, URL, PagesSpider, assert_same_request, same
+from .test_request import (
+    REQUESTS,
+    SUBCLASS_REQUESTS,
+    URL,
+    PagesSpider,
+    TaggedRequest,
+    assert_same_request,
+    same,
+)
 
 OURS = {"json": JSONSerializer, "msgpack": MsgpackSerializer, "pickle": PickleSerializer}
 SPIDER = PagesSpider()
@@ -158,6 +167,28 @@ ODD_REQUESTS = requests(
 )
 
 
+@st.composite
+def subclass_requests(draw: st.DrawFn) -> Request:
+    """Any request of a class that does more to its fields than Request does."""
+    cls = draw(st.sampled_from([JsonRequest, FormRequest, XmlRpcRequest, TaggedRequest]))
+    fields: dict[str, Any] = {}
+    if cls is JsonRequest:
+        fields["dumps_kwargs"] = draw(
+            st.dictionaries(st.sampled_from(["sort_keys", "indent"]), st.none() | ODD)
+        )
+        if draw(st.booleans()):
+            fields |= {"body": b"", "data": draw(PLAIN), "dumps_kwargs": {"default": str}}
+    elif cls is FormRequest and draw(st.booleans()):
+        fields |= {"body": b"", "formdata": draw(st.dictionaries(TOKENS, PLAIN_TEXT | st.lists(PLAIN_TEXT)))}
+    elif cls is TaggedRequest:
+        fields["tags"] = draw(st.lists(ODD, max_size=2))
+    try:
+        return draw(PLAIN_REQUESTS | ODD_REQUESTS).replace(cls=cls, **fields)
+    except (UnicodeError, TypeError, ValueError):  # the class itself takes no such field
+        assume(False)
+        raise
+
+
 @pytest.mark.parametrize("name", OURS)
 @settings(deadline=None)
 @given(request=PLAIN_REQUESTS)
@@ -168,7 +199,7 @@ def test_a_request_of_plain_values_comes_back_equal(name: str, request: Request)
 
 @pytest.mark.parametrize("name", OURS)
 @settings(deadline=None, max_examples=300)
-@given(request=ODD_REQUESTS)
+@given(request=ODD_REQUESTS | subclass_requests())
 def test_any_request_comes_back_equal_or_is_refused(name: str, request: Request) -> None:
     serializer = load_serializer(name)
     try:

@@ -39,7 +39,6 @@ if problem then
 end
 local waiting = queue_length()
 local made = redis.call('HLEN', META) > 0
-local seeds_are = seed_type()
 local now = server_time()
 
 -- The first write is one that Redis refuses when its memory is full. Then nothing is pushed; but
@@ -257,6 +256,8 @@ end
 put_back(due, worker .. '/' .. exchange, most_failed, now)
 
 -- Hand out: seeds first, they become requests; then a fair share of what waits.
+-- Only now: what went back may have made the key of the seeds anew.
+local seeds_are = seed_type()
 local leases = {}
 local function hand_out(kind, score, deaths, request)
   local lease = exchange .. '.' .. (#leases / 4 + 1)
@@ -313,7 +314,7 @@ end
 waiting = queue_length()
 
 -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
-local seeds, delayed = seed_count(seeds_are), redis.call('ZCARD', DELAYED)
+local seeds, delayed = seed_count(seed_type()), redis.call('ZCARD', DELAYED)
 local leased, others_busy, finished = -1, -1, 0
 if waiting == 0 then
   leased, others_busy = fleet()

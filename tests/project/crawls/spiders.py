@@ -14,17 +14,49 @@ from .record import record
 
 
 class GraphSpider(scrapy.Spider):
-    """Follows every link of the graph."""
+    """Follows every link of the graph.
+
+    With ``-a unfiltered=1`` only those to new pages, and nothing is filtered: then a link that is stored
+    twice is a page that is crawled twice, and one that is not stored is a page that nobody else links to.
+    """
 
     name = "graph"
+    unfiltered = ""
 
     async def start(self):
         yield scrapy.Request(page_url(0))
 
     def parse(self, response):
+        numbers = map(int, response.text.split())
+        if self.unfiltered:
+            page = int(response.url.rpartition("/")[2])
+            numbers = [number for number in numbers if number > 10 * page]
+        for number in numbers:
+            yield scrapy.Request(page_url(number), dont_filter=bool(self.unfiltered))
+        record("parsed", response.url)
+
+
+class LingerSpider(GraphSpider):
+    """Yields a page's links a moment before it is through with the page."""
+
+    name = "linger"
+
+    async def parse(self, response):
         for number in response.text.split():
             yield scrapy.Request(page_url(int(number)))
+        await _sleep(0.02)
         record("parsed", response.url)
+
+
+class ChurnSpider(GraphSpider):
+    """Reads its start requests slowly, and each worker has to."""
+
+    name = "churn"
+
+    async def start(self):
+        yield scrapy.Request(page_url(0))
+        await _sleep(float(getattr(self, "pause", 0.5)))
+        yield scrapy.Request(page_url(900_001))
 
 
 class StartsSpider(scrapy.Spider):

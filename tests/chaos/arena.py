@@ -1,0 +1,212 @@
+"""Where a scenario is played: a Redis that keeps its data, a proxy before it, a fleet behind that."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import redis
+
+from scrapy_rq_sched.embedded import PrivateRedis
+from tests.crawl import Fleet, wait_until
+from tests.project.crawls.graph import page_url
+from tests.proxy import Proxy
+
+Value = TypeVar("Value")
+
+#: What Redis has answered is on its disk: whatever is lost then, the package has lost.
+DURABLE = ["--appendonly", "yes", "--appendfsync", "always"]
+#: Scrapy's default, and so what a killed worker may have begun and not released.
+CONCURRENCY = 16
+#: Seconds without an exchange after which a worker is dead, in the short form and in the long one.
+LEASES = 2.0, 5.0
+#: Seconds for which a scenario waits for something to happen.
+PATIENCE = 25.0
+#: How many workers may be starting at a time: more would keep those at work from the processors.
+STARTING = 2
+
+
+def end(server: PrivateRedis) -> None:
+    """Kill *server*: asked to stop, it may refuse, as it does while it writes its first data to disk."""
+    if server.process is not None:
+        server.process.kill()
+    server.stop()
+
+
+class Arena:
+    """Everything that a scenario plays with; all of it is gone when it is over.
+
+    :param folder: where logs, the record and Redis's data are.
+    :param seed: of all that is random.
+    :param long: whether to play the long form.
+    """
+
+    def __init__(self, folder: Path, seed: int, long: bool) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.long = long
+        self.random = random.Random(seed)
+        self.pages: set[str] = set()
+        self._parsed: set[str] = set()
+        self._parses = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Arena:
+        with self._stack:
+            self.redis = self.another_redis()
+            self.proxy = self._stack.enter_context(Proxy(self.redis.port, seed=self.seed))
+            self.client = self.client_of(self.redis)
+            self.fleet = Fleet(self.folder, self.proxy.url)
+            self._stack.callback(self.fleet.stop)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    # -- servers -------------------------------------------------------------------------------
+
+    def another_redis(self, *options: str) -> PrivateRedis:
+        """Start a further server, with its own data."""
+        folder = self.folder / f"redis-{len(list(self.folder.glob('redis-*')))}"
+        folder.mkdir()
+        server = PrivateRedis(folder, [*DURABLE, *options]).start()
+        self._stack.callback(end, server)
+        return server
+
+    def another_proxy(self, port: int, milliseconds: float) -> Proxy:
+        """Start a further proxy."""
+        return self._stack.enter_context(Proxy(port, milliseconds, self.seed))
+
+    def client_of(self, server: PrivateRedis) -> redis.Redis:
+        """Return a client that goes to *server* straight, and not through the proxy."""
+        client = redis.Redis.from_url(server.url)
+        self._stack.callback(client.close)
+        return client
+
+    # -- the crawl -----------------------------------------------------------------------------
+
+    def choose(self, short: Value, long: Value) -> Value:
+        """Return the one or the other, by the form that is played."""
+        return long if self.long else short
+
+    def crawl(
+        self, spider: str = "graph", *arguments: str, workers: int = 2, pages: int = 0, **settings: object
+    ) -> None:
+        """Start the crawl of a site of so many *pages*, and wait until every worker is at it."""
+        pages = pages or self.choose(400, 3000)
+        self.pages = {page_url(number) for number in range(pages)}
+        self._spider, self._arguments = spider, arguments
+        self._settings = {
+            "GRAPH_PAGES": pages,
+            "GRAPH_LATENCY": self.choose(0.04, 0.1),
+            "FRONTIER_LEASE_TIMEOUT": self.choose(*LEASES),
+            **settings,
+        }
+        if workers:
+            self.join(workers)
+            self.all_opened()
+
+    def join(
+        self, count: int = 1, environment: Mapping[str, str] | None = None, **settings: object
+    ) -> list[int]:
+        """Start *count* more workers of the same crawl; return their numbers."""
+        first = len(self.fleet.workers)
+        environment = {"WATCH_LOOP": "1", **(environment or {})}
+        settings = {**self._settings, **settings}
+        self.fleet.start(self._spider, count, *self._arguments, environment=environment, **settings)
+        return list(range(first, first + count))
+
+    def all_opened(self) -> None:
+        """Wait until every worker that lives is at the crawl."""
+        wait_until(lambda: set(self.alive()) <= set(self.opened()), PATIENCE, "not every worker opened")
+
+    @property
+    def lease(self) -> float:
+        """Seconds after which a silent worker counts as dead."""
+        return float(str(self._settings["FRONTIER_LEASE_TIMEOUT"]))
+
+    def alive(self) -> list[int]:
+        """Return the workers whose process runs."""
+        return [number for number, worker in enumerate(self.fleet.workers) if worker.poll() is None]
+
+    def may_join(self) -> bool:
+        """Return whether a further worker may be started."""
+        return len(set(self.alive()) - set(self.opened())) < STARTING
+
+    def opened(self) -> list[int]:
+        """Return the workers that are, or were, at the crawl."""
+        pids = {event.pid for event in self.fleet.events("opened")}
+        return [number for number, worker in enumerate(self.fleet.workers) if worker.pid in pids]
+
+    def busy(self) -> list[int]:
+        """Return the workers that are at the crawl."""
+        closed = {event.pid for event in self.fleet.events("closed")}
+        alive = set(self.opened()) & set(self.alive())
+        return sorted(number for number in alive if self.fleet.workers[number].pid not in closed)
+
+    @property
+    def share(self) -> float:
+        """How much of the site has been parsed, from 0 to 1."""
+        events = self.fleet.events("parsed")
+        self._parsed.update(event.what for event in events[self._parses :])
+        self._parses = len(events)
+        return len(self._parsed & self.pages) / max(1, len(self.pages))
+
+    def reach(self, share: float) -> None:
+        """Wait until so much of the site has been parsed."""
+        self.wait(lambda: self.share >= share, f"not {share:.0%} of the pages")
+
+    def wait(self, condition: Callable[[], object], message: str, timeout: float = PATIENCE) -> None:
+        """Wait for *condition*."""
+        try:
+            wait_until(condition, timeout, message)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.share:.0%} of the pages are parsed") from None
+
+    def logged(self, text: str, workers: list[int]) -> int:
+        """Return how often these workers have logged *text*."""
+        return sum(self.fleet.log(number).count(text) for number in workers)
+
+    def wait_for_more(self, text: str, workers: list[int], than: int) -> None:
+        """Wait until these workers have logged *text* more often *than* so many times."""
+        self.wait(lambda: self.logged(text, workers) > than, f"no further log line {text!r}")
+
+    def wait_for_log(self, text: str, workers: list[int] | None = None) -> None:
+        """Wait until each of *workers*, by default each that lives, has logged *text*."""
+        chosen = self.alive() if workers is None else workers
+        self.wait(lambda: all(text in self.fleet.log(number) for number in chosen), f"no log line {text!r}")
+
+    def moments(self, until: float, shortest: float, longest: float) -> Iterator[int]:
+        """Yield 1, 2, … at random moments, until the *until*-th part of the site is parsed."""
+        deadline = time.monotonic() + PATIENCE + self.choose(0, 600)
+        count = 0
+        while self.share < until and self.busy() and time.monotonic() < deadline:
+            count += 1
+            yield count
+            time.sleep(self.random.uniform(shortest, longest))
+
+    @contextmanager
+    def lasting(self, seconds: float) -> Iterator[None]:
+        """Do what is in the block, and be through with it not before *seconds* have passed."""
+        end = time.monotonic() + seconds
+        yield
+        time.sleep(max(0.0, end - time.monotonic()))
+
+    def settle(self) -> None:
+        """Wait until all workers have ended, or one has not within :attr:`limit` of the last page."""
+        begun = time.time()
+        while self.alive() and time.time() < max([begun, *self._last_parse()]) + self.limit:
+            time.sleep(0.02)
+
+    @property
+    def limit(self) -> float:
+        """Seconds after the last page within which every worker has to have ended."""
+        return 3 * self.lease + 10
+
+    def _last_parse(self) -> list[float]:
+        return [event.time for event in self.fleet.events("parsed")[-1:]]

@@ -1,0 +1,146 @@
+"""Workers that die, stop, and are stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from tests.project.crawls.faults import MOMENTS
+from tests.project.crawls.graph import page_url
+
+from .arena import CONCURRENCY, Arena
+from .referee import Outcome
+from .registry import scenario
+
+#: Where a death is not what is looked at: nobody is suspected of it.
+MANY = {"FRONTIER_MAX_DELIVERIES": 1000}
+#: What the others log of a dead worker, and what it logs itself if it was only stopped.
+DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIMEOUT"
+
+
+@scenario(
+    "kill-random",
+    "Workers are killed (SIGKILL) at random moments, each when its successor was started; a killed worker "
+    f"explains {CONCURRENCY} repeats, its CONCURRENT_REQUESTS.",
+)
+def kill_random(arena: Arena) -> Outcome:
+    wanted = arena.choose(4, 110)
+    pages = arena.choose(600, 24_000)
+    arena.crawl(workers=arena.choose(3, 4), pages=pages, **MANY)
+    kills = 0
+    for _ in arena.moments(0.9, 0.05, 0.5):
+        # Nobody is killed while it is the only one: who is started after the finish begins a new crawl.
+        if len(arena.busy()) > 1 and arena.may_join():
+            arena.join()
+            arena.fleet.kill(arena.random.choice(arena.busy()))
+            kills += 1
+        if kills == wanted:
+            break
+    return Outcome(kills, kills * CONCURRENCY)
+
+
+def _kill_at(moment: str, when: str) -> None:
+    after_the_end = moment in ("finish", "leave", "left")
+    explained = "nothing is left to repeat" if after_the_end else f"it explains {CONCURRENCY} repeats"
+    if moment == "reclaim":
+        explained = f"it and the dead worker explain {CONCURRENCY} repeats each"
+
+    @scenario(f"kill-{moment}", f"A worker is killed {when}; {explained}.")
+    def kill_at(arena: Arena) -> Outcome:
+        # The downloader has to be what is waited for: slow callbacks raise the limit on what is begun.
+        arena.crawl("linger", workers=0, pages=arena.choose(250, 2000), GRAPH_LATENCY=0.15, **MANY)
+        # Only the first tenth of the pages has new links: there are not many such moments.
+        nth = arena.random.randint(1, arena.choose(1, 5)) if moment in ("send", "reply", "push") else 1
+        (victim,) = arena.join(environment={"KILL_AT": f"{moment}:{nth}"})
+        (other,) = arena.join()
+        arena.all_opened()
+        if moment.startswith("give-back"):
+            arena.reach(0.15)
+            arena.fleet.kill(victim, signal.SIGINT)
+        elif moment == "reclaim":
+            arena.reach(0.15)
+            arena.fleet.kill(other)
+            arena.wait(lambda: arena.fleet.events("killed"), "nobody took back what the dead worker held")
+            arena.join()
+        arena.wait(lambda: victim not in arena.alive(), "the victim lives", 40 + arena.choose(0, 60))
+        assert arena.fleet.events("killed"), f"the moment {moment!r} did not come"
+        faults = 2 if moment == "reclaim" else 1
+        return Outcome(faults, 0 if after_the_end else faults * CONCURRENCY)
+
+
+for _moment, _when in MOMENTS.items():
+    _kill_at(_moment, _when)
+
+
+@scenario(
+    "stop-and-continue",
+    "A worker is stopped (SIGSTOP) for longer than its lease and continued (SIGCONT), again and again; "
+    f"each time explains {CONCURRENCY} repeats, what it had begun.",
+)
+def stop_and_continue(arena: Arena) -> Outcome:
+    arena.crawl(workers=3, pages=arena.choose(600, 6000), GRAPH_LATENCY=0.1, **MANY)
+    stops = arena.choose(1, 8)
+    for number in range(stops):
+        arena.reach(0.1 + 0.08 * number)
+        victim = number % 3
+        others = [worker for worker in range(3) if worker != victim]
+        died, lost = (arena.logged(text, who) for text, who in ((DIED, others), (LOST, [victim])))
+        arena.fleet.kill(victim, signal.SIGSTOP)
+        try:
+            arena.wait_for_more(DIED, others, died)
+        finally:
+            arena.fleet.kill(victim, signal.SIGCONT)
+        arena.wait_for_more(LOST, [victim], lost)
+    return Outcome(stops, stops * CONCURRENCY)
+
+
+def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int) -> None:
+    @scenario(name, about)
+    def end(arena: Arena) -> Outcome:
+        arena.crawl(workers=arena.choose(2, 4), GRAPH_LATENCY=arena.choose(0.1, 0.2))
+        victims = arena.choose([0], [0, 1, 2])
+        for victim in victims:
+            arena.reach(0.1 + 0.2 * victim)
+            arena.fleet.kill(victim, sent)
+            if times == 2:
+                arena.wait_for_log("Received ", [victim])
+                arena.fleet.kill(victim, sent)
+        arena.fleet.wait(workers=victims)
+        clean = times == 1
+        reasons = [event.what for victim in victims for event in arena.fleet.events("closed", victim)]
+        assert not clean or reasons == ["shutdown"] * len(victims), reasons
+        return Outcome(len(victims), len(victims) * explained)
+
+
+_end("sigint", "Workers are told to stop (SIGINT, Ctrl-C); nothing is repeated.", signal.SIGINT, 1, 0)
+_end("sigterm", "Workers are told to stop (SIGTERM); nothing is repeated.", signal.SIGTERM, 1, 0)
+_end(
+    "sigterm-twice",
+    f"Workers are told to stop twice, so that they do at once; each explains {CONCURRENCY} repeats.",
+    signal.SIGTERM,
+    2,
+    CONCURRENCY,
+)
+
+
+@scenario(
+    "deadly-page",
+    "A page kills every worker that parses it, and is set aside after FRONTIER_MAX_DELIVERIES deaths; each "
+    "death explains 4 repeats, which is CONCURRENT_REQUESTS here.",
+)
+def deadly_page(arena: Arena) -> Outcome:
+    deaths, concurrency = arena.choose(3, 5), 4
+    settings = {"FRONTIER_MAX_DELIVERIES": deaths, "CONCURRENT_REQUESTS": concurrency}
+    arena.crawl("kill", workers=0, pages=20, FRONTIER_LEASE_TIMEOUT=1, **settings)
+    arena.join(2)
+    while not arena.fleet.reasons():
+        assert len(arena.fleet.workers) < deaths + 4, "more deaths than were allowed"
+        arena.wait(lambda: len(arena.alive()) < 2, "nobody died, and nobody finished")
+        if not arena.fleet.reasons() and arena.client.llen("kill:failed") == 0:
+            arena.join(1)
+    failed = [json.loads(entry) for entry in arena.client.lrange("kill:failed", 0, -1)]
+    assert [entry["deaths"] for entry in failed] == [deaths], failed
+    assert json.loads(failed[0]["data"])["url"] == page_url(7)
+    assert failed[0]["history"].count("died:") == deaths, failed
+    assert failed[0]["deliveries"] >= deaths, failed
+    return Outcome(deaths, deaths * concurrency, absent={page_url(7)})

@@ -1,0 +1,76 @@
+"""Fleets that change while they crawl."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.project.crawls.graph import page_url
+
+from .arena import CONCURRENCY, Arena
+from .deaths import MANY
+from .referee import Outcome
+from .registry import scenario
+
+
+@scenario(
+    "deploy",
+    "Workers with old code are joined by ones with new code, whose callbacks the old lack, and are then "
+    "stopped (SIGINT): nothing is in the failed list; nothing is repeated.",
+)
+def deploy(arena: Arena) -> Outcome:
+    old, new = {"SPIDER_MODULES": "crawls.deploy_old"}, {"SPIDER_MODULES": "crawls.deploy_new"}
+    count = arena.choose(2, 3)
+    arena.crawl("deploy", workers=0, pages=arena.choose(500, 3000), GRAPH_LATENCY=0.2)
+    # Slowly: only the first tenth of the pages has links, and the new code has to meet some of them.
+    outgoing = arena.join(count, CONCURRENT_REQUESTS=1, **old)
+    arena.all_opened()
+    arena.reach(2 / len(arena.pages))
+    arena.join(count, **new)
+    arena.all_opened()
+    arena.wait_for_log("A request is left to another worker", outgoing[:1])
+    for worker in outgoing:
+        arena.fleet.kill(worker, signal.SIGINT)
+    arena.settle()
+    assert not arena.client.llen("deploy:failed"), arena.client.lrange("deploy:failed", 0, 2)
+    return Outcome(count)
+
+
+@scenario(
+    "churn",
+    "Workers whose start() is slow join, are stopped (SIGINT) and are killed at random moments; each killed "
+    f"one explains {CONCURRENCY} repeats.",
+)
+def churn(arena: Arena) -> Outcome:
+    pages = arena.choose(600, 10_000)
+    arena.crawl(
+        "churn", "-a", f"pause={arena.choose(0.5, 3)}", workers=3, pages=pages, GRAPH_LATENCY=0.15, **MANY
+    )
+    arena.pages.add(page_url(900_001))
+    most, changes, kills = arena.choose(5, 60), 0, 0
+    stopping: set[int] = set()
+    for _ in arena.moments(0.9, 0.1, 0.6):
+        staying = sorted(set(arena.busy()) - stopping)
+        # Two go on whatever happens: who is started after the finish begins a new crawl.
+        if len(staying) > 2 and arena.may_join():
+            arena.join()
+            victim, sent = arena.random.choice(staying), arena.random.choice([signal.SIGKILL, signal.SIGINT])
+            arena.fleet.kill(victim, sent)
+            stopping.add(victim)
+            kills += sent == signal.SIGKILL
+            changes += 1
+        if changes == most:
+            break
+    return Outcome(changes, kills * CONCURRENCY)
+
+
+@scenario(
+    "all-at-once",
+    "Many workers are started at the same instant on a crawl that one alone finishes before they are ready; "
+    "nothing is repeated.",
+)
+def all_at_once(arena: Arena) -> Outcome:
+    count = arena.choose(5, 16)
+    arena.crawl(workers=0, pages=20, GRAPH_LATENCY=0)
+    arena.join(count)
+    arena.wait(lambda: len(arena.opened()) == count, "not every worker opened", 120)
+    return Outcome(count)

@@ -1,0 +1,97 @@
+"""What a scenario cost: counted from the workers' own record, and from how they ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .arena import Arena
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scenario says of itself.
+
+    :param faults: how many it made.
+    :param explained: the most repeated downloads that they explain.
+    :param absent: pages that are not to be crawled.
+    """
+
+    faults: int
+    explained: int = 0
+    absent: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One row of the table.
+
+    :param workers: processes that were started.
+    :param missing: pages that were never parsed.
+    :param repeated: downloads of pages that had been downloaded before.
+    :param early: workers that closed as finished before some page was first parsed.
+    :param late: workers that did not end when everything was crawled.
+    :param problem: what else was not as it should be.
+    :param tolerant: whether missing and repeated pages are what the scenario is to show.
+    """
+
+    scenario: str
+    seed: int
+    faults: int = 0
+    workers: int = 0
+    pages: int = 0
+    missing: int = 0
+    repeated: int = 0
+    explained: int = 0
+    early: int = 0
+    late: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    tolerant: bool = False
+
+    @property
+    def complaints(self) -> list[str]:
+        """What speaks against it. Where there was no fault, nothing is shown."""
+        if self.problem:
+            return [self.problem]
+        found = {
+            "no fault was made": not self.faults,
+            f"{self.early} ended early": self.early,
+            f"{self.late} ended late": self.late,
+            f"{self.missing} pages are missing": self.missing and not self.tolerant,
+            f"{self.repeated} downloads are repeated": self.repeated > self.explained and not self.tolerant,
+        }
+        return [complaint for complaint, holds in found.items() if holds]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the package kept its promises."""
+        return not self.complaints
+
+
+def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool, seconds: float) -> Verdict:
+    """Return the verdict on what was played in *arena*."""
+    wanted = arena.pages - outcome.absent
+    first_parsed: dict[str, float] = {}
+    for event in arena.fleet.events("parsed"):
+        if event.what in wanted:
+            first_parsed.setdefault(event.what, event.time)
+    downloads = arena.fleet.urls("downloaded")
+    finished = [event for event in arena.fleet.events("closed") if event.what == "finished"]
+    last = max(first_parsed.values(), default=0.0)
+    # How Scrapy says that it could not crawl; a signal has a negative number.
+    broken = [number for number, worker in enumerate(arena.fleet.workers) if (worker.poll() or 0) > 0]
+    return Verdict(
+        name,
+        arena.seed,
+        outcome.faults,
+        workers=len(arena.fleet.workers),
+        pages=len(wanted),
+        missing=len(wanted - first_parsed.keys()),
+        repeated=sum(downloads[page] - 1 for page in arena.pages & downloads.keys()),
+        explained=outcome.explained,
+        early=sum(event.time < last for event in finished),
+        late=len(arena.alive()),
+        seconds=seconds,
+        problem=f"workers {broken} ended with an error" if broken else "",
+        tolerant=tolerant,
+    )

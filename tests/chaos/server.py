@@ -1,0 +1,159 @@
+"""A Redis that is full, that is replaced by its replica, and that has a bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+
+from scrapy_rq_sched.embedded import PrivateRedis
+from tests.proxy import Proxy
+
+from .arena import Arena
+from .referee import Outcome
+from .registry import scenario
+
+FULL, ROOM = "is out of memory", "has room again"
+
+
+@scenario(
+    "redis-full",
+    "Redis has no memory left (maxmemory, noeviction), and after a while it has; nothing is repeated.",
+)
+def redis_full(arena: Arena) -> Outcome:
+    workers = arena.choose(2, 4)
+    arena.crawl("graph", "-a", "unfiltered=1", workers=workers, pages=arena.choose(600, 6000))
+    episodes = arena.choose(1, 3)
+    for number in range(episodes):
+        arena.reach(0.1 + 0.2 * number)
+        # Well below what it has, so that no release makes room by itself.
+        arena.client.config_set("maxmemory", arena.client.info("memory")["used_memory"] // 2)
+        with arena.lasting(arena.choose(1.0, 20.0)):
+            arena.wait(_said(arena, FULL, number + 1), "not all workers say that it is full")
+        arena.client.config_set("maxmemory", 0)
+        if number + 1 < episodes:  # after the last one the crawl may be over sooner than that is said
+            arena.wait(_said(arena, ROOM, number + 1), "not all workers say that it has room")
+    arena.settle()
+    assert _times(arena, FULL) == [episodes] * workers, f"said so {_times(arena, FULL)} times"
+    return Outcome(episodes)
+
+
+def _times(arena: Arena, text: str) -> list[int]:
+    return [arena.logged(text, [number]) for number in range(len(arena.fleet.workers))]
+
+
+def _said(arena: Arena, text: str, times: int) -> Callable[[], bool]:
+    return lambda: min(_times(arena, text)) >= times
+
+
+def _replica_of(arena: Arena, port: int) -> PrivateRedis:
+    # Without a disk in between, and at once: the scenario has to wait for it.
+    at_once = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
+    replica = arena.another_redis("--replicaof", "127.0.0.1", str(port), *at_once)
+    client = arena.client_of(replica)
+    arena.wait(
+        lambda: client.info("replication").get("master_link_status") == "up", "the replica has no master"
+    )
+    return replica
+
+
+def _failover(arena: Arena, lag: float, **settings: object) -> Outcome:
+    """Replace Redis by a replica that lags *lag* seconds behind it."""
+    arena.client.config_set("repl-diskless-sync", "yes")
+    arena.client.config_set("repl-diskless-sync-delay", 0)
+    master = arena.redis
+    link: Proxy = arena.another_proxy(master.port, 0)
+    replica = _replica_of(arena, link.port)
+    # To the replica and back.
+    link.delay(2000 * lag)
+    workers = 2
+    pages = arena.choose(400, 4000)
+    arena.crawl(workers=workers, pages=pages, GRAPH_LATENCY=0.1, **settings)
+    failovers, explained = arena.choose(1, 3), 0
+    for number in range(failovers):
+        arena.reach(0.25 + 0.2 * number)
+        assert master.process is not None
+        master.process.kill()
+        killed = time.time()
+        master.stop()
+        arena.client_of(replica).replicaof("NO", "ONE")
+        master = replica
+        arena.proxy.target(master.port)
+        link = arena.another_proxy(master.port, 0)
+        replica = _replica_of(arena, link.port)
+        link.delay(2000 * lag)
+        # What the replica had not heard of its release by then, to and fro and with a wait for a
+        # second attempt, is crawled again; and what was begun.
+        downloads = [event.time for event in arena.fleet.events("downloaded")]
+        explained += sum(killed - 4 * lag - 1 < when < killed for when in downloads)
+    return Outcome(failovers, explained)
+
+
+@scenario(
+    "failover-waited",
+    "Redis is killed and its lagging replica takes its place, with FRONTIER_WAIT_REPLICAS=1; what "
+    "was downloaded in the last second may be repeated, because its release had not reached the replica.",
+)
+def failover_waited(arena: Arena) -> Outcome:
+    return _failover(arena, 0.05, FRONTIER_WAIT_REPLICAS=1)
+
+
+@scenario(
+    "failover-not-waited",
+    "The same, without FRONTIER_WAIT_REPLICAS, with a replica 0.3 s behind: pages may be missing, nobody "
+    "ends early, nobody waits for ever.",
+    tolerant=True,
+)
+def failover_not_waited(arena: Arena) -> Outcome:
+    return _failover(arena, 0.3)
+
+
+@scenario(
+    "bound-slow",
+    "No more than FRONTIER_MAX_WAITING requests may wait, the policy is to slow down; nothing is repeated.",
+)
+def bound_slow(arena: Arena) -> Outcome:
+    bound = 20
+    # So many that without a bound far more would wait than with it.
+    pages = arena.choose(800, 3000)
+    arena.crawl(pages=pages, FRONTIER_MAX_WAITING=bound, FRONTIER_MAX_WAITING_POLICY="slow")
+    most = 0
+    while arena.share < 1 and arena.busy():
+        most = max(most, int(arena.client.zcard("graph:requests")))
+        time.sleep(0.02)
+    arena.settle()
+    # Pages that are begun may still add their links.
+    begun = 2 * 16 * 10
+    assert most <= bound + begun, f"{most} requests waited"
+    return Outcome(1)
+
+
+@scenario(
+    "bound-drop",
+    "No more than FRONTIER_MAX_WAITING requests may wait, and the lowest are dropped: those are counted, and "
+    "not marked as seen; they, and what only they lead to, are missing.",
+    tolerant=True,
+)
+def bound_drop(arena: Arena) -> Outcome:
+    arena.crawl(FRONTIER_MAX_WAITING=20, FRONTIER_MAX_WAITING_POLICY="drop-lowest", SCHEDULER_PERSIST=True)
+    arena.settle()
+    stats = [event.what.partition("=") for event in arena.fleet.events("stat")]
+    dropped = sum(float(value) for name, _, value in stats if "dropped" in name)
+    assert dropped, "nothing was dropped, or it was not counted"
+    parsed = set(arena.fleet.urls("parsed"))
+    missing = arena.pages - parsed
+    found = {url for url in missing if _parent(url) in parsed}
+    assert len(found) <= dropped, (
+        f"{len(found)} pages that were found are missing, {dropped:.0f} were dropped"
+    )
+    seen = arena.client.smembers("graph:dupefilter")
+    marked = [url for url in missing if fingerprint(Request(url)).hex().encode() in seen]
+    assert not marked, f"{len(marked)} dropped pages are marked as seen"
+    return Outcome(int(dropped))
+
+
+def _parent(url: str) -> str:
+    site, _, number = url.rpartition("/")
+    return f"{site}/{(int(number) - 1) // 10}"
