@@ -16,6 +16,8 @@ from .errors import FrontierError
 
 #: Seconds to wait for the server to answer.
 START_TIMEOUT = 10.0
+#: Seconds that it may take to stop.
+STOP_TIMEOUT = 10.0
 
 
 def server_executable() -> str:
@@ -84,7 +86,11 @@ class PrivateRedis:
         """Stop the server; without persistence in its options, its data is gone."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait()
+            try:
+                self.process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:  # it refuses while it writes its first data to disk
+                self.process.kill()
+                self.process.wait()
             self.process = None
 
     def _answers(self) -> bool:

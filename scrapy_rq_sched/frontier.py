@@ -28,6 +28,15 @@ REPLICA_TIMEOUT = 1.0
 Mode = Literal["filter", "force", "start", "start+filter"]
 
 
+def suspicious(max_deliveries: int) -> int:
+    """Return how many deaths of its workers make a request a suspect, which is handed out alone.
+
+    A worker that dies takes all that it holds down with it. So the first deaths say little; but the last
+    that are allowed should not be those of what only stood beside the cause.
+    """
+    return max(2, max_deliveries - 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Push:
     """A request to queue.
@@ -129,7 +138,7 @@ class Batch:
     def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
         """Yield what ``lua/exchange.lua`` reads, in its order."""
         yield from (worker, self.number, limits.lease_ms, int(self.busy), self.want, self.want_seeds)
-        yield from (self.suspects, self.in_hand, limits.max_deliveries)
+        yield from (self.suspects, self.in_hand, suspicious(limits.max_deliveries), limits.max_deliveries)
         yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed)
         yield len(self.pushes)
         for push in self.pushes:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from .frontier import Batch, Lease, Push, Reply, Standing
+from .frontier import Batch, Lease, Push, Reply, Standing, suspicious
 from .outbox import Outbox, Outgoing
 from .pace import Pace
 from .releases import Releases
@@ -68,6 +68,7 @@ class Worker:
         self._limit = settings.concurrency
         self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
+        self._suspicious = suspicious(settings.max_deliveries)
         self._number = 0
         self._epoch: bytes | None = None
         self._pace = Pace()
@@ -244,7 +245,7 @@ class Worker:
             self._number,
             want=wanted,
             want_seeds=self._settings.seed_batch if wanted else 0,
-            suspects=sum(lease.deaths >= 2 for lease in (*self.ready, *self.held.values())),
+            suspects=sum(lease.deaths >= self._suspicious for lease in (*self.ready, *self.held.values())),
             exceed=closing or stands_still,
             pushes=[outgoing.push for outgoing in sent],
             requests=[outgoing.request for outgoing in sent],

@@ -172,16 +172,22 @@ def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
     assert "died:dying1@" in entry["history"]
 
 
-def test_requests_that_were_killed_twice_are_handed_out_one_at_a_time(join: Join) -> None:
-    alive = join("alive")
+def test_what_has_killed_often_is_handed_out_one_at_a_time_and_keeps_from_nothing_else(
+    join: Join, server: redis.Redis
+) -> None:
+    alive = join("alive", deaths=4)
     alive.push(*"abcd")
     for number in range(2):
-        join(f"dying{number}", lease=0.1).say(want=100)
-        wait_until(lambda: alive.say().returned)
-    reply = alive.say(want=100)
-    suspects = [lease for lease in reply.leases if lease.deaths >= 2]
-    assert len(suspects) == 1
-    assert not [lease for lease in alive.say(want=100, suspects=1).leases if lease.deaths >= 2]
+        dying = join(f"dying{number}", deaths=4)
+        for _ in range(4):  # it gets no more than its share
+            dying.say(want=100)
+        server.zadd("s:workers", {f"dying{number}": 1})
+        alive.say()
+    alive.push("innocent", "another")
+    leases = alive.say(want=3).leases
+    assert [lease.payload for lease in leases] == [b"a", b"innocent", b"another"]
+    assert leases[0].deaths == 2
+    assert alive.say(want=100, suspects=1).leases == []
 
 
 def test_a_finished_request_leaves_no_history(join: Join, server: redis.Redis) -> None:

@@ -293,14 +293,17 @@ class Model:
         seeds = self.seeds[: said.want_seeds]
         taken = [seed for seed in seeds if not self._is_for_another(name, seed)]
         self.seeds = [seed for seed in seeds if seed not in taken] + self.seeds[said.want_seeds :]
-        count, suspects, later = min(said.want, share), said.suspects, []
-        for entry in self.waiting[:count]:
-            if self._is_for_another(name, entry) or (entry.deaths >= 2 and suspects):
-                later.append(entry)
-            else:
-                taken.append(entry)
-                suspects += entry.deaths >= 2
-        self.waiting = later + self.waiting[count:]
+        want, suspects, later = min(said.want, share), said.suspects, []
+        for _ in range(4):  # it looks further back for what it has passed over, but not for ever
+            looked_at, self.waiting = self.waiting[:want], self.waiting[want:]
+            for entry in looked_at:
+                if self._is_for_another(name, entry) or (entry.deaths >= 2 and suspects):
+                    later.append(entry)
+                else:
+                    taken.append(entry)
+                    suspects += entry.deaths >= 2
+                    want -= 1
+        self.waiting[:0] = later
         for place, entry in enumerate(taken):
             member.held.append(Held(entry, said.number, place, entry.deaths))
 

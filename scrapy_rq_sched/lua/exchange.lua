@@ -1,7 +1,8 @@
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  worker, exchange (its number, from 1), lease timeout (ms), busy (0/1), requests wanted,
---       seeds wanted, suspects in hand, leases in hand after this, deaths allowed,
+--       seeds wanted, suspects in hand, leases in hand after this, deaths that make a suspect, deaths
+--       allowed,
 --       most that may wait (0: any number), policy ('slow', 'drop-lowest'), exceed (0/1: push whatever
 --       waits), most that the failed list keeps,
 --       n, then n times: mode, fingerprint, -priority, request   requests to push
@@ -27,7 +28,7 @@
 -- Everything that can fail by a key of the wrong type fails before the first write.
 local worker, exchange, lease_ms = argument(), number(), number()
 local busy, wanted, seeds_wanted = argument(), number(), number()
-local suspects, in_hand, deaths_allowed = number(), number(), number()
+local suspects, in_hand, suspicious, deaths_allowed = number(), number(), number(), number()
 local most_waiting, policy, exceed, most_failed = number(), argument(), argument(), number()
 
 local held, own = LEASES .. worker, WORKER .. worker
@@ -292,16 +293,21 @@ else
   for i = #seeds_later, 1, -1 do seed_put_back(unpack(seeds_later[i])) end
 
   local share = math.max(1, math.ceil(queue_length() / redis.call('ZCARD', WORKERS)))
-  local later = {}
-  for _, entry in ipairs(wanted > 0 and queue_take(math.min(wanted, share)) or {}) do
-    local deaths, for_another = look_up(entry[2])
-    -- What has killed twice is given to a worker one at a time, so that what only stood beside it
-    -- is not taken for the cause.
-    if for_another or deaths >= 2 and suspects >= 1 then
-      later[#later + 1] = entry
-    else
-      if deaths >= 2 then suspects = suspects + 1 end
-      hand_out('request', entry[1], deaths, entry[2])
+  local later, want = {}, math.min(wanted, share)
+  -- What is passed over must not keep from the rest: that is looked for further back, within bounds.
+  for _ = 1, 4 do
+    for _, entry in ipairs(want > 0 and queue_take(want) or {}) do
+      local deaths, for_another = look_up(entry[2])
+      -- What has killed often is given to a worker one at a time, so that what only stood beside it is
+      -- not taken for the cause.
+      local suspect = deaths >= suspicious
+      if for_another or suspect and suspects >= 1 then
+        later[#later + 1] = entry
+      else
+        if suspect then suspects = suspects + 1 end
+        want = want - 1
+        hand_out('request', entry[1], deaths, entry[2])
+      end
     end
   end
   queue_put_back(later)
