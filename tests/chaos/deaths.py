@@ -78,7 +78,8 @@ for _moment, _when in MOMENTS.items():
     f"each time explains {CONCURRENCY} repeats, what it had begun.",
 )
 def stop_and_continue(arena: Arena) -> Outcome:
-    arena.crawl(workers=3, pages=arena.choose(600, 6000), GRAPH_LATENCY=0.1, **MANY)
+    # The others must not be through with the site before the last of the stops.
+    arena.crawl(workers=3, pages=arena.choose(600, 15_000), GRAPH_LATENCY=arena.choose(0.1, 0.2), **MANY)
     stops = arena.choose(1, 8)
     for number in range(stops):
         arena.reach(0.1 + 0.08 * number)
