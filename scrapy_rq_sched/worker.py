@@ -192,8 +192,10 @@ class Worker:
         if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
             # This process was stopped, and what it holds is perhaps another's: the next reply tells.
             return False
-        if self.releases.not_sent >= max(self._settings.prefetch, self._limit):
-            return False  # they wait for room or for replicas, and would all be crawled again
+        # Pages that wait for room or for replicas are all crawled again if this worker is killed.
+        most = max(self._settings.prefetch, self._limit)
+        if self.releases.not_sent >= (self._settings.outbox_size if self.outbox.blocked else most):
+            return False
         unhindered = self.cut_off or self.outbox.blocked or self._pace.distance > NEAR
         return len(self.held) + (0 if unhindered else len(self.releases)) < self._limit
 

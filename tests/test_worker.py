@@ -180,7 +180,7 @@ def test_a_page_that_found_what_is_still_in_the_outbox_waits_for_it() -> None:
 
 
 def test_a_worker_whose_every_page_waits_for_room_stands_still() -> None:
-    worker = a_worker(prefetch=4, concurrency=4)
+    worker = a_worker(outbox_size=10)
     hold(worker, 4)
     enqueue(worker, 10)
     worker.finish_all_but(())
