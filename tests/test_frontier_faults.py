@@ -461,3 +461,12 @@ def test_the_seed_that_a_dead_worker_held_keeps_the_fleet_from_its_end(
     server.zadd("s:workers", {"dead": 1})
     reply = worker.say(in_hand=0)
     assert (reply.seeds, reply.finished) == (1, False)
+
+
+def test_a_worker_that_repeats_itself_after_it_was_given_up_is_as_busy_as_before(join: Join) -> None:
+    busy, other = join("busy"), join("other")
+    busy.say(busy=True)
+    other.frontier.server.zadd("s:workers", {"busy": 1})
+    assert other.say(in_hand=0).finished
+    busy.repeat(busy=True)
+    assert not other.say(in_hand=0).finished

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -186,7 +187,7 @@ class Model:
             member.duplicates = self._push(said)
             self._release(name, member, said)
             member.exchange, member.lost, member.reclaimed = said.number, lost, False
-            member.busy = said.busy
+        member.busy = said.busy
         dead = self.dead()[:4]
         returned = sum(self._reclaim(other) for other in dead)
         self._put_back(self.due)
@@ -513,6 +514,29 @@ class Crawl(RuleBasedStateMachine):
         holders = [worker for worker in self.workers if worker.believes_held]
         self.say(holders[who % len(holders)], True, fates=[(lease, "refused")])
 
+    @precondition(lambda self: any(worker.believes_held for worker in self.workers))
+    @rule(who=WHO, want=WANT, want_seeds=st.integers(0, 3), others_die=st.booleans())
+    def one_knows_no_callback_at_all_and_asks_again(
+        self, who: int, want: int, want_seeds: int, others_die: bool
+    ) -> None:
+        holders = [worker for worker in self.workers if worker.believes_held]
+        holder = holders[who % len(holders)]
+        self.take_and_refuse(holder, want, want_seeds)
+        if self.model.delayed:
+            self.what_is_delayed_is_due()
+        # It is for another, while there is one; then for whoever is there.
+        self.say(holder, True, want=want, want_seeds=want_seeds)
+        if others_die:
+            for name in self.model.registered():
+                if name != holder.name:
+                    self.expire(name)
+            self.say(holder, True)
+            self.say(holder, True, want=want, want_seeds=want_seeds)
+
+    def take_and_refuse(self, worker: Worker, want: int, want_seeds: int) -> None:
+        self.say(worker, True, want=want, want_seeds=want_seeds)
+        self.say(worker, True, fates=[(0, "refused")] * len(worker.believes_held))
+
     @precondition(lambda self: self.workers)
     @rule(
         who=WHO,
@@ -714,31 +738,37 @@ class Crawl(RuleBasedStateMachine):
         super().teardown()
 
     def failed(self) -> bool:
-        import sys
-
         return sys.exc_info()[0] is not None
 
     def drain(self) -> None:
         """Have all die, and one that is new do all that is left; then nothing is left."""
+        self.seeds_come(2)
+        old, older, last = self.join(), self.join(), self.join()
+        # What one of them has refused goes by it in its order; what the other has refused stays delayed.
+        self.take_and_refuse(old, 2, 100)
+        if self.model.delayed:
+            self.what_is_delayed_is_due()
+        self.say(old, True, want=2, want_seeds=100)
+        self.redis_holds_what_the_model_holds()
+        self.take_and_refuse(older, 2, 1)
         for name in self.model.registered():
-            self.expire(name)
-        last = self.join()
+            if name != last.name:
+                self.expire(name)
         while self.model.dead() or self.model.due:
             self.say(last, True)
-        self.drain_requests(last)
+        # While something is delayed, that alone keeps the crawl from being finished.
+        reply = self.drain_what_waits(last)
         if self.model.delayed:
             self.what_is_delayed_is_due()
             self.say(last, True)
-            self.drain_requests(last)
-        self.say(last, True, want_seeds=100)
-        reply = self.say(last, True, fates=[(0, "finished")] * len(last.believes_held))
+            reply = self.drain_what_waits(last)
         assert reply.finished
         assert self.model.accepted == {entry.payload for entry, _ in self.model.failed}
         assert last.frontier.leave(finished=True, persist=False) == (True, 0)
         lasting = {name for name in self.server.scan_iter() if self.server.ttl(name) == -1}
         assert lasting <= {b"s:failed"}
 
-    def drain_requests(self, last: Worker) -> None:
+    def drain_what_waits(self, last: Worker) -> Reply:
         drained: list[Held] = []
         while last.believes_held or self.model.waiting:
             every = [(0, "finished")] * len(last.believes_held)
@@ -750,6 +780,8 @@ class Crawl(RuleBasedStateMachine):
             # But for what is given out one at a time, and so later.
             calm = [(-held.entry.priority, held.entry.number) for held in drained if held.deaths < 2]
             assert calm == sorted(calm)
+        self.say(last, True, want_seeds=100)
+        return self.say(last, True, fates=[(0, "finished")] * len(last.believes_held))
 
 
 def payload_of(value: bytes) -> bytes:

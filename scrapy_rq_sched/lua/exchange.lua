@@ -116,7 +116,6 @@ for i = 1, pushed do
 end
 if full == '' then full = room() or '' end
 if full ~= '' then seeds_wanted = 0 end
-if stored < pushed then busy = '1' end
 if #pushes > 0 then queue_push(pushes) end
 if new_ones then
   -- A crawl that goes on has not finished, whoever thought so.
@@ -202,8 +201,11 @@ if in_hand + kept == 0 and not repeated and redis.call('EXISTS', held) == 1 then
   redis.call('DEL', held)
 end
 
+if repeated then duplicates, stored = state[2], tonumber(state[3]) or 0 end
+if stored < pushed then busy = '1' end
 if repeated then
-  duplicates, stored = state[2], tonumber(state[3]) or 0
+  -- Who was given up for dead meanwhile does not count as busy: it is heard again.
+  redis.call('HSET', own, 'busy', busy)
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'stored', stored, 'busy', busy,
