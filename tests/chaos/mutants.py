@@ -1,0 +1,288 @@
+"""Take one protection after the other out of the code, and see that a scenario notices.
+
+Run as ``python -m tests.chaos.mutants [NAME …]``. The code is changed in a copy; each scenario is played in
+its short form, up to three times, because what a fault costs is partly chance.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = "scrapy_rq_sched"
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A protection that is taken out.
+
+    :param without: what is missing then.
+    :param scenarios: those that have to notice.
+    :param edits: file, what stands there once, and what stands there instead.
+    """
+
+    without: str
+    scenarios: tuple[str, ...]
+    edits: tuple[tuple[str, str, str], ...]
+
+
+EXCHANGE, LEAVE = "lua/exchange.lua", "lua/leave.lua"
+
+MUTANTS = {
+    "no-reclaim": Mutant(
+        "what a dead worker held goes back",
+        (
+            "kill-random",
+            "kill-reply",
+            "kill-reclaim",
+            "kill-give-back-unsent",
+            "kill-give-back",
+            "sigterm-twice",
+        ),
+        ((EXCHANGE, "    put_back(alive, dead, most_failed, now)\n", ""),),
+    ),
+    "released-when-downloaded": Mutant(
+        "children before the parent: a lease lasts until the callback is exhausted and its links are stored",
+        ("kill-send", "kill-push"),
+        (("engine.py", "return slot.inprogress if", "return self._engine.downloader.active if"),),
+    ),
+    "end-needs-everybody": Mutant(
+        "the end is decided by what is left to do, whoever is there to hear of it",
+        ("kill-finish", "kill-leave", "kill-left"),
+        (
+            (
+                EXCHANGE,
+                "if leased + delayed + seeds + others_busy == 0",
+                "if redis.call('ZCARD', WORKERS) == 1",
+            ),
+            (EXCHANGE, "redis.call('ZREM', WORKERS, dead) end\n  end", "local kept = dead end\n  end"),
+        ),
+    ),
+    "goes-on-with-what-is-anothers": Mutant(
+        "a worker that was given up for dead drops what it had not begun",
+        ("stop-and-continue",),
+        (
+            ("worker.py", "self.give_back()\n        if self._epoch", "pass\n        if self._epoch"),
+            ("worker.py", "            # This process was stopped, and", "            return True  # and"),
+        ),
+    ),
+    "no-give-back": Mutant(
+        "a worker that closes gives back what it had not begun, and what it cannot account for",
+        ("sigint", "sigterm"),
+        (
+            (
+                "delivery.py",
+                "        if self.closing:\n            self._worker.give_back()\n",
+                "        if self.closing:\n",
+            ),
+            (LEAVE, "if left > 0 then", "if false then"),
+        ),
+    ),
+    "no-count-of-deaths": Mutant(
+        "a request that kills its workers is set aside",
+        ("deadly-page",),
+        ((EXCHANGE, "if deaths >= deaths_allowed then", "if false then"),),
+    ),
+    "failed-exchange-forgotten": Mutant(
+        "an exchange that failed is made again",
+        ("cut", "break", "client-kill", "redis-restart", "redis-crash"),
+        (
+            (
+                "loop.py",
+                "        self._scheduler.count_error()\n",
+                "        self._scheduler.count_error()\n        self._batch = None\n",
+            ),
+        ),
+    ),
+    "repeat-not-recognised": Mutant(
+        "applied twice is applied once",
+        ("swallow",),
+        ((EXCHANGE, "local repeated = last and exchange <= last", "local repeated = false"),),
+    ),
+    "on-the-event-loop": Mutant(
+        "a thread waits for Redis, not the event loop",
+        ("redis-stall",),
+        (
+            (
+                "background.py",
+                "        self._calls.put((function, done))\n",
+                "        try:\n            result, error = function(), None\n"
+                "        except Exception as failure:\n            result, error = None, failure\n"
+                "        self._loop.call_from_thread(done, result, error)\n",
+            ),
+        ),
+    ),
+    "scripts-not-loaded-again": Mutant(
+        "scripts that Redis has forgotten are loaded again",
+        ("script-flush",),
+        (
+            (
+                "frontier.py",
+                "Reply.parse(self._exchange(keys=self._all_keys, args=arguments))",
+                "Reply.parse(self.server.evalsha(\n"
+                "                self._exchange.sha, len(self._all_keys), *self._all_keys, *arguments))",
+            ),
+        ),
+    ),
+    "clock-of-the-worker": Mutant(
+        "who is dead is decided by the server's clock",
+        ("clocks",),
+        (
+            ("frontier.py", "import re\n", "import re\nimport time\n"),
+            ("frontier.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
+            (EXCHANGE, "local now = server_time()", "local now = tonumber(ARGV[#ARGV])"),
+        ),
+    ),
+    "full-is-stored": Mutant(
+        "what finds no room stays in the outbox",
+        ("redis-full",),
+        (
+            (
+                EXCHANGE,
+                "if full == '' then full = room() or '' end\n",
+                "if full == '' then full = room() or '' end\nstored = pushed\n",
+            ),
+        ),
+    ),
+    "older-data-not-noticed": Mutant(
+        "nothing is released whose children a failover has lost",
+        ("failover-not-waited",),
+        ((EXCHANGE, "local rewound = last and last < exchange - 1 or", "local rewound ="),),
+    ),
+    "replicas-not-waited-for": Mutant(
+        "with FRONTIER_WAIT_REPLICAS a page is released only when replicas have what it led to",
+        ("failover-waited",),
+        (
+            (
+                "releases.py",
+                "safe = self._outbox.safe if self._replicated else self._outbox.taken",
+                "safe = self._outbox.taken",
+            ),
+            (EXCHANGE, "local rewound = last and last < exchange - 1 or", "local rewound ="),
+        ),
+    ),
+    "refused-is-set-aside": Mutant(
+        "what one worker cannot do is left to another",
+        ("deploy",),
+        ((EXCHANGE, "    if all_refuse(history_add(", "    if (history_add("),),
+    ),
+    "unreadable-is-dropped": Mutant(
+        "what cannot be read is set aside",
+        ("garbage-entries",),
+        (
+            (
+                "delivery.py",
+                "            self._worker.fail(lease, str(error))\n        except Exception",
+                "            self._worker.finish(lease)\n        except Exception",
+            ),
+        ),
+    ),
+    "leases-are-trusted": Mutant(
+        "what is no lease does not stop an exchange half-way",
+        ("garbage-fleet",),
+        (
+            (
+                "lua/leases.lua",
+                "  if not rank or rank ~= rank then return 'request', '0', '0', value end\n",
+                "",
+            ),
+        ),
+    ),
+    "counter-is-trusted": Mutant(
+        "what is no number is none",
+        ("garbage-rest",),
+        (
+            (
+                "lua/queue_priority.lua",
+                "tonumber(redis.call('GET', COUNTER)) or 0",
+                "redis.call('GET', COUNTER) or 0",
+            ),
+        ),
+    ),
+    "types-are-trusted": Mutant(
+        "a key of a wrong type is named before anything is done",
+        ("wrong-type",),
+        ((EXCHANGE, "if problem then\n", "if false then\n"),),
+    ),
+    "no-bound": Mutant(
+        "no more wait than may",
+        ("bound-slow",),
+        ((EXCHANGE, "if most_waiting == 0 or policy ~= 'slow' or", "if true or"),),
+    ),
+    "dropped-stays-seen": Mutant(
+        "a dropped request does not count as seen",
+        ("bound-drop",),
+        (("releases.py", "        self.forget(mode, fingerprint)\n", ""),),
+    ),
+    "start-is-not-waited-for": Mutant(
+        "nobody ends while another reads its start()",
+        ("churn",),
+        ((EXCHANGE, "if leased + delayed + seeds + others_busy == 0", "if leased + delayed + seeds == 0"),),
+    ),
+    "late-workers-begin-anew": Mutant(
+        "a worker started before the finish does not begin the crawl anew",
+        ("all-at-once",),
+        (
+            (
+                "lua/open.lua",
+                "local anew = finish and now - age >= finish and others == 0",
+                "local anew = finish and others == 0",
+            ),
+        ),
+    ),
+}
+
+
+def apply(mutant: Mutant, folder: Path) -> None:
+    """Change the code in *folder*; what is to be changed must stand there once."""
+    for name, old, new in mutant.edits:
+        path = folder / PACKAGE / name
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise SystemExit(f"{name} has {text.count(old)} times: {old!r}")
+        path.write_text(text.replace(old, new))
+
+
+def play(scenario: str, folder: Path) -> str:
+    """Return what the scenario complains of; nothing if it has not noticed."""
+    # The copy comes before what is installed, also for the workers.
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "tests.chaos", "--short", "--only", scenario]
+    said = ""
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        _, found, said = done.stdout.partition("NOT OK: ")
+        if found:
+            return said.strip()[:100]
+        if done.returncode:
+            raise SystemExit(done.stdout + done.stderr)
+    return ""
+
+
+def main() -> int:
+    """Try the chosen mutants, or all, and return the exit code."""
+    survived = 0
+    for name in sys.argv[1:] or MUTANTS:
+        mutant = MUTANTS[name]
+        print(f'{name}: without "{mutant.without}"', flush=True)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            for part in (PACKAGE, "tests"):
+                shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            apply(mutant, folder)
+            for scenario in mutant.scenarios:
+                complaint = play(scenario, folder)
+                survived += not complaint
+                print(f"    {scenario:24}{complaint or 'SURVIVED'}", flush=True)
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
