@@ -223,8 +223,14 @@ class Delivery:
         request = self._decode(lease)
         if request is None:
             return
+        try:
+            fingerprint = str(self._fingerprint(request))
+        except Exception as error:  # the user's fingerprinter may raise anything
+            logger.exception("%s, which was to be dropped, is set aside", request)
+            self._worker.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+            return
         # It may have been a start request: nothing in it tells.
-        self._worker.releases.drop(lease, "start+filter", str(self._fingerprint(request)))
+        self._worker.releases.drop(lease, "start+filter", fingerprint)
         self._stats.inc_value("frontier/dropped")
         self._notices.warn_once(
             "dropped",

@@ -41,6 +41,7 @@ MUTANTS = {
         (
             "kill-random",
             "kill-reply",
+            "kill-push",
             "kill-reclaim",
             "kill-give-back-unsent",
             "kill-give-back",
