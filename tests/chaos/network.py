@@ -79,7 +79,8 @@ def redis_stall(arena: Arena) -> Outcome:
     downloads = [event for event in arena.fleet.events("downloaded") if begun < event.time < end]
     lags = [float(event.what) for event in arena.fleet.events("lag") if begun < event.time < end]
     assert len(downloads) > 20, f"only {len(downloads)} downloads were begun while Redis did not answer"
-    assert max(lags, default=0.0) < 1, f"an event loop stood still for {max(lags)} s"
+    # A single attempt takes a second or more before it is given up.
+    assert max(lags, default=0.0) < 0.6, f"an event loop stood still for {max(lags)} s"
     return Outcome(1)
 
 
