@@ -135,9 +135,12 @@ def call_and_wait(
 ) -> tuple[Any, int]:
     """Call *script*, and wait until *replicas* replicas have what it wrote; in one round trip.
 
-    :param timeout: seconds to wait at the most.
+    :param timeout: seconds to wait at the most, unless the client gives up sooner.
     :return: the script's reply, and how many replicas have it.
     """
+    patience = script.registered_client.connection_pool.connection_kwargs.get("socket_timeout")
+    if patience:
+        timeout = min(timeout, 0.8 * patience)
 
     def attempt() -> tuple[Any, Any]:
         # One connection for both: Redis waits for what this connection wrote.

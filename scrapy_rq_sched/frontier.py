@@ -22,8 +22,9 @@ FORMAT = "2"
 #: Seconds for which the start requests of a finished crawl are remembered, for workers that were
 #: started before it finished and are only now ready.
 LATE_WORKER_GRACE = 600
-#: Seconds that an exchange waits for replicas, at the most; the next one waits again.
-REPLICA_TIMEOUT = 1.0
+#: Seconds that an exchange waits for replicas, at the most. One that lags further behind has never heard of
+#: the last exchange before the next is made, so that nothing would ever be released.
+REPLICA_TIMEOUT = 4.0
 
 Mode = Literal["filter", "force", "start", "start+filter"]
 
@@ -320,7 +321,7 @@ class Frontier:
         wanted = self.limits.wait_replicas
         if not wanted:
             return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
-        patience = min(REPLICA_TIMEOUT, self.limits.lease_timeout / 6)
+        patience = min(REPLICA_TIMEOUT, self.limits.lease_timeout / 3)
         raw, replicas = call_and_wait(self._exchange, self._all_keys, arguments, wanted, patience)
         return Reply.parse(raw, replicated=replicas >= wanted)
 

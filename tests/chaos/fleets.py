@@ -42,9 +42,8 @@ def deploy(arena: Arena) -> Outcome:
 )
 def churn(arena: Arena) -> Outcome:
     pages = arena.choose(600, 10_000)
-    arena.crawl(
-        "churn", "-a", f"pause={arena.choose(0.5, 3)}", workers=3, pages=pages, GRAPH_LATENCY=0.15, **MANY
-    )
+    slow = {"START_PAUSE": arena.choose(0.5, 3), "GRAPH_LATENCY": 0.15}
+    arena.crawl("churn", workers=3, pages=pages, **slow, **MANY)
     arena.pages.add(page_url(900_001))
     most, changes, kills = arena.choose(5, 60), 0, 0
     stopping: set[int] = set()
@@ -61,6 +60,26 @@ def churn(arena: Arena) -> Outcome:
         if changes == most:
             break
     return Outcome(changes, kills * CONCURRENCY)
+
+
+@scenario(
+    "slow-start",
+    "One worker reads its start() slowly, and the others are long through with everything else: nobody ends "
+    "before its last start request is crawled; nothing is repeated.",
+)
+def slow_start(arena: Arena) -> Outcome:
+    arena.crawl("churn", workers=0, pages=20, GRAPH_LATENCY=0.02)
+    arena.pages.add(page_url(900_001))
+    arena.join(1, START_PAUSE=arena.choose(4, 30))
+    arena.join(arena.choose(2, 6))
+    arena.all_opened()
+    arena.wait(lambda: arena.share >= 20 / 21, "not all but one of the pages")
+    if arena.long:
+        # The one that is slow dies with it unsaid, and another has to say it.
+        arena.fleet.kill(0)
+        arena.join(1, START_PAUSE=5)
+        arena.all_opened()
+    return Outcome(1)
 
 
 @scenario(

@@ -158,14 +158,10 @@ MUTANTS = {
         ((EXCHANGE, "local rewound = last and last < exchange - 1 or", "local rewound ="),),
     ),
     "replicas-not-waited-for": Mutant(
-        "with FRONTIER_WAIT_REPLICAS a page is released only when replicas have what it led to",
+        "with FRONTIER_WAIT_REPLICAS an exchange is over when replicas have it; and older data is noticed",
         ("failover-waited",),
         (
-            (
-                "releases.py",
-                "safe = self._outbox.safe if self._replicated else self._outbox.taken",
-                "safe = self._outbox.taken",
-            ),
+            ("frontier.py", "wanted = self.limits.wait_replicas", "wanted = 0"),
             (EXCHANGE, "local rewound = last and last < exchange - 1 or", "local rewound ="),
         ),
     ),
@@ -224,7 +220,7 @@ MUTANTS = {
     ),
     "start-is-not-waited-for": Mutant(
         "nobody ends while another reads its start()",
-        ("churn",),
+        ("slow-start",),
         ((EXCHANGE, "if leased + delayed + seeds + others_busy == 0", "if leased + delayed + seeds == 0"),),
     ),
     "late-workers-begin-anew": Mutant(
