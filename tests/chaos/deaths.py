@@ -52,6 +52,8 @@ def _kill_at(moment: str, when: str) -> None:
         # Only the first tenth of the pages has new links: there are not many such moments.
         nth = arena.random.randint(1, arena.choose(1, 5)) if moment in ("send", "reply", "push") else 1
         (victim,) = arena.join(environment={"KILL_AT": f"{moment}:{nth}"})
+        # First, so that it is the one that meets the pages with new links.
+        arena.wait(lambda: arena.opened() or not arena.alive(), "the victim did not open")
         (other,) = arena.join()
         arena.all_opened()
         if moment.startswith("give-back"):
