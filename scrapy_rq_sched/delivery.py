@@ -192,7 +192,7 @@ class Delivery:
         self._notices.warn_once(
             str(error),
             "A %s is left to another worker: %s. More are only counted: frontier/refused",
-            *("request" if lease.kind == "request" else "seed", one_line(error)),
+            *("request" if lease.kind in ("request", "drop") else "seed", one_line(error)),
         )
         self._stats.inc_value("frontier/refused")
         self._worker.refuse(lease, str(error))

@@ -12,6 +12,7 @@ from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.frontier import Batch, Failed, Finished, Push, Standing
 
 from .client import Client, Join, failed, payloads
+from .crawl import wait_until
 
 
 def push(name: str, mode: str = "filter", priority: int = 0) -> Push:
@@ -72,9 +73,7 @@ def test_a_worker_stays_alive_while_redis_is_full(join: Join, server: redis.Redi
     worker = join()
     server.config_set("maxmemory", 1)
     before = server.zscore("s:workers", "a")
-    time.sleep(0.01)
-    worker.say()
-    assert server.zscore("s:workers", "a") > before
+    wait_until(lambda: worker.say() and server.zscore("s:workers", "a") > before)
 
 
 def test_workers_join_and_leave_a_full_redis(join: Join, server: redis.Redis, full: None) -> None:

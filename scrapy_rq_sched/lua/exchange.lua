@@ -35,8 +35,7 @@ local held, own = LEASES .. worker, WORKER .. worker
 local problem = wrong_type(TYPES) or wrong_type({{held, 'hash'}, {own, 'hash'}})
   or QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
 if problem then
-  return redis.error_reply(string.format(
-    "WRONGTYPE Key '%s' is a %s, where the frontier needs a %s. Rename or delete it", unpack(problem)))
+  return wrong_type_error(problem)
 end
 local waiting = queue_length()
 local made = redis.call('HLEN', META) > 0

@@ -35,6 +35,10 @@ local function wrong_type(pairs_of_key_and_type)
     if kind ~= 'none' and kind ~= pair[2] then return {pair[1], kind, pair[2]} end
   end
 end
+local function wrong_type_error(problem)
+  return redis.error_reply(string.format(
+    "WRONGTYPE Key '%s' is a %s, where the frontier needs a %s. Rename or delete it", unpack(problem)))
+end
 local TYPES = {
   {COUNTER, 'string'}, {DUPEFILTER, 'set'}, {STARTED, 'set'}, {DELAYED, 'zset'}, {WORKERS, 'zset'},
   {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'}, {FINISHED, 'string'},

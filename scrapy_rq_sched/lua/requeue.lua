@@ -6,8 +6,7 @@
 local worker, most_failed, again = argument(), number(), argument()
 local problem = wrong_type(TYPES) or QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
 if problem then
-  return redis.error_reply(string.format(
-    "WRONGTYPE Key '%s' is a %s, where the frontier needs a %s. Rename or delete it", unpack(problem)))
+  return wrong_type_error(problem)
 end
 
 local back, found = {}, 0
