@@ -10,6 +10,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from .dupefilter import RFPDupeFilter
 from .errors import SettingError
+from .fingerprints import Fingerprints, only_url_matters
 from .frontier import Frontier, Limits
 from .keys import Keys
 from .plain import PlainFrontier
@@ -90,6 +91,20 @@ def filters_in_exchange(dupefilter: Any) -> bool:
     """Return whether the exchange does what *dupefilter* does, in the step that queues."""
     cls = type(dupefilter)
     return issubclass(cls, RFPDupeFilter) and cls.request_seen is RFPDupeFilter.request_seen
+
+
+def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerprints:
+    """Return what makes fingerprints: *dupefilter*'s method, or else the crawler's fingerprinter.
+
+    :param size: of how many URLs to remember them, where that is sure to be right.
+    """
+    make = getattr(dupefilter, "request_fingerprint", None)
+    if make is None:
+        return Fingerprints(lambda request: crawler.request_fingerprinter.fingerprint(request).hex(), 0)
+    by_url = getattr(make, "__func__", None) is RFPDupeFilter.request_fingerprint and only_url_matters(
+        dupefilter.fingerprinter
+    )
+    return Fingerprints(make, size if by_url else 0)
 
 
 def made_with(queue: Any, crawler: Crawler) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 
-from .components import filters_in_exchange, is_plain
+from .components import filters_in_exchange, is_plain, load_fingerprints
 from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError, one_line
 from .frontier import Frontier, Lease, Mode, Push, Reply
@@ -57,9 +57,7 @@ class Delivery:
         self._plain = is_plain(queue)
         self._dupefilter = dupefilter
         self._filters_in_exchange = filters_in_exchange(dupefilter)
-        self._fingerprint = getattr(dupefilter, "request_fingerprint", None) or (
-            lambda request: crawler.request_fingerprinter.fingerprint(request).hex()
-        )
+        self._fingerprint = load_fingerprints(crawler, dupefilter, settings.seen_cache).of
         self._settings = settings
         self._engine = engine
         self._crawl = crawl or self.send

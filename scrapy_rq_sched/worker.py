@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds to Redis and back that count as no distance.
 NEAR = 0.005
+#: How many finished requests may wait to be released, for each that may be begun at a time.
+UNRELEASED = 2
 #: Moments in which callbacks have to have kept the downloader from being full to count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -182,9 +184,10 @@ class Worker:
         return 2 * len(self.ready) < self.target
 
     # What is begun and not yet released is repeated if this worker is killed. Scrapy by itself begins
-    # the next download while finished ones wait for their callbacks; here it waits for a release, as
-    # long as that costs nothing: callbacks or pipelines that are slow, not busy, raise the limit, and
-    # where Redis is far a release is not waited for.
+    # the next download while any number of finished ones wait for their callbacks; here no more than so
+    # many are begun. Callbacks or pipelines that are slow, not busy, raise the limit. Those that are
+    # finished may be twice as many, so that one release can be on its way while the next is collected;
+    # where Redis is far a release is not waited for at all.
 
     @property
     def may_begin(self) -> bool:
@@ -197,13 +200,15 @@ class Worker:
         if self.releases.not_sent >= (self._settings.outbox_size if self.outbox.blocked else most):
             return False
         unhindered = self.cut_off or self.outbox.blocked or self._pace.distance > NEAR
-        return len(self.held) + (0 if unhindered else len(self.releases)) < self._limit
+        if not unhindered and len(self.releases) >= UNRELEASED * self._limit:
+            return False
+        return len(self.held) < self._limit
 
     @property
     def awaits_release(self) -> bool:
         """Whether the next release should be on its way, so as not to have to wait for it."""
         unreleased = 0 if self.outbox.blocked else len(self.releases)
-        return unreleased > 0 and 2 * (len(self.held) + unreleased) >= self._limit
+        return 4 * unreleased >= 3 * UNRELEASED * self._limit
 
     def tick(self, downloading: int) -> bool:
         """Note that a moment has passed; return whether the limit was raised now.

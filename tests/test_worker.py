@@ -69,12 +69,26 @@ def test_a_worker_that_is_about_to_have_a_request_in_memory_is_busy() -> None:
     assert worker.batch(0, False).busy
 
 
-def test_what_is_begun_and_not_released_is_bounded_by_the_concurrent_requests() -> None:
+def test_no_more_are_begun_at_a_time_than_the_concurrent_requests() -> None:
     worker = a_worker(concurrency=4)
     hold(worker, 4)
     answer(worker, leases=4)
     assert not worker.may_begin
     worker.finish_all_but(())
+    assert worker.may_begin
+
+
+def finish(worker: Worker, count: int) -> None:
+    hold(worker, count)
+    worker.finish_all_but(())
+
+
+def test_no_more_are_finished_and_not_released_than_twice_the_concurrent_requests() -> None:
+    worker = a_worker(concurrency=4)
+    answer(worker, leases=4)
+    finish(worker, 7)
+    assert worker.may_begin
+    finish(worker, 1)
     assert not worker.may_begin
     worker.batch(0, False)
     assert not worker.may_begin
@@ -82,19 +96,26 @@ def test_what_is_begun_and_not_released_is_bounded_by_the_concurrent_requests() 
     assert worker.may_begin
 
 
+def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
+    worker = a_worker(concurrency=4)
+    finish(worker, 5)
+    assert not worker.awaits_release
+    finish(worker, 1)
+    assert worker.awaits_release
+    assert worker.may_begin
+
+
 def test_a_release_is_not_waited_for_where_redis_is_far() -> None:
     worker = a_worker(concurrency=4)
     answer(worker, latency=0.02)
-    hold(worker, 4)
-    worker.finish_all_but(())
+    finish(worker, 8)
     assert worker.may_begin
 
 
 def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
     worker = a_worker(concurrency=4)
     answer(worker)
-    hold(worker, 4)
-    worker.finish_all_but(())
+    finish(worker, 8)
     worker.cut_off = True
     assert worker.may_begin
 

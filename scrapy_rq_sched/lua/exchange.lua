@@ -136,14 +136,20 @@ local function release(lease, after)
 end
 
 local remembered = redis.call('EXISTS', HISTORY) == 1
+local finished_now = {}
 for _ = 1, number() do
   local lease, after = argument(), number()
-  local value = release(lease, after)
-  if value and remembered then
-    local _, _, _, request = lease_read(value)
-    redis.call('HDEL', HISTORY, redis.sha1hex(request))
+  if remembered or after > stored then
+    local value = release(lease, after)
+    if value and remembered then
+      local _, _, _, request = lease_read(value)
+      redis.call('HDEL', HISTORY, redis.sha1hex(request))
+    end
+  elseif not repeated then
+    finished_now[#finished_now + 1] = lease
   end
 end
+in_chunks(finished_now, function(...) redis.call('HDEL', held, ...) end)
 
 local given_back = {}
 for _ = 1, number() do
@@ -260,25 +266,30 @@ put_back(due, worker .. '/' .. exchange, most_failed, now)
 -- Hand out: seeds first, they become requests; then a fair share of what waits.
 -- Only now: what went back may have made the key of the seeds anew.
 local seeds_are = seed_type()
-local leases = {}
+local leases, fields = {}, {}
+local function tell(lease, kind, deaths, request)
+  local n = #leases
+  leases[n + 1], leases[n + 2], leases[n + 3], leases[n + 4] = lease, kind, deaths, request
+end
 local function hand_out(kind, score, deaths, request)
-  local lease = exchange .. '.' .. (#leases / 4 + 1)
-  lease_write(worker, lease, kind, score, deaths, request)
-  for _, value in ipairs({lease, kind, deaths, request}) do leases[#leases + 1] = value end
+  local lease, n = exchange .. '.' .. (#leases / 4 + 1), #fields
+  fields[n + 1], fields[n + 2] = lease, lease_value(kind, score, deaths, request)
+  tell(lease, kind, deaths, request)
 end
 
 if repeated then
   for _, lease in ipairs(pairs_of(redis.call('HGETALL', held))) do
     if string.match(lease[1], '^(%d+)%.') == tostring(exchange) then
       local kind, _, deaths, request = lease_read(lease[2])
-      for _, value in ipairs({lease[1], kind, deaths, request}) do leases[#leases + 1] = value end
+      tell(lease[1], kind, deaths, request)
     end
   end
 else
   -- What this worker has refused is for another, as long as there is one that has not.
   remembered = redis.call('EXISTS', HISTORY) == 1
   local function look_up(request)
-    local history = remembered and history_of(request) or ''
+    if not remembered then return 0, false end
+    local history = history_of(request)
     local refused = string.find(history, 'refused:' .. worker .. '@', 1, true)
     return history_count(history, 'died'), refused and not all_refuse(history)
   end
@@ -317,6 +328,7 @@ else
   for _, entry in ipairs(excess > 0 and queue_drop(math.min(excess, 1000)) or {}) do
     hand_out('drop', entry[1], 0, entry[2])
   end
+  in_chunks(fields, function(...) redis.call('HSET', held, ...) end)
 end
 waiting = queue_length()
 

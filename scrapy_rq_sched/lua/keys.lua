@@ -15,6 +15,13 @@ local function number()
   return tonumber(argument())
 end
 
+-- Call *use* with the values of *list*, so many at a time: Lua passes some thousands at the most.
+local function in_chunks(list, use)
+  for first = 1, #list, 1000 do
+    use(unpack(list, first, math.min(first + 999, #list)))
+  end
+end
+
 -- The server's time in milliseconds: workers' clocks are never asked.
 local function server_time()
   local time = redis.call('TIME')

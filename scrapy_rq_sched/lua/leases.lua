@@ -4,9 +4,8 @@
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
 
-local function lease_write(worker, lease, kind, score, deaths, request)
-  local value = kind .. ' ' .. score .. ' ' .. deaths .. ' ' .. request
-  redis.call('HSET', LEASES .. worker, lease, value)
+local function lease_value(kind, score, deaths, request)
+  return kind .. ' ' .. score .. ' ' .. deaths .. ' ' .. request
 end
 
 -- -> kind, score, deaths, request. What somebody else wrote there is a request that nobody can read:

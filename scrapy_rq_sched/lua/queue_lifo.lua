@@ -10,9 +10,9 @@ local function queue_length()
 end
 
 local function queue_push(entries)
-  for _, entry in ipairs(entries) do
-    redis.call('LPUSH', REQUESTS, entry[2])
-  end
+  local requests = {}
+  for i, entry in ipairs(entries) do requests[i] = entry[2] end
+  in_chunks(requests, function(...) redis.call('LPUSH', REQUESTS, ...) end)
 end
 
 local function queue_pop(command, n)

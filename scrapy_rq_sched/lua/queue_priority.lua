@@ -16,10 +16,11 @@ local function queue_push(entries)
   local count = tonumber(redis.call('GET', COUNTER)) or 0
   if not (count >= 0 and count < 9007199254740992) then count = 0 end
   redis.call('SET', COUNTER, string.format('%.0f', count + #entries))
+  local values = {}
   for i, entry in ipairs(entries) do
-    local score = entry[1] + (count + i) % ORDER / ORDER
-    redis.call('ZADD', REQUESTS, string.format('%.17g', score), entry[2])
+    values[2 * i - 1], values[2 * i] = entry[1] + (count + i) % ORDER / ORDER, entry[2]
   end
+  in_chunks(values, function(...) redis.call('ZADD', REQUESTS, ...) end)
 end
 
 local function queue_pop(command, n)

@@ -20,8 +20,10 @@ Value = TypeVar("Value")
 
 #: What Redis has answered is on its disk: whatever is lost then, the package has lost.
 DURABLE = ["--appendonly", "yes", "--appendfsync", "always"]
-#: Scrapy's default, and so what a killed worker may have begun and not released.
-CONCURRENCY = 16
+#: What a killed worker may have begun and not released, for each of its CONCURRENT_REQUESTS; and how many
+#: that are with Scrapy's default of 16.
+UNRELEASED_EACH = 3
+UNRELEASED = UNRELEASED_EACH * 16
 #: Seconds without an exchange after which a worker is dead, in the short form and in the long one.
 LEASES = 2.0, 5.0
 #: Seconds for which a scenario waits for something to happen.

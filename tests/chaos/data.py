@@ -6,7 +6,7 @@ import json
 import pickle
 import time
 
-from .arena import CONCURRENCY, Arena
+from .arena import UNRELEASED, Arena
 from .referee import Outcome
 from .registry import scenario
 
@@ -96,10 +96,10 @@ def garbage_entries(arena: Arena) -> Outcome:
 @scenario(
     "garbage-fleet",
     "Rubbish is put into what the fleet knows of itself: workers, leases, delayed requests, history; each "
-    f"time explains {CONCURRENCY} repeats, of the worker whose number of exchanges is overwritten.",
+    f"time explains {UNRELEASED} repeats, of the worker whose number of exchanges is overwritten.",
 )
 def garbage_fleet(arena: Arena) -> Outcome:
-    return _feed(arena, "fleet", CONCURRENCY)
+    return _feed(arena, "fleet", UNRELEASED)
 
 
 @scenario(

@@ -8,7 +8,7 @@ import signal
 from tests.project.crawls.faults import MOMENTS
 from tests.project.crawls.graph import page_url
 
-from .arena import CONCURRENCY, Arena
+from .arena import UNRELEASED, UNRELEASED_EACH, Arena
 from .referee import Outcome
 from .registry import scenario
 
@@ -21,7 +21,7 @@ DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIM
 @scenario(
     "kill-random",
     "Workers are killed (SIGKILL) at random moments, each when its successor was started; a killed worker "
-    f"explains {CONCURRENCY} repeats, its CONCURRENT_REQUESTS.",
+    f"explains {UNRELEASED} repeats, three for each of its CONCURRENT_REQUESTS.",
 )
 def kill_random(arena: Arena) -> Outcome:
     wanted = arena.choose(4, 110)
@@ -36,14 +36,14 @@ def kill_random(arena: Arena) -> Outcome:
             kills += 1
         if kills == wanted:
             break
-    return Outcome(kills, kills * CONCURRENCY)
+    return Outcome(kills, kills * UNRELEASED)
 
 
 def _kill_at(moment: str, when: str) -> None:
     after_the_end = moment in ("finish", "leave", "left")
-    explained = "nothing is left to repeat" if after_the_end else f"it explains {CONCURRENCY} repeats"
+    explained = "nothing is left to repeat" if after_the_end else f"it explains {UNRELEASED} repeats"
     if moment == "reclaim":
-        explained = f"it and the dead worker explain {CONCURRENCY} repeats each"
+        explained = f"it and the dead worker explain {UNRELEASED} repeats each"
 
     @scenario(f"kill-{moment}", f"A worker is killed {when}; {explained}.")
     def kill_at(arena: Arena) -> Outcome:
@@ -67,7 +67,7 @@ def _kill_at(moment: str, when: str) -> None:
         arena.wait(lambda: victim not in arena.alive(), "the victim lives", 40 + arena.choose(0, 60))
         assert arena.fleet.events("killed"), f"the moment {moment!r} did not come"
         faults = 2 if moment == "reclaim" else 1
-        return Outcome(faults, 0 if after_the_end else faults * CONCURRENCY)
+        return Outcome(faults, 0 if after_the_end else faults * UNRELEASED)
 
 
 for _moment, _when in MOMENTS.items():
@@ -77,7 +77,7 @@ for _moment, _when in MOMENTS.items():
 @scenario(
     "stop-and-continue",
     "A worker is stopped (SIGSTOP) for longer than its lease and continued (SIGCONT), again and again; "
-    f"each time explains {CONCURRENCY} repeats, what it had begun.",
+    f"each time explains {UNRELEASED} repeats, what it had begun.",
 )
 def stop_and_continue(arena: Arena) -> Outcome:
     # The others must not be through with the site before the last of the stops.
@@ -94,7 +94,7 @@ def stop_and_continue(arena: Arena) -> Outcome:
         finally:
             arena.fleet.kill(victim, signal.SIGCONT)
         arena.wait_for_more(LOST, [victim], lost)
-    return Outcome(stops, stops * CONCURRENCY)
+    return Outcome(stops, stops * UNRELEASED)
 
 
 def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int) -> None:
@@ -119,17 +119,17 @@ _end("sigint", "Workers are told to stop (SIGINT, Ctrl-C); nothing is repeated."
 _end("sigterm", "Workers are told to stop (SIGTERM); nothing is repeated.", signal.SIGTERM, 1, 0)
 _end(
     "sigterm-twice",
-    f"Workers are told to stop twice, so that they do at once; each explains {CONCURRENCY} repeats.",
+    f"Workers are told to stop twice, so that they do at once; each explains {UNRELEASED} repeats.",
     signal.SIGTERM,
     2,
-    CONCURRENCY,
+    UNRELEASED,
 )
 
 
 @scenario(
     "deadly-page",
     "A page kills every worker that parses it, and is set aside after FRONTIER_MAX_DELIVERIES deaths; each "
-    "death explains 4 repeats, which is CONCURRENT_REQUESTS here.",
+    "death explains 12 repeats, three for each of the CONCURRENT_REQUESTS here.",
 )
 def deadly_page(arena: Arena) -> Outcome:
     deaths, concurrency = arena.choose(3, 5), 4
@@ -146,4 +146,4 @@ def deadly_page(arena: Arena) -> Outcome:
     assert json.loads(failed[0]["data"])["url"] == page_url(7)
     assert failed[0]["history"].count("died:") == deaths, failed
     assert failed[0]["deliveries"] >= deaths, failed
-    return Outcome(deaths, deaths * concurrency, absent={page_url(7)})
+    return Outcome(deaths, deaths * UNRELEASED_EACH * concurrency, absent={page_url(7)})

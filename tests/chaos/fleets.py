@@ -6,7 +6,7 @@ import signal
 
 from tests.project.crawls.graph import page_url
 
-from .arena import CONCURRENCY, Arena
+from .arena import UNRELEASED, Arena
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
@@ -38,7 +38,7 @@ def deploy(arena: Arena) -> Outcome:
 @scenario(
     "churn",
     "Workers whose start() is slow join, are stopped (SIGINT) and are killed at random moments; each killed "
-    f"one explains {CONCURRENCY} repeats.",
+    f"one explains {UNRELEASED} repeats.",
 )
 def churn(arena: Arena) -> Outcome:
     pages = arena.choose(600, 10_000)
@@ -59,7 +59,7 @@ def churn(arena: Arena) -> Outcome:
             changes += 1
         if changes == most:
             break
-    return Outcome(changes, kills * CONCURRENCY)
+    return Outcome(changes, kills * UNRELEASED)
 
 
 @scenario(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .arena import CONCURRENCY, Arena
+from .arena import UNRELEASED, Arena
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
@@ -103,7 +103,7 @@ def client_kill(arena: Arena) -> Outcome:
 @scenario(
     "clocks",
     "One worker's clock is an hour fast, another's an hour slow; a third is killed, which explains "
-    f"{CONCURRENCY} repeats.",
+    f"{UNRELEASED} repeats.",
 )
 def clocks(arena: Arena) -> Outcome:
     arena.crawl(workers=0, **MANY)
@@ -113,4 +113,4 @@ def clocks(arena: Arena) -> Outcome:
     arena.all_opened()
     arena.reach(0.3)
     arena.fleet.kill(victim)
-    return Outcome(3, CONCURRENCY)
+    return Outcome(3, UNRELEASED)

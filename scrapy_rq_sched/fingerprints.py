@@ -1,0 +1,82 @@
+"""Fingerprints of requests, remembered by URL where nothing but the URL matters.
+
+Most links on a page were on the pages before. To make the fingerprint of one takes longer than all that
+is done with it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request
+from scrapy.utils.request import RequestFingerprinter
+
+#: What Scrapy's own fingerprinter looks at; where it looks at anything else, nothing is remembered.
+_LOOKED_AT = frozenset({"url", "method", "body", "meta"})
+_META_LOOKED_AT = "verbatim_url"
+
+
+class Fingerprints:
+    """Makes fingerprints, and remembers those of the latest URLs.
+
+    :param make: returns a request's fingerprint, in hexadecimal.
+    :param size: how many URLs to remember; 0 for none.
+    """
+
+    def __init__(self, make: Callable[[Request], str], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._of_url: dict[str, str] = {}
+
+    def of(self, request: Request) -> str:
+        """Return the fingerprint of *request*."""
+        if not self._size or request.method != "GET" or request.body or _META_LOOKED_AT in request.meta:
+            return self._make(request)
+        known = self._of_url
+        fingerprint = known.get(request.url)
+        if fingerprint is None:
+            fingerprint = known[request.url] = self._make(request)
+            if len(known) > self._size:
+                del known[next(iter(known))]
+        return fingerprint
+
+
+class _Meta(dict[Any, Any]):
+    def __init__(self, looked_at: set[Any]) -> None:
+        self._looked_at = looked_at
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self._looked_at.add(key)
+        return default
+
+    def __getitem__(self, key: Any) -> Any:
+        self._looked_at.add(key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        self._looked_at.add(key)
+        return False
+
+
+def only_url_matters(fingerprinter: Any) -> bool:
+    """Return whether all ``GET`` requests of a URL, with no body, have the same fingerprint.
+
+    So it is with Scrapy's own fingerprinter, unless a later version looks at more than this one does:
+    that is found out by letting it look. ``meta["verbatim_url"]`` matters to it, and nothing else in meta.
+    """
+    if type(fingerprinter) is not RequestFingerprinter:
+        return False
+    attributes: set[str] = set()
+    keys: set[Any] = set()
+
+    class Watched(Request):
+        def __getattribute__(self, name: str) -> Any:
+            if not name.startswith("_"):
+                attributes.add(name)
+            return _Meta(keys) if name == "meta" else super().__getattribute__(name)
+
+    request = Watched("https://www.example.org/?b=1&a=2#c")
+    attributes.clear()  # what it takes to make one does not count
+    fingerprinter.fingerprint(request)
+    return attributes <= _LOOKED_AT and keys <= {_META_LOOKED_AT}
