@@ -1,7 +1,7 @@
 """A Scrapy scheduler and dupefilter that keep a crawl's frontier in Redis, for many workers."""
 
 from .addon import Addon
-from .dupefilter import RFPDupeFilter
+from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import FrontierError
 from .failed import FailedRequest, FailedRequests
 from .queue import FifoQueue, LifoQueue, PriorityQueue
@@ -10,6 +10,7 @@ from .spiders import RedisCrawlSpider, RedisSpider
 
 __all__ = [
     "Addon",
+    "CompactDupeFilter",
     "FailedRequest",
     "FailedRequests",
     "FifoQueue",

@@ -8,7 +8,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from .dupefilter import RFPDupeFilter
+from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import SettingError
 from .fingerprints import Fingerprints, only_url_matters
 from .frontier import Frontier, Limits
@@ -48,8 +48,11 @@ def is_plain(queue: Any) -> bool:
     )
 
 
-def make_frontier(queue: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings) -> Frontier:
-    """Return the frontier whose waiting requests are in *queue*."""
+def make_frontier(
+    queue: Any, dupefilter: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings
+) -> Frontier:
+    """Return the frontier whose waiting requests are in *queue*, and whose URLs seen in *dupefilter*."""
+    kind = dupefilter.kind if filters_in_exchange(dupefilter) else "exact"
     limits = Limits(
         settings.lease_timeout,
         settings.max_deliveries,
@@ -59,13 +62,13 @@ def make_frontier(queue: Any, server: Any, keys: Keys, worker: str, settings: Fr
         settings.wait_replicas,
     )
     if not is_plain(queue):
-        return Frontier(server, keys, worker, queue.discipline, limits)
+        return Frontier(server, keys, worker, queue.discipline, limits, kind)
     if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
         raise SettingError(
             "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which SCHEDULER_QUEUE_CLASS "
             f"{type(queue).__name__} cannot do: it pushes and pops by itself. Set it to 'slow'"
         )
-    return PlainFrontier(queue, server, keys, worker, "plain", limits)
+    return PlainFrontier(queue, server, keys, worker, "plain", limits, kind)
 
 
 def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:
@@ -90,7 +93,10 @@ def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:
 def filters_in_exchange(dupefilter: Any) -> bool:
     """Return whether the exchange does what *dupefilter* does, in the step that queues."""
     cls = type(dupefilter)
-    return issubclass(cls, RFPDupeFilter) and cls.request_seen is RFPDupeFilter.request_seen
+    return any(
+        isinstance(dupefilter, ours) and cls.request_seen is ours.request_seen
+        for ours in (RFPDupeFilter, CompactDupeFilter)
+    )
 
 
 def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerprints:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -13,6 +15,7 @@ from scrapy.utils.request import RequestFingerprinter, referer_str
 from typing_extensions import Self
 
 from . import connection, keys
+from .scripts import seen_step
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,9 @@ class RFPDupeFilter(BaseDupeFilter):
     :param debug: whether to log every duplicate, not only the first (``DUPEFILTER_DEBUG``).
     :param fingerprinter: by default, Scrapy's default one.
     """
+
+    #: The part of the scripts that keeps what was seen in this way: ``lua/seen_<kind>.lua``.
+    kind: ClassVar[str] = "exact"
 
     def __init__(self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None) -> None:
         self.server = server
@@ -67,9 +73,16 @@ class RFPDupeFilter(BaseDupeFilter):
         fingerprint: bytes = self.fingerprinter.fingerprint(request)
         return fingerprint.hex()
 
+    def forget(self, request: Request) -> bool:
+        """Have *request* count as not seen, and return whether it was. Waits for Redis.
+
+        While a crawl runs its workers may still remember it, until the frontier's epoch changes.
+        """
+        return bool(self.server.srem(self.key, self.request_fingerprint(request)))
+
     def clear(self) -> None:
         """Forget all fingerprints."""
-        self.server.delete(self.key)
+        self.server.unlink(self.key)
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count that *request* was filtered."""
@@ -88,3 +101,32 @@ class RFPDupeFilter(BaseDupeFilter):
                 {"request": request},
                 extra={"spider": spider},
             )
+
+
+class CompactDupeFilter(RFPDupeFilter):
+    """As :class:`RFPDupeFilter`, in a tenth of the memory, by 62 bits of each fingerprint.
+
+    Of *n* URLs seen, a new one is taken for one of them with a probability of *n* / (2³² · 10⁹): at 10⁹
+    URLs, 1 in 4 · 10⁹. An exact filter at the same key is converted, by and by, while the crawl runs.
+    ``lua/seen_compact.lua`` says how it is kept.
+    """
+
+    kind: ClassVar[str] = "compact"
+
+    @cached_property
+    def _step(self) -> Callable[..., int]:
+        return seen_step(self.server, self.key, self.kind)
+
+    def request_seen(self, request: Request) -> bool:
+        """Mark *request* as seen, and return whether it was before. Waits for Redis."""
+        return not self._step("add", self.request_fingerprint(request))
+
+    def forget(self, request: Request) -> bool:
+        """Have *request* count as not seen, and return whether it was. Waits for Redis."""
+        return bool(self._step("remove", self.request_fingerprint(request)))
+
+    def clear(self) -> None:
+        """Forget all fingerprints."""
+        self._step("clear")
+        while self._step("sweep"):
+            pass

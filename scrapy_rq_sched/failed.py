@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from . import connection
 from .errors import SettingError
-from .frontier import script_source
+from .scripts import register
 from .keys import Keys
 from .settings import FrontierSettings
 
@@ -100,7 +100,7 @@ class FailedRequests:
         self._keys = keys
         self._most = most
         parts = ("keys", f"queue_{discipline}", "seeds", "leases", "requeue")
-        self._requeue = server.register_script(script_source(parts))
+        self._requeue = register(server, *parts)
 
     @classmethod
     def from_settings(cls, settings: Any, spider: str, redis_key: str | None = None) -> Self:

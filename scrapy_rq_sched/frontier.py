@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from .connection import RedisTimeoutError, call_and_wait
 from .errors import FrontierMismatchError, RedisUnsuitableError
 from .keys import Keys
+from .scripts import register, seen_step
 
 #: The version of what is in Redis; a worker of another one is refused.
-FORMAT = "2"
+FORMAT = "3"
 #: Seconds for which the start requests of a finished crawl are remembered, for workers that were
 #: started before it finished and are only now ready.
 LATE_WORKER_GRACE = 600
@@ -256,20 +256,29 @@ class Frontier:
     :param server: a redis-py client that does not repeat commands by itself.
     :param worker: the worker's name: no spaces, never used before.
     :param discipline: which ``lua/queue_<discipline>.lua`` the queue follows.
+    :param dupefilter: which ``lua/seen_<dupefilter>.lua`` keeps what was seen.
     """
 
     def __init__(
-        self, server: Any, keys: Keys, worker: str, discipline: str, limits: Limits | None = None
+        self,
+        server: Any,
+        keys: Keys,
+        worker: str,
+        discipline: str,
+        limits: Limits | None = None,
+        dupefilter: str = "exact",
     ) -> None:
         self.server = server
         self.keys = keys
         self.worker = worker
         self.limits = limits or Limits()
         self._all_keys = keys.all()
-        parts = ("keys", f"queue_{discipline}", "seeds", "leases")
-        self._open = server.register_script(script_source((*parts, "open")))
-        self._exchange = server.register_script(script_source((*parts, "exchange")))
-        self._leave = server.register_script(script_source((*parts, "leave")))
+        parts = ("keys", f"queue_{discipline}", "seeds", "seen", f"seen_{dupefilter}", "leases")
+        self._open = register(server, *parts, "open")
+        self._exchange = register(server, *parts, "exchange")
+        self._leave = register(server, *parts, "leave")
+        self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
+        self._dupefilter = dupefilter
 
     def open(
         self,
@@ -295,7 +304,8 @@ class Frontier:
         # Here there is time for it; the first exchange would have to ask twice.
         self.server.script_load(self._exchange.script)
         flags = (int(busy), int(flush), int(persist), int(min(server_age, 1e9) * 1000), about)
-        pairs = [text for pair in {"format": FORMAT, **made_with}.items() for text in pair]
+        made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
+        pairs = [text for pair in made_of.items() for text in pair]
         arguments = (self.worker, self.limits.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
@@ -312,6 +322,7 @@ class Frontier:
                 f"this worker is set up with {ours!r}. Set it up alike, or start the frontier anew "
                 "with SCHEDULER_FLUSH_ON_START"
             )
+        self._sweep()
         flushed, *counts = rest
         return Opened(bool(flushed), *counts)
 
@@ -333,7 +344,14 @@ class Frontier:
         """
         flags = (int(finished), int(persist), LATE_WORKER_GRACE)
         cleared, left = self._leave(keys=self._all_keys, args=(self.worker, *flags, *self._trailing()))
+        if cleared:
+            self._sweep()
         return bool(cleared), left
+
+    def _sweep(self) -> None:
+        """Delete what is left of cleared filters, so many keys at a time."""
+        while self._seen_step("sweep"):
+            pass
 
     def _trailing(self) -> tuple[int, ...]:
         """Return what the discipline's part of the scripts reads from the end of ARGV."""
@@ -351,12 +369,6 @@ class Frontier:
             return self.server.blmove(key, key, timeout, "LEFT", "LEFT") is not None
         except RedisTimeoutError:
             return False
-
-
-def script_source(parts: Iterable[str]) -> str:
-    """Return the Lua files of these names as one script."""
-    folder = files("scrapy_rq_sched.lua")
-    return "\n".join((folder / f"{part}.lua").read_text("utf-8") for part in parts)
 
 
 def _leases(flat: list[Any]) -> Iterator[Lease]:

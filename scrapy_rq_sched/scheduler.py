@@ -119,7 +119,7 @@ class Scheduler(BaseScheduler):
             self._engine = EngineBridge(engine)
             self._engine.holds_start = lambda: self.delivery.holds_start()
         self.worker = Worker(settings)
-        self.frontier = components.make_frontier(self.queue, self.server, keys, self.name, settings)
+        self.frontier = components.make_frontier(self.queue, self.df, self.server, keys, self.name, settings)
         self.delivery = Delivery(
             self.crawler,
             spider,

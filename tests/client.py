@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +19,17 @@ class Client:
     """A worker that says what a test has it say."""
 
     def __init__(
-        self, server: redis.Redis, name: str, discipline: str, lease: float, deaths: int, **bounds: Any
+        self,
+        server: redis.Redis,
+        name: str,
+        discipline: str,
+        lease: float,
+        deaths: int,
+        dupefilter: str = "exact",
+        **bounds: Any,
     ) -> None:
         limits = Limits(lease, deaths, **bounds)
-        self.frontier = Frontier(server, Keys("s"), name, discipline, limits)
+        self.frontier = Frontier(server, Keys("s"), name, discipline, limits, dupefilter)
         self.name = name
         self.number = 0
 
@@ -43,6 +51,20 @@ class Client:
 
     def take(self, want: int) -> list[Lease]:
         return self.say(want=want).leases
+
+
+def compact_member(fingerprint: str) -> bytes:
+    """Return the integer that a compact filter keeps of *fingerprint*, as Redis writes it."""
+    if not (len(fingerprint) == 40 and set(fingerprint) <= set("0123456789abcdef")):
+        fingerprint = hashlib.sha1(fingerprint.encode()).hexdigest()
+    high, low = int(fingerprint[:8], 16), int(fingerprint[8:16], 16)
+    return str((high + 1) * 10**9 + low % 10**9).encode()
+
+
+def compact_members(server: redis.Redis, key: str = "s:dupefilter") -> list[bytes]:
+    """Return all that the compact filter at *key* keeps."""
+    buckets = [name for name in server.scan_iter(f"{key}:*") if server.type(name) == b"set"]
+    return [member for name in buckets for member in server.smembers(name)]
 
 
 Join = Callable[..., Client]

@@ -14,6 +14,9 @@ from scrapy_rq_sched.embedded import PrivateRedis
 from .client import Client, Join
 from .crawl import Fleet
 
+#: The setting of Redis that bounds what a compact filter's buckets may hold.
+INTSETS = "set-max-intset-entries"
+
 
 @pytest.fixture(scope="session")
 def private_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRedis]:
@@ -27,6 +30,7 @@ def server(private_redis: PrivateRedis) -> Iterator[redis.Redis]:
     """A client of the real server, with nothing in it."""
     client = redis.Redis.from_url(private_redis.url)
     client.flushall()
+    client.config_set(INTSETS, 512)
     yield client
     client.close()
 
@@ -55,8 +59,13 @@ def join(server: redis.Redis, request: pytest.FixtureRequest) -> Join:
     chosen = request.getfixturevalue("discipline") if "discipline" in request.fixturenames else "priority"
 
     def make(
-        name: str = "a", lease: float = 30.0, deaths: int = 5, bounds: Any = None, **options: Any
+        name: str = "a",
+        lease: float = 30.0,
+        deaths: int = 5,
+        dupefilter: str = "exact",
+        bounds: Any = None,
+        **options: Any,
     ) -> Client:
-        return Client(server, name, chosen, lease, deaths, **(bounds or {})).open(**options)
+        return Client(server, name, chosen, lease, deaths, dupefilter, **(bounds or {})).open(**options)
 
     return make

@@ -32,6 +32,9 @@ from hypothesis.stateful import (
 from scrapy_rq_sched.frontier import Batch, Failed, Finished, Frontier, Lease, Limits, Push, Reply, Standing
 from scrapy_rq_sched.keys import Keys
 
+from .client import compact_member, compact_members
+from .conftest import INTSETS
+
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 #: The same crawls each time, so that a red build is red again; asked for more, new ones.
 SETTINGS = settings(
@@ -369,9 +372,10 @@ FORGOTTEN = st.lists(
 class Crawl(RuleBasedStateMachine):
     """A fleet on a real Redis, and the same fleet in the model."""
 
-    def __init__(self, server: redis.Redis, discipline: str) -> None:
+    def __init__(self, server: redis.Redis, discipline: str, dupefilter: str) -> None:
         super().__init__()
         self.server = server
+        self.dupefilter = dupefilter
         self.server.flushall()
         self.model = Model(discipline)
         self.workers: list[Worker] = []
@@ -395,7 +399,7 @@ class Crawl(RuleBasedStateMachine):
 
     def join(self, busy: bool = False) -> Worker:
         name = f"w{len(self.model.members)}"
-        frontier = Frontier(self.server, KEYS, name, self.model.discipline, LIMITS)
+        frontier = Frontier(self.server, KEYS, name, self.model.discipline, LIMITS, self.dupefilter)
         opened = frontier.open({"SCHEDULER_SERIALIZER": "json"}, busy=busy)
         self.model.members[name] = Member(busy=busy)
         model = self.model
@@ -706,7 +710,10 @@ class Crawl(RuleBasedStateMachine):
         assert sorted(failed) == sorted(
             (entry.kind.replace("list", "seed"), entry.payload, deaths) for entry, deaths in model.failed
         )
-        assert {name.decode() for name in seen} == model.seen
+        if self.dupefilter == "compact":
+            assert sorted(compact_members(self.server)) == sorted(map(compact_member, model.seen))
+        else:
+            assert {name.decode() for name in seen} == model.seen
         assert {name.decode() for name in started} == model.started
         assert {name.decode() for name in workers} == set(model.registered())
         for name, found in zip(model.members, leases, strict=True):
@@ -791,4 +798,10 @@ def payload_of(value: bytes) -> bytes:
 
 @pytest.mark.parametrize("discipline", ["priority", "fifo", "lifo"])
 def test_a_fleet_does_what_the_model_does(server: redis.Redis, discipline: str) -> None:
-    run_state_machine_as_test(lambda: Crawl(server, discipline), settings=SETTINGS)
+    run_state_machine_as_test(lambda: Crawl(server, discipline, "exact"), settings=SETTINGS)
+
+
+def test_a_fleet_with_a_compact_filter_does_what_the_model_does(server: redis.Redis) -> None:
+    # So that there are many buckets of few.
+    server.config_set(INTSETS, 16)
+    run_state_machine_as_test(lambda: Crawl(server, "fifo", "compact"), settings=SETTINGS)

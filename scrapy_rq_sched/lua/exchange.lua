@@ -32,7 +32,7 @@ local suspects, in_hand, suspicious, deaths_allowed = number(), number(), number
 local most_waiting, policy, exceed, most_failed = number(), argument(), argument(), number()
 
 local held, own = LEASES .. worker, WORKER .. worker
-local problem = wrong_type(TYPES) or wrong_type({{held, 'hash'}, {own, 'hash'}})
+local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES) or wrong_type({{held, 'hash'}, {own, 'hash'}})
   or QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
 if problem then
   return wrong_type_error(problem)
@@ -80,14 +80,19 @@ end
 -- Children before parents: what is pushed is stored before any lease is released.
 local pushes, duplicates, stored, full, new_ones = {}, {}, 0, '', false
 local function marks(mode)
-  local start, filter = mode == 'start' or mode == 'start+filter', mode == 'filter' or mode == 'start+filter'
-  return start and STARTED, filter and DUPEFILTER
+  return mode == 'start' or mode == 'start+filter', mode == 'filter' or mode == 'start+filter'
 end
-local function is_new(mode, fingerprint, command, answer)
+local function is_new(mode, fingerprint)
   if over then return false end
-  local started, seen = marks(mode)
-  return (not started or redis.call(command, STARTED, fingerprint) == answer)
-    and (not seen or redis.call(command, DUPEFILTER, fingerprint) == answer)
+  local start, filter = marks(mode)
+  return (not start or redis.call('SISMEMBER', STARTED, fingerprint) == 0)
+    and (not filter or not seen_has(fingerprint))
+end
+local function mark(mode, fingerprint)
+  if over then return false end
+  local start, filter = marks(mode)
+  return (not start or redis.call('SADD', STARTED, fingerprint) == 1)
+    and (not filter or seen_add(fingerprint))
 end
 local function room()
   if out_of_memory then return 'memory' end
@@ -100,9 +105,9 @@ for i = 1, pushed do
   -- What finds no room keeps its place, and so does all that comes after it.
   if not repeated and stored == i - 1 then
     local lacks = room()
-    if lacks and is_new(mode, fingerprint, 'SISMEMBER', 0) then full = lacks end
+    if lacks and is_new(mode, fingerprint) then full = lacks end
     if full == '' or full == 'exceeded' then
-      local new = is_new(mode, fingerprint, 'SADD', 1)
+      local new = mark(mode, fingerprint)
       new_ones = new_ones or new
       if not new then
         duplicates[#duplicates + 1] = i
@@ -191,13 +196,14 @@ end
 
 local forgotten = 0
 for _ = 1, number() do
-  local started, seen = marks(argument())
+  local start, filter = marks(argument())
   local fingerprint = argument()
   if not repeated then
-    if started then forgotten = forgotten + redis.call('SREM', STARTED, fingerprint) end
-    if seen then forgotten = forgotten + redis.call('SREM', DUPEFILTER, fingerprint) end
+    if start then forgotten = forgotten + redis.call('SREM', STARTED, fingerprint) end
+    if filter and seen_remove(fingerprint) then forgotten = forgotten + 1 end
   end
 end
+seen_settle()
 if made and forgotten > 0 then change_epoch() end
 
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.

@@ -47,7 +47,7 @@ local function wrong_type_error(problem)
     "WRONGTYPE Key '%s' is a %s, where the frontier needs a %s. Rename or delete it", unpack(problem)))
 end
 local TYPES = {
-  {COUNTER, 'string'}, {DUPEFILTER, 'set'}, {STARTED, 'set'}, {DELAYED, 'zset'}, {WORKERS, 'zset'},
+  {COUNTER, 'string'}, {STARTED, 'set'}, {DELAYED, 'zset'}, {WORKERS, 'zset'},
   {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'}, {FINISHED, 'string'},
 }
 

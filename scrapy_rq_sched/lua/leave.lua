@@ -25,5 +25,6 @@ redis.call('EXPIRE', STARTED, grace)
 if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
 if persist == '1' then return {0, left} end
-redis.call('DEL', REQUESTS, DUPEFILTER, META)
+redis.call('UNLINK', REQUESTS, META)
+seen_clear()
 return {1, left}

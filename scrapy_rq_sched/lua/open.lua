@@ -11,7 +11,8 @@ local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 
 local seeds_are = seed_type()
-local problem = wrong_type(TYPES)
+local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES)
+  or wrong_type({{SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}})
   or wrong_type({{SEEDS, SEED_LENGTH[seeds_are] and seeds_are or 'list'}})
 if problem then return {'type', unpack(problem)} end
 
@@ -32,7 +33,9 @@ local made_with = {}
 for _ = 1, number() do
   local field, value = argument(), argument()
   local there = redis.call('HGET', META, field)
-  if there and there ~= value and not flushed and not uncleared then
+  -- What was filtered exactly can be filtered compactly, if nobody goes on as before.
+  local converts = field == 'dupefilter' and there == 'exact' and value == 'compact' and others == 0
+  if there and there ~= value and not flushed and not uncleared and not converts then
     return {'mismatch', field, there, value}
   end
   made_with[#made_with + 1] = {field, value}
@@ -54,9 +57,13 @@ if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
-  redis.call('DEL', REQUESTS, DELAYED, WORKERS)
+  redis.call('UNLINK', REQUESTS, DELAYED, WORKERS)
 end
-if flushed or uncleared then redis.call('DEL', COUNTER, DUPEFILTER, HISTORY, META) end
+if flushed or uncleared then
+  redis.call('DEL', COUNTER, HISTORY, META)
+  seen_clear()
+end
+seen_open()
 if flushed or anew then redis.call('DEL', STARTED, FINISHED) end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
@@ -66,6 +73,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {
-  '', flushed and 1 or 0, queue_length(), redis.call('SCARD', DUPEFILTER), seed_count(seeds_are),
+  '', flushed and 1 or 0, queue_length(), seen_count(), seed_count(seeds_are),
   leased, redis.call('ZCARD', WORKERS),
 }

@@ -1,0 +1,160 @@
+-- Seen, compactly: 62 bits of each fingerprint, as an integer, in many small sets. Redis keeps a set of few
+-- integers as a sorted array, 8 bytes each. The functions are those of seen_exact.lua.
+--
+-- The sets, or buckets, are the leaves of a binary tree. Bucket n has the children 2n and 2n + 1; in the
+-- lower half of its range is what goes to the one, in the upper half what goes to the other. Leaves are
+-- first .. 2 * first - 1. To grow, the first one is split: that is linear hashing (W. Litwin, Linear Hashing:
+-- A New Tool for File and Table Addressing, VLDB 1980). So nobody chooses a size, and no step takes long.
+-- There are *most* a bucket on average, up to twice as many in those that are next to be split.
+--
+-- A set of whole fingerprints in DUPEFILTER is from an exact filter: it is converted, some in each exchange.
+local SEEN_TYPES = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
+local SPLITS, CONVERTED = 16, 250
+-- What servers keep as a sorted array by default.
+local LARGEST = 512
+-- A bucket's size varies by chance. So far beyond the mean, in standard deviations, is one in 10^8.
+local DEVIATIONS = 5.6
+
+local state, changed, converts
+
+-- How many integers does this server keep as an array? By trial: not every user may ask for its settings.
+local function largest_array()
+  local probe = DUPEFILTER .. ':probe'
+  for _, size in ipairs({LARGEST, 384, 256, 192, 128, 96, 64, 48, 32, 16}) do
+    local members = {}
+    for i = 1, size do members[i] = i end
+    redis.call('DEL', probe)
+    redis.call('SADD', probe, unpack(members))
+    local encoding = redis.pcall('OBJECT', 'ENCODING', probe)
+    redis.call('DEL', probe)
+    if encoding == 'intset' or type(encoding) == 'table' then return size end
+  end
+  return LARGEST
+end
+
+local function seen_most()
+  local root = (math.sqrt(DEVIATIONS ^ 2 + 4 * largest_array()) - DEVIATIONS) / 2
+  return math.max(4, math.floor(root ^ 2 / 2))
+end
+
+-- The leaves are on two levels; width and depth of the upper one.
+local function seen_grow(first)
+  state.first, state.level = first, 1
+  while state.level * 2 <= first do state.level = state.level * 2 end
+  state.range = 4294967296 / state.level
+end
+
+local function seen_load()
+  if state then return state end
+  local values = redis.call('HMGET', SEEN_STATE, 'name', 'first', 'count', 'most')
+  local first, count, most = tonumber(values[2]), tonumber(values[3]), tonumber(values[4])
+  if first and count and most then
+    state = {name = values[1], count = count, most = most}
+  else
+    -- Its name is like none before it, so that what is left of a cleared one is not taken for it.
+    local time = redis.call('TIME')
+    state, changed = {name = string.format('%x%05x', time[1], time[2]), count = 0, most = seen_most()}, true
+  end
+  state.prefix = bucket_key(state.name, '')
+  seen_grow(first or 1)
+  converts = redis.call('EXISTS', DUPEFILTER) == 1
+  return state
+end
+
+-- -> the integer that stands for a fingerprint, and its first 32 bits, by which it has its bucket
+local function seen_member(fingerprint)
+  local high = #fingerprint == 40 and tonumber(string.sub(fingerprint, 1, 8), 16)
+  local low = high and tonumber(string.sub(fingerprint, 9, 16), 16)
+  if not low then
+    -- Not a SHA-1 by itself, so perhaps not spread evenly.
+    fingerprint = redis.sha1hex(fingerprint)
+    high, low = tonumber(string.sub(fingerprint, 1, 8), 16), tonumber(string.sub(fingerprint, 9, 16), 16)
+  end
+  -- As text, which is exact where Lua's numbers are not; never with a leading 0.
+  return string.format('%d%09d', high + 1, low % 1000000000), high
+end
+
+local function seen_bucket(high)
+  local number = state.level + math.floor(high / state.range)
+  if number < state.first then number = 2 * state.level + math.floor(2 * high / state.range) end
+  return state.prefix .. number
+end
+
+-- What is no set at a bucket's key, nobody but a mistake has put there. What was in the bucket is lost.
+local function bucket_call(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) == 'table' and reply.err then
+    redis.call('DEL', key)
+    reply = redis.call(command, key, ...)
+  end
+  return reply
+end
+
+local function bucket_split()
+  local number = state.first
+  local border = string.format('%d000000000', (number - state.level + 0.5) * state.range + 1)
+  local lower, upper = {}, {}
+  for _, member in ipairs(bucket_call('SMEMBERS', state.prefix .. number)) do
+    if #member < #border or #member == #border and member < border then
+      lower[#lower + 1] = member
+    else
+      upper[#upper + 1] = member
+    end
+  end
+  in_chunks(lower, function(...) bucket_call('SADD', state.prefix .. 2 * number, ...) end)
+  in_chunks(upper, function(...) bucket_call('SADD', state.prefix .. 2 * number + 1, ...) end)
+  redis.call('DEL', state.prefix .. number)
+  seen_grow(number + 1)
+end
+
+local function compact_add(fingerprint)
+  local member, high = seen_member(fingerprint)
+  if bucket_call('SADD', seen_bucket(high), member) == 0 then return false end
+  state.count, changed = state.count + 1, true
+  return true
+end
+
+local function seen_has(fingerprint)
+  seen_load()
+  if converts and redis.call('SISMEMBER', DUPEFILTER, fingerprint) == 1 then return true end
+  local member, high = seen_member(fingerprint)
+  return bucket_call('SISMEMBER', seen_bucket(high), member) == 1
+end
+
+local function seen_add(fingerprint)
+  seen_load()
+  if converts and redis.call('SISMEMBER', DUPEFILTER, fingerprint) == 1 then return false end
+  return compact_add(fingerprint)
+end
+
+local function seen_remove(fingerprint)
+  seen_load()
+  local member, high = seen_member(fingerprint)
+  local removed = bucket_call('SREM', seen_bucket(high), member)
+  if removed == 1 then state.count, changed = state.count - 1, true end
+  return converts and redis.call('SREM', DUPEFILTER, fingerprint) == 1 or removed == 1
+end
+
+local function seen_count()
+  return (tonumber(redis.call('HGET', SEEN_STATE, 'count')) or 0) + redis.call('SCARD', DUPEFILTER)
+end
+
+local function seen_settle()
+  if state or redis.call('EXISTS', DUPEFILTER) == 1 then seen_load() end
+  if not state then return end
+  if converts then
+    for _, fingerprint in ipairs(redis.call('SPOP', DUPEFILTER, CONVERTED)) do compact_add(fingerprint) end
+  end
+  if not changed then return end
+  for _ = 1, SPLITS do
+    if state.count <= state.first * state.most then break end
+    bucket_split()
+  end
+  redis.call('HSET', SEEN_STATE, 'name', state.name, 'first', string.format('%.0f', state.first),
+    'count', string.format('%.0f', state.count), 'most', state.most)
+end
+
+local function seen_open()
+  -- Another server may be set up otherwise.
+  if redis.call('EXISTS', SEEN_STATE) == 1 then redis.call('HSET', SEEN_STATE, 'most', seen_most()) end
+end
