@@ -16,8 +16,8 @@ from typing_extensions import Self
 
 from . import connection
 from .errors import SettingError
-from .scripts import register
 from .keys import Keys
+from .scripts import register
 from .settings import FrontierSettings
 
 #: Entries that are read, or moved, in one step.

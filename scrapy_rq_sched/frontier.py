@@ -317,13 +317,19 @@ class Frontier:
             )
         if problem == b"mismatch":
             name, there, ours = (text.decode() for text in rest)
+            if (name, there, ours) == ("dupefilter", "exact", "compact"):
+                raise FrontierMismatchError(
+                    f"The frontier of spider {self.keys.spider!r} has a dupefilter 'exact', which workers are "
+                    "using, and this worker is set up with 'compact'. Stop them all, then start them with "
+                    "CompactDupeFilter: what was seen is converted while they crawl"
+                )
             raise FrontierMismatchError(
                 f"The frontier of spider {self.keys.spider!r} was made with {name} {there!r}, and "
                 f"this worker is set up with {ours!r}. Set it up alike, or start the frontier anew "
                 "with SCHEDULER_FLUSH_ON_START"
             )
-        self._sweep()
-        flushed, *counts = rest
+        to_sweep, flushed, *counts = rest
+        self._sweep(to_sweep)
         return Opened(bool(flushed), *counts)
 
     def exchange(self, batch: Batch) -> Reply:
@@ -343,15 +349,15 @@ class Frontier:
         :return: whether the frontier was cleared, and how many leases were left behind.
         """
         flags = (int(finished), int(persist), LATE_WORKER_GRACE)
-        cleared, left = self._leave(keys=self._all_keys, args=(self.worker, *flags, *self._trailing()))
-        if cleared:
-            self._sweep()
+        arguments = (self.worker, *flags, *self._trailing())
+        cleared, left, to_sweep = self._leave(keys=self._all_keys, args=arguments)
+        self._sweep(to_sweep)
         return bool(cleared), left
 
-    def _sweep(self) -> None:
+    def _sweep(self, there_is_more: int) -> None:
         """Delete what is left of cleared filters, so many keys at a time."""
-        while self._seen_step("sweep"):
-            pass
+        while there_is_more:
+            there_is_more = self._seen_step("sweep")
 
     def _trailing(self) -> tuple[int, ...]:
         """Return what the discipline's part of the scripts reads from the end of ARGV."""

@@ -686,14 +686,20 @@ def as_user(server: redis.Redis, redis_url: str) -> Iterator[Callable[[str], str
 
 
 @pytest.mark.parametrize(
-    ("queue", "seeds"), [("PriorityQueue", "list"), ("FifoQueue", "set"), ("LifoQueue", "zset")]
+    ("queue", "seeds", "dupefilter"),
+    [
+        ("PriorityQueue", "list", "RFPDupeFilter"),
+        ("FifoQueue", "set", "RFPDupeFilter"),
+        ("LifoQueue", "zset", "CompactDupeFilter"),
+    ],
 )
 def test_the_rights_of_the_page_suffice_for_a_worker(
-    fleet: Fleet, server: redis.Redis, as_user: Callable[[str], str], queue: str, seeds: str
+    fleet: Fleet, server: redis.Redis, as_user: Callable[[str], str], queue: str, seeds: str, dupefilter: str
 ) -> None:
     settings = {
         "REDIS_URL": as_user("worker"),
         "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{queue}",
+        "DUPEFILTER_CLASS": f"scrapy_rq_sched.{dupefilter}",
         "FRONTIER_LEASE_TIMEOUT": 1,
         "GRAPH_LATENCY": 0.1,
     }

@@ -6,7 +6,7 @@
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
---       {'', flushed (0/1), waiting, seen, seeds, leased, workers}
+--       {'', to sweep (0/1), flushed (0/1), waiting, seen, seeds, leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 
@@ -73,6 +73,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {
-  '', flushed and 1 or 0, queue_length(), seen_count(), seed_count(seeds_are),
+  '', redis.call('EXISTS', SEEN_CLEARED), flushed and 1 or 0, queue_length(), seen_count(), seed_count(seeds_are),
   leased, redis.call('ZCARD', WORKERS),
 }
