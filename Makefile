@@ -32,8 +32,13 @@ wheel: $(VENV)/.installed
 	cd dist && ../.wheel-venv/bin/python -I ../tests/check_wheel.py
 	rm -rf .wheel-venv
 
-bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.distance
+# What a scheduler costs, against Scrapy's own and scrapy-redis; it takes a while, and writes the tables.
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	touch $@
 
 # Everything that can go wrong, done to real crawls; it takes a while, and writes what it cost.
 chaos: $(VENV)/.installed

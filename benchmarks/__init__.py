@@ -1,1 +1,1 @@
-"""Programs that measure; nothing here is run by the tests."""
+"""Programs that measure, as ratios within one run: ``make bench``. The package knows nothing of them."""

@@ -319,8 +319,8 @@ class Frontier:
             name, there, ours = (text.decode() for text in rest)
             if (name, there, ours) == ("dupefilter", "exact", "compact"):
                 raise FrontierMismatchError(
-                    f"The frontier of spider {self.keys.spider!r} has a dupefilter 'exact', which workers are "
-                    "using, and this worker is set up with 'compact'. Stop them all, then start them with "
+                    f"The frontier of spider {self.keys.spider!r} has a dupefilter 'exact', which others "
+                    "use, and this worker is set up with 'compact'. Stop them all, then start them with "
                     "CompactDupeFilter: what was seen is converted while they crawl"
                 )
             raise FrontierMismatchError(

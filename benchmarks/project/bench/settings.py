@@ -1,0 +1,17 @@
+"""What all contenders have in common; each adds its scheduler with ``scrapy crawl -s``."""
+
+BOT_NAME = "bench"
+SPIDER_MODULES = ["bench.spiders"]
+EXTENSIONS = {"bench.meter.Meter": 0}
+DOWNLOAD_HANDLERS = {"http": "bench.site.Handler", "https": None, "ftp": None, "s3": None}
+CONCURRENT_REQUESTS = 16
+CONCURRENT_REQUESTS_PER_DOMAIN = 16
+DOWNLOAD_DELAY = 0
+TELNETCONSOLE_ENABLED = False
+ROBOTSTXT_OBEY = False
+LOG_LEVEL = "WARNING"
+
+#: Pages of the site; 0 for one without an end.
+SITE_PAGES = 0
+#: Seconds that a download takes.
+SITE_LATENCY = 0.0

@@ -1,0 +1,197 @@
+"""Writes what was measured: tables in ``benchmarks.md``, a chart, and the raw figures."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+from .arena import MEMORY, OURS, PEER
+from .figures import Figures
+from .targets import targets
+
+#: Of each workload: its title, and its columns as (figure, heading, format).
+WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
+    "crawl": (
+        "A crawl without a network",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("cpu_ms", "worker CPU a page (ms)", ".2f"),
+            ("commands", "client commands a page", ".3f"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+            ("bytes", "bytes a page", ".0f"),
+        ],
+    ),
+    "growing": (
+        "A crawl that finds ten new links on every page",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("cpu_ms", "worker CPU a page (ms)", ".2f"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+            ("bytes", "bytes a page", ".0f"),
+        ],
+    ),
+    "http": (
+        "A crawl over sockets, with link extraction",
+        [("pages_per_second", "pages/s", ".0f"), ("cpu_ms", "worker CPU a page (ms)", ".2f")],
+    ),
+    "fleet": (
+        "A fleet",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("of_ideal", "of what the downloads allow", ".2f"),
+            ("fairness", "least of a worker against the mean", ".2f"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+        ],
+    ),
+    "seeds": (
+        "Seeds",
+        [
+            ("latency_ms", "seed to first request (ms)", ".1f"),
+            ("drained_per_second", "drained a second", ".0f"),
+            ("drained", "of", ".0f"),
+        ],
+    ),
+    "memory": (
+        "Memory in Redis",
+        [("bytes_a_url", "bytes a URL seen", ".1f"), ("bytes_a_request", "bytes a waiting request", ".0f")],
+    ),
+    "large": (
+        "A large frontier",
+        [("pages_per_second", "pages/s", ".0f"), ("redis_us", "Redis CPU a page (µs)", ".0f")],
+    ),
+    "start_stop": (
+        "Start and stop",
+        [
+            ("start_s", "process start to first request (s)", ".2f"),
+            ("stop_s", "last response to end (s)", ".2f"),
+        ],
+    ),
+}
+_HEAD = """# Benchmarks
+
+Written by `make bench`. Contenders take turns within one run; each figure is the median of its rounds,
+with the least and the most of them in brackets. Ratios are the median of each round's ratio to Scrapy's
+scheduler in memory: absolute figures are one machine's. [How it is measured](benchmarking.md).
+
+![Pages a second against in memory](benchmarks.svg)
+
+## The figures to reach
+
+"""
+
+
+@dataclass
+class Results:
+    """What was measured, by workload, and with what."""
+
+    figures: dict[str, Figures] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """Return what is in the file at *path*; nothing if there is none."""
+        if not path.exists():
+            return cls()
+        raw = json.loads(path.read_text())
+        return cls({name: Figures(**values) for name, values in raw["figures"].items()}, raw["about"])
+
+    def add(self, workload: str, figures: Figures, server: str, date: str) -> None:
+        """Add what a workload has shown."""
+        self.figures[workload] = figures
+        names = ("scrapy", "redis", "hiredis", "twisted", "scrapy-redis", "scrapy-rq-sched")
+        versions = ", ".join(f"{name} {version(name)}" for name in names)
+        python = f"Python {platform.python_version()}"
+        self.about[workload] = f"{date}: {cpu_count()} cores, {python}, Redis server {server}, {versions}"
+
+    def write(self, folder: Path) -> None:
+        """Write the tables, the chart and the raw figures."""
+        raw = {"about": self.about, "figures": {name: asdict(each) for name, each in self.figures.items()}}
+        text = json.dumps(raw, indent=1)
+        # One line for the rounds of a figure.
+        text = re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\s+", " ", found.group()), text)
+        (folder / "benchmarks.json").write_text(text + "\n")
+        (folder / "benchmarks.md").write_text(self.page())
+        if "crawl" in self.figures:
+            _chart(self.figures["crawl"], folder / "benchmarks.svg")
+
+    def page(self) -> str:
+        """Return the page of tables."""
+        heads = ["", PEER, OURS, "to reach", ""]
+        parts = [_HEAD + _table(heads, (target.cells() for target in targets(self.figures)))]
+        for name, (title, columns) in WORKLOADS.items():
+            if name in self.figures:
+                parts.append(f"## {title}\n\n{_workload(self.figures[name], columns)}\n{self.about[name]}.\n")
+        return "\n".join(parts)
+
+
+def _workload(figures: Figures, columns: list[tuple[str, str, str]]) -> str:
+    has_base = any(figures.of(MEMORY, name) for name, _, _ in columns)
+    rows = []
+    for contender in figures.values:
+        row = [contender]
+        for place, (name, _, form) in enumerate(columns):
+            row.append(_cell(figures.of(contender, name), figures.median(contender, name), form))
+            if not place and has_base:
+                row.append(
+                    _cell(
+                        figures.ratios(contender, MEMORY, name), figures.ratio(contender, MEMORY, name), ".3f"
+                    )
+                )
+        rows.append(row)
+    heads = [heading for _, heading, _ in columns]
+    if has_base:
+        heads.insert(1, "against in memory")
+    return _table(["", *heads], rows)
+
+
+def _cell(rounds: list[float], median: float | None, form: str) -> str:
+    if median is None:
+        return ""
+    if len(rounds) == 1:
+        return format(median, form)
+    return f"{median:{form}} ({min(rounds):{form}} to {max(rounds):{form}})"
+
+
+def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _chart(figures: Figures, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "benchmarks"  # the same figures make the same file
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 3.6))
+    for name, color in ((OURS, "#2a7f62"), (PEER, "#b5533c")):
+        ratios: Mapping[float, float | None] = {
+            distance: figures.ratio(_at(name, distance), MEMORY, "pages_per_second")
+            for distance in (0, 2, 10, 50)
+        }
+        shown: dict[float, Any] = {distance: ratio for distance, ratio in ratios.items() if ratio is not None}
+        places = [list(ratios).index(distance) for distance in shown]
+        axes.plot(places, list(shown.values()), marker="o", color=color, label=name)
+        for place, ratio in zip(places, shown.values(), strict=True):
+            axes.annotate(f"{ratio:.2f}", (place, ratio), (0, 7), textcoords="offset points", ha="center")
+    axes.axhline(1.0, color="#666666", linestyle="--", linewidth=1, label="Scrapy in memory")
+    axes.set_xticks(range(4), ["loopback", "2 ms", "10 ms", "50 ms"])
+    axes.set_xlabel("round trip to Redis")
+    axes.set_ylabel("pages/s against in memory")
+    axes.set_ylim(0, 1.25)
+    axes.legend(loc="center right")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _at(name: str, distance: float) -> str:
+    return f"{name}, {distance:g} ms away" if distance else name

@@ -1,0 +1,86 @@
+"""The figures to reach, beside what scrapy-redis and this project were measured to have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .arena import MEMORY, OURS, PEER
+from .figures import Figures
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure to reach.
+
+    :param bound: the least or the most that will do.
+    :param ours: what was measured, or None.
+    :param peer: what was measured of scrapy-redis, or None.
+    """
+
+    what: str
+    side: Literal["at least", "at most"]
+    bound: float
+    ours: float | None
+    peer: float | None
+    form: str = ".2f"
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is met."""
+        if self.ours is None:
+            return "not measured"
+        met = self.ours >= self.bound if self.side == "at least" else self.ours <= self.bound
+        return "met" if met else "**not met**"
+
+    def cells(self) -> list[str]:
+        """Return a row of the table."""
+        sign = "≥" if self.side == "at least" else "≤"
+        shown = [format(value, self.form) if value is not None else "-" for value in (self.peer, self.ours)]
+        return [self.what, *shown, f"{sign} {self.bound:g}", self.verdict]
+
+
+def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
+    """Return all figures to reach, with what was measured."""
+    none = Figures()
+    crawl, memory = all_figures.get("crawl", none), all_figures.get("memory", none)
+    seeds, large = all_figures.get("seeds", none), all_figures.get("large", none)
+    found = []
+    for away, bound in (("", 1.0), (", 2 ms away", 1.0), (", 10 ms away", 1.0), (", 50 ms away", 0.97)):
+        ours, peer = (crawl.ratio(f"{name}{away}", MEMORY, "pages_per_second") for name in (OURS, PEER))
+        where = away.removeprefix(", ") or "loopback"
+        found.append(
+            Target(f"pages/s against in memory, Redis {where}", "at least", bound, ours, peer, ".3f")
+        )
+    found.append(_pair(crawl, "client commands a page", "commands", 0.05, ".3f"))
+    found.append(_pair(crawl, "Redis CPU a page (µs)", "redis_us", 20, ".1f"))
+    largest = "1,000,000 URLs"
+    found.append(
+        Target(
+            "bytes a seen URL, 1M, CompactDupeFilter",
+            "at most",
+            10,
+            memory.median(f"{OURS}, CompactDupeFilter, {largest}", "bytes_a_url"),
+            memory.median(f"{PEER}, {largest}", "bytes_a_url"),
+            ".1f",
+        )
+    )
+    for serializer in ("json", "msgpack"):
+        ours = memory.ratio(
+            f"{OURS}, PriorityQueue, {serializer}", f"{PEER}, PriorityQueue", "bytes_a_request"
+        )
+        what = f"bytes a waiting request against scrapy-redis's, {serializer}"
+        found.append(Target(what, "at most", 0.4, ours, 1.0 if ours else None))
+    found.append(_pair(seeds, "seed to first request, idle, median (ms)", "latency_ms", 20, ".1f"))
+    worst = [max(seeds.of(name, "latency_ms"), default=None) for name in (OURS, PEER)]
+    found.append(Target("… worst (ms)", "at most", 100, *worst, ".1f"))
+    for kind in ("PriorityQueue", "FifoQueue", "LifoQueue"):
+        most, least = (f"{OURS}, {kind}, {level} waiting" for level in ("1,000,000", "10,000"))
+        ours = large.ratio(most, least, "pages_per_second")
+        found.append(Target(f"pages/s at 1M waiting against 10k, {kind}", "at least", 0.95, ours, None))
+    return found
+
+
+def _pair(figures: Figures, what: str, name: str, most: float, form: str) -> Target:
+    return Target(what, "at most", most, figures.median(OURS, name), figures.median(PEER, name), form)
