@@ -1,7 +1,9 @@
-"""Requests that wait before a crawl begins, put there by the contenders' own queues."""
+"""Requests that wait before a crawl begins, put there by the contenders' own code."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import redis
@@ -10,6 +12,8 @@ import scrapy_redis.queue
 from scrapy import Request
 
 from scrapy_rq_sched import queue
+from scrapy_rq_sched.frontier import Batch, Frontier, Push
+from scrapy_rq_sched.keys import Keys
 
 from .arena import OURS
 from .project.bench.site import page_url
@@ -25,44 +29,54 @@ class Spider(scrapy.Spider):
         """Be a callback."""
 
 
-def queue_of(
-    name: str, server: Any, kind: str = "PriorityQueue", serializer: Any = None, spider: str = "graph"
-) -> Any:
-    """Return the queue of *kind* as the contender called *name* has it, for *spider*."""
-    module = queue if name == OURS else scrapy_redis.queue
-    return getattr(module, kind)(server, Spider(spider), "%(spider)s:requests", serializer)
+def fill(
+    name: str,
+    server: redis.Redis,
+    count: int,
+    kind: str = "PriorityQueue",
+    serializer: str | None = None,
+    spider: str = "graph",
+    leaves: bool = False,
+    first: int = 0,
+) -> None:
+    """Have *count* requests wait, as the contender called *name* stores what a page links to.
 
-
-def fill(waiting: Any, count: int, kind: str = "", first: int = 0) -> None:
-    """Push requests to *waiting* as a crawl has them: with a callback, a depth and a ``Referer``.
-
-    :param kind: ``leaf`` for pages without links.
+    :param kind: the queue's class.
+    :param leaves: whether their pages are to have no links.
     :param first: the number of the first page.
     """
+    module = queue if name == OURS else scrapy_redis.queue
+    waiting = getattr(module, kind)(server, Spider(spider), "%(spider)s:requests", serializer)
+    requests = _requests(count, waiting.spider, leaves, first)
+    if name == OURS:
+        _exchange(waiting, Keys(spider), requests)
+    else:
+        _push(waiting, requests)
+
+
+def _requests(count: int, spider: Spider, leaves: bool, first: int) -> Iterator[Request]:
+    """Yield requests as a crawl has them: with a callback, a depth and a ``Referer``."""
+    for number in range(first, first + count):
+        url = page_url(number) + ("?leaf" if leaves else "")
+        yield Request(url, spider.parse, meta={"depth": 5}, headers={"Referer": page_url(number // 10)})
+
+
+def _exchange(waiting: queue.Base, keys: Keys, requests: Iterator[Request]) -> None:
+    frontier = Frontier(waiting.server, keys, "filler", waiting.discipline)
+    frontier.open({})
+    number = 0
+    while some := list(islice(requests, _AT_ONCE)):
+        number += 1
+        pushes = [Push("force", "", request.priority, waiting.encode_request(request)) for request in some]
+        frontier.exchange(Batch(number, pushes=pushes))
+    frontier.leave(finished=False, persist=True)
+
+
+def _push(waiting: Any, requests: Iterator[Request]) -> None:
     server = waiting.server
-    with server.pipeline(transaction=False) as pipe:
-        waiting.server = _Pushing(pipe)
-        for number in range(first, first + count):
-            url = page_url(number) + (f"?{kind}" if kind else "")
-            headers = {"Referer": page_url(number // 10)}
-            waiting.push(Request(url, waiting.spider.parse, meta={"depth": 5}, headers=headers))
-            if number % _AT_ONCE == 0:
-                pipe.execute()
-        pipe.execute()
+    with server.pipeline(transaction=False) as waiting.server:
+        while some := list(islice(requests, _AT_ONCE)):
+            for request in some:
+                waiting.push(request)
+            waiting.server.execute()
     waiting.server = server
-
-
-class _Pushing:
-    """Takes a queue's commands and sends them later; what it counts by is counted here."""
-
-    def __init__(self, pipe: redis.client.Pipeline) -> None:
-        self._pipe = pipe
-        self._counted = 0
-
-    def incr(self, key: str) -> int:
-        self._counted += 1
-        self._pipe.incr(key)
-        return self._counted
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pipe, name)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .arena import OURS, PEER, Arena, BenchmarkError, Contender, stop
 from .figures import Figures, Options
-from .filling import fill, queue_of
+from .filling import fill
 
 #: Seconds that a download takes, and how many each worker has at a time: few, so that 32 workers do not
 #: need more than two cores.
@@ -73,7 +73,7 @@ def _measure(arena: Arena, contender: Contender, count: int, seconds: float, fig
             contender,
             "graph",
             workers=count,
-            prepare=lambda: fill(queue_of(contender.name, arena.redis), _PLENTY, first=1),
+            prepare=lambda: fill(contender.name, arena.redis, _PLENTY, first=1),
             during=window.watch,
             environment={"EACH": str(window.each)},
             SITE_LATENCY=LATENCY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arena import OURS, PEER, Arena, BenchmarkError, Contender
 from .figures import Figures, Options
-from .filling import fill, queue_of
+from .filling import fill
 
 LEVELS = (10_000, 100_000, 1_000_000)
 QUEUES = ("PriorityQueue", "FifoQueue", "LifoQueue")
@@ -32,7 +32,7 @@ def _measure(arena: Arena, name: str, kind: str, level: int, pages: int, figures
         "leaf",
         "-a",
         f"pages={pages}",
-        prepare=lambda: fill(queue_of(name, arena.redis, kind, spider="leaf"), level, "leaf"),
+        prepare=lambda: fill(name, arena.redis, level, kind, spider="leaf", leaves=True),
     )
     if crawl.pages < pages:
         raise BenchmarkError(f"{contender}: {crawl.pages} pages crawled of {pages}")

@@ -11,7 +11,7 @@ from scrapy_rq_sched.keys import Keys
 
 from .arena import OURS, PEER, Arena
 from .figures import Figures, Options
-from .filling import fill, queue_of
+from .filling import fill
 
 #: How many URLs are seen: as far as the exact filter goes, and as far as the compact one does.
 SEEN = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -21,7 +21,7 @@ _INTSETS = "set-max-intset-entries"
 _DEFAULT, _LOWER = 512, 128
 COMPACT = f"{OURS}, CompactDupeFilter"
 QUEUES = ("PriorityQueue", "FifoQueue", "LifoQueue")
-SERIALIZERS = ("json", "msgpack", "pickle")
+SERIALIZERS = ("json", "json+deflate", "msgpack", "pickle")
 
 
 def run(arena: Arena, options: Options) -> Figures:
@@ -84,8 +84,7 @@ def _waiting(
     arena: Arena, name: str, kind: str, serializer: str | None, count: int, figures: Figures
 ) -> None:
     arena.redis.flushall()
-    waiting = queue_of(name, arena.redis, kind, serializer)
     before = _used(arena)
-    fill(waiting, count)
+    fill(name, arena.redis, count, kind, serializer)
     label = f"{name}, {kind}, {serializer}" if serializer else f"{name}, {kind}"
     figures.add(label, bytes_a_request=(_used(arena) - before) / count)

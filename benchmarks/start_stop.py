@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arena import MEMORY, OURS, PEER, Arena, Contender, Crawl
 from .figures import Figures, Options
-from .filling import fill, queue_of
+from .filling import fill
 
 
 def run(arena: Arena, options: Options) -> Figures:
@@ -20,7 +20,7 @@ def run(arena: Arena, options: Options) -> Figures:
             "graph",
             "-a",
             "pages=50",
-            prepare=lambda: fill(queue_of(OURS, arena.redis), many, "leaf"),
+            prepare=lambda: fill(OURS, arena.redis, many, leaves=True),
         )
         figures.add(f"{OURS}, {many:,} waiting", **_times(crawl))
     return figures

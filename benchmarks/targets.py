@@ -66,7 +66,7 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
             ".1f",
         )
     )
-    for serializer in ("json", "msgpack"):
+    for serializer in ("json", "json+deflate"):
         ours = memory.ratio(
             f"{OURS}, PriorityQueue, {serializer}", f"{PEER}, PriorityQueue", "bytes_a_request"
         )

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 #: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose
 #: children may come any moment; while it does not know; and when there is nothing anywhere.
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
+#: How many times longer news may wait while more waits in Redis than all workers want to have at hand. A
+#: worker of ten pages a second would else make an exchange for each of them.
+PLENTY = 5
 #: Seconds between exchanges where the last one found no room.
 POLL_FULL = 0.25
 #: Seconds that the wait for a seed lasts at the most, before it is begun anew.
@@ -189,14 +192,22 @@ class ExchangeLoop:
                 self._exchange()
 
     def _is_due(self) -> bool:
-        if self._worker.has_news:
-            full = self._worker.outbox.blocked
-            return not full or time.monotonic() - self._last_exchange >= POLL_FULL
         reply = self._last_reply
+        if self._worker.has_news:
+            patience = POLL_FULL if self._worker.outbox.blocked else self._patience(reply)
+            return time.monotonic() - self._last_exchange >= patience
         lacks = self._scheduler.wanted() > len(self._worker.ready)
         if lacks and reply is not None and (reply.waiting or reply.seeds):
             return self._worker.runs_low
         return time.monotonic() - self._last_exchange >= self._poll_interval(lacks)
+
+    def _patience(self, reply: Reply | None) -> float:
+        """Return for how many seconds news may wait for more of it."""
+        if reply is None or self._scheduler.closing or self._worker.runs_low:
+            return 0.0
+        # Nobody waits for what this worker has found while there is more than enough for all.
+        is_plenty = reply.waiting > reply.workers * self._worker.target
+        return PLENTY * self._flush_interval if is_plenty else 0.0
 
     def _poll_interval(self, lacks: bool) -> float:
         heartbeat = self._lease_timeout / 3

@@ -1,4 +1,4 @@
-"""What turns a request's dict into bytes and back: JSON, msgpack, pickle, or the user's own.
+"""What turns a request's dict into bytes and back: JSON, deflated or not, msgpack, pickle, or the user's own.
 
 A serializer is any object or module with ``dumps(dict) -> bytes | str`` and ``loads(bytes) -> dict``.
 It gives back what it was given, or refuses it: ours check what they are given; another's is checked
@@ -12,6 +12,7 @@ import inspect
 import json as _json
 import math
 import pickle as _pickle
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -108,6 +109,48 @@ def _check_json(value: Any, path: str) -> None:
         raise UnserializableRequestError(f"{path} is a {kind.__name__}, which JSON would change")
 
 
+class DeflatedJSONSerializer(JSONSerializer):
+    """JSON, compressed: about 0.4 of its bytes, which ``redis-cli`` does not show as text.
+
+    A URL and its ``Referer`` have much in common; what entries have in common with each other, such as the
+    names of the fields, is in a dictionary that they need not carry.
+    """
+
+    name = "json+deflate"
+
+    #: What is in it is part of the format: frontiers are read with the one that they were written with.
+    DICTIONARY = (
+        b'"method":"POST","body":"","cookies":{"cb_kwargs":{"priority":"dont_filter":true,"meta":{'
+        b'"link_text":"rule":0,"depth":10},"headers":{"Referer":"http://www.","callback":"parse_item",'
+        b'"errback":"parse","headers":{"Referer":"https://www.","callback":"parse"},"meta":{"depth":1}'
+        b'{"url":"https://www.'
+    )
+    #: Bytes of JSON that an entry may stand for: what somebody else has written must not fill the memory.
+    LARGEST = 64 * 1024 * 1024
+    _RAW = -15  # zlib's window, without its header and checksum
+
+    def _write(self, obj: Any) -> bytes:
+        written = super()._write(obj)
+        if len(written) > self.LARGEST:
+            raise UnserializableRequestError(f"it has {len(written)} bytes, more than {self.LARGEST}")
+        deflate = zlib.compressobj(wbits=self._RAW, zdict=self.DICTIONARY)
+        return deflate.compress(written) + deflate.flush()
+
+    def loads(self, data: bytes) -> Any:
+        """Return the object that *data* was made of.
+
+        :raises ValueError: if *data* is not compressed JSON, or more than :attr:`LARGEST` bytes of it.
+        """
+        inflate = zlib.decompressobj(wbits=self._RAW, zdict=self.DICTIONARY)
+        try:
+            written = inflate.decompress(data, self.LARGEST)
+        except zlib.error as error:
+            raise ValueError(f"not deflated: {error}") from error
+        if not inflate.eof or inflate.unused_data:
+            raise ValueError("not deflated, or too long")
+        return super().loads(written)
+
+
 class MsgpackSerializer:
     """MessagePack: smaller than JSON, keeps bytes and integer keys; needs the extra ``msgpack``."""
 
@@ -190,13 +233,15 @@ class PickleSerializer:
         return _pickle.loads(data)  # noqa: S301 - opt-in, and the class says so
 
 
-_BY_NAME = {cls.name: cls for cls in (JSONSerializer, MsgpackSerializer, PickleSerializer)}
+_OURS = (JSONSerializer, DeflatedJSONSerializer, MsgpackSerializer, PickleSerializer)
+_BY_NAME = {cls.name: cls for cls in _OURS}
 
 
 def load_serializer(value: Any) -> Serializer:
     """Return the serializer that ``SCHEDULER_SERIALIZER`` or a queue's ``serializer`` names.
 
-    :param value: ``"json"``, ``"msgpack"`` or ``"pickle"``; an import path; or the object itself.
+    :param value: ``"json"``, ``"json+deflate"``, ``"msgpack"`` or ``"pickle"``; an import path; or the
+        object itself.
     :raises SettingError: if it is none of these, or lacks ``dumps`` or ``loads``.
     """
     serializer = value
@@ -211,8 +256,8 @@ def load_serializer(value: Any) -> Serializer:
         serializer = None
     if not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
         raise SettingError(
-            f"SCHEDULER_SERIALIZER is {value!r}; it may be 'json', 'msgpack', 'pickle', or the path "
-            "of a module or object with dumps and loads"
+            f"SCHEDULER_SERIALIZER is {value!r}; it may be 'json', 'json+deflate', 'msgpack', 'pickle', "
+            "or the path of a module or object with dumps and loads"
         )
     return serializer  # type: ignore[no-any-return] # has what the protocol asks for
 

@@ -32,7 +32,7 @@ def test_one_worker_crawls_every_page_once_and_finishes(fleet: Fleet, server: re
 
 
 @pytest.mark.parametrize("queue", ["PriorityQueue", "FifoQueue", "LifoQueue"])
-@pytest.mark.parametrize("serializer", ["json", "msgpack", "pickle"])
+@pytest.mark.parametrize("serializer", ["json", "json+deflate", "msgpack", "pickle"])
 def test_two_workers_crawl_every_page_once_with_each_queue_and_serializer(
     fleet: Fleet, queue: str, serializer: str
 ) -> None:

@@ -35,7 +35,7 @@ from .test_request import PagesSpider, assert_same_request
 SPIDER = PagesSpider()
 KEY = "%(spider)s:requests"
 QUEUES: list[type[Base]] = [FifoQueue, LifoQueue, PriorityQueue]
-SERIALIZERS = ["json", "msgpack", "pickle"]
+SERIALIZERS = ["json", "json+deflate", "msgpack", "pickle"]
 
 each_queue = pytest.mark.parametrize("cls", QUEUES)
 

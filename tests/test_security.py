@@ -225,7 +225,7 @@ def test_a_cached_property_is_not_read(field: str, sprung: list[str]) -> None:
     assert sprung == []
 
 
-@pytest.mark.parametrize("serializer", ["json", "msgpack"])
+@pytest.mark.parametrize("serializer", ["json", "json+deflate", "msgpack"])
 def test_a_pickle_is_not_read(tmp_path: Path, serializer: str) -> None:
     spider, folder = target.TargetSpider(), tmp_path / "made"
     queue = PriorityQueue(None, spider, "requests", serializer)

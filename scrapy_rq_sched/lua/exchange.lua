@@ -277,8 +277,9 @@ local function tell(lease, kind, deaths, request)
   local n = #leases
   leases[n + 1], leases[n + 2], leases[n + 3], leases[n + 4] = lease, kind, deaths, request
 end
+local lease_prefix = exchange .. '.'
 local function hand_out(kind, score, deaths, request)
-  local lease, n = exchange .. '.' .. (#leases / 4 + 1), #fields
+  local lease, n = lease_prefix .. #leases / 4 + 1, #fields
   fields[n + 1], fields[n + 2] = lease, lease_value(kind, score, deaths, request)
   tell(lease, kind, deaths, request)
 end

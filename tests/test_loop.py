@@ -1,0 +1,82 @@
+"""When the loop exchanges."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from scrapy_rq_sched.frontier import Reply
+from scrapy_rq_sched.loop import PLENTY, ExchangeLoop
+from scrapy_rq_sched.worker import Worker
+
+from .test_worker import a_worker, answer, finish
+
+INTERVAL = 0.05
+
+
+class Waited:
+    """An event loop whose time the test tells."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Waited:
+    return Waited(monkeypatch)
+
+
+@pytest.fixture
+def worker(clock: Waited) -> Worker:
+    """A worker with as many requests at hand as it wants, and one more that is done."""
+    worker = a_worker(concurrency=4)
+    answer(worker, leases=4)
+    finish(worker, 1)
+    return worker
+
+
+@pytest.fixture
+def loop(worker: Worker) -> Iterator[Any]:
+    exchanging = Mock(closing=False, wanted=lambda: worker.target)
+    loop = ExchangeLoop(Mock(), worker, exchanging, Mock(), INTERVAL, 30.0)
+    yield loop
+    loop.close()
+
+
+def is_due(loop: Any, reply: Reply | None) -> bool:
+    loop._last_reply = reply
+    return bool(loop._is_due())
+
+
+def test_news_is_told_at_once_while_others_may_wait_for_it(loop: Any, clock: Waited) -> None:
+    loop._last_exchange = clock.now
+    assert is_due(loop, None)
+    assert is_due(loop, Reply(b"1", waiting=8, workers=2))
+
+
+def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(loop: Any, clock: Waited) -> None:
+    plenty = Reply(b"1", waiting=9, workers=2)
+    loop._last_exchange = clock.now
+    assert not is_due(loop, plenty)
+    clock.now += (PLENTY - 1) * INTERVAL
+    assert not is_due(loop, plenty)
+    clock.now += 1.01 * INTERVAL
+    assert is_due(loop, plenty)
+
+
+def test_a_worker_that_runs_low_does_not_wait(loop: Any, worker: Worker, clock: Waited) -> None:
+    loop._last_exchange = clock.now
+    for _ in range(3):
+        worker.ready.popleft()
+    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+
+
+def test_a_worker_that_closes_does_not_wait(loop: Any, clock: Waited) -> None:
+    loop._last_exchange = clock.now
+    loop._scheduler.closing = True
+    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
