@@ -11,7 +11,11 @@ key                         type              holds
                                               and ``LifoQueue``, a sorted set for ``PriorityQueue``
 ``<spider>:requests:count`` string            how many were ever pushed: equal priorities keep the
                                               order of arrival by it
-``<spider>:dupefilter``     set               fingerprints seen, in hexadecimal
+``<spider>:dupefilter``     set               fingerprints seen, in hexadecimal; with
+                                              ``CompactDupeFilter``, those not yet converted
+``<spider>:dupefilter:*``   hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it consists
+                                              of; ``…:<name>:<n>``, 62 bits of each fingerprint;
+                                              ``…:cleared``, cleared ones yet to be deleted
 ``<spider>:start_urls`` *   list              seeds; a set or a sorted set is read as well
 ``<spider>:started``        set               fingerprints of the start requests this crawl has had
 ``<spider>:delayed``        sorted set        requests and seeds set back for another worker,

@@ -199,10 +199,12 @@ class Worker:
         most = max(self._settings.prefetch, self._limit)
         if self.releases.not_sent >= (self._settings.outbox_size if self.outbox.blocked else most):
             return False
+        return len(self.held) < self._limit and not self._has_to_await_release
+
+    @property
+    def _has_to_await_release(self) -> bool:
         unhindered = self.cut_off or self.outbox.blocked or self._pace.distance > NEAR
-        if not unhindered and len(self.releases) >= UNRELEASED * self._limit:
-            return False
-        return len(self.held) < self._limit
+        return not unhindered and len(self.releases) >= UNRELEASED * self._limit
 
     @property
     def awaits_release(self) -> bool:
@@ -221,8 +223,7 @@ class Worker:
         wall, cpu = time.monotonic(), time.process_time()
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
-        awaits = len(self.releases) and self._pace.distance <= NEAR
-        blocked = bool(self.ready) and not (self.may_begin or awaits)
+        blocked = bool(self.ready) and not (self.may_begin or self._has_to_await_release)
         if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
             self._blocked_ticks = max(0, self._blocked_ticks - 1)
             return False
