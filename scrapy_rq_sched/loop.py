@@ -207,7 +207,8 @@ class ExchangeLoop:
             return 0.0
         # Nobody waits for what this worker has found while there is more than enough for all.
         is_plenty = reply.waiting > reply.workers * self._worker.target
-        return PLENTY * self._flush_interval if is_plenty else 0.0
+        # However short the leases are, there is time for some heartbeats in each.
+        return min(PLENTY * self._flush_interval, self._lease_timeout / 6) if is_plenty else 0.0
 
     def _poll_interval(self, lacks: bool) -> float:
         heartbeat = self._lease_timeout / 3

@@ -324,9 +324,9 @@ def test_a_worker_that_slept_through_the_finish_crawls_nothing_again(fleet: Flee
     fleet.kill(0, signal.SIGCONT)
     fleet.wait()
     assert set(fleet.urls("parsed")) == pages(300)
-    # What it had begun, and at most what it had ready: not the site.
+    # What it had begun and not released, three for each of its concurrent requests: not the site.
     repeated = sum(fleet.urls("downloaded").values()) - 300
-    assert repeated <= 16, fleet.log()[-3000:]
+    assert repeated <= 48, fleet.log()[-3000:]
     assert fleet.reasons() == ["finished", "finished"]
 
 

@@ -69,6 +69,13 @@ def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(loop: Any, 
     assert is_due(loop, plenty)
 
 
+def test_no_news_waits_for_as_long_as_a_lease(loop: Any, clock: Waited) -> None:
+    loop._lease_timeout = 0.3
+    loop._last_exchange = clock.now
+    clock.now += 0.051
+    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+
+
 def test_a_worker_that_runs_low_does_not_wait(loop: Any, worker: Worker, clock: Waited) -> None:
     loop._last_exchange = clock.now
     for _ in range(3):
