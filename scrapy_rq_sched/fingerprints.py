@@ -6,6 +6,7 @@ is done with it afterwards.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ class Fingerprints:
     def __init__(self, make: Callable[[Request], str], size: int) -> None:
         self._make = make
         self._size = size
-        self._of_url: dict[str, str] = {}
+        self._of_url: OrderedDict[str, str] = OrderedDict()
 
     def of(self, request: Request) -> str:
         """Return the fingerprint of *request*."""
@@ -38,7 +39,7 @@ class Fingerprints:
         if fingerprint is None:
             fingerprint = known[request.url] = self._make(request)
             if len(known) > self._size:
-                del known[next(iter(known))]
+                known.popitem(last=False)
         return fingerprint
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 
 class SeenCache:
     """The latest fingerprints that are known to be in Redis, at most *size* of them."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._fingerprints: dict[str, None] = {}
+        # Not a dict: to find the first key of one whose first keys were deleted takes ever longer.
+        self._fingerprints: OrderedDict[str, None] = OrderedDict()
 
     def __contains__(self, fingerprint: str) -> bool:
         return fingerprint in self._fingerprints
@@ -17,7 +20,7 @@ class SeenCache:
         """Add *fingerprint*; the one that came first goes, if there are too many."""
         self._fingerprints[fingerprint] = None
         if len(self._fingerprints) > self._size:
-            del self._fingerprints[next(iter(self._fingerprints))]
+            self._fingerprints.popitem(last=False)
 
     def clear(self) -> None:
         """Forget all."""
