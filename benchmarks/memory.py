@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 
-from scrapy_rq_sched.frontier import Batch, Frontier, Push
+from scrapy_rq_sched.exchange import Batch, Push
+from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
 
 from .arena import OURS, PEER, Arena

@@ -10,8 +10,9 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import SettingError
+from .exchange import Limits
 from .fingerprints import Fingerprints, only_url_matters
-from .frontier import Frontier, Limits
+from .frontier import Frontier
 from .keys import Keys
 from .plain import PlainFrontier
 from .queue import FifoQueue, LifoQueue, PriorityQueue

@@ -14,7 +14,8 @@ from scrapy.crawler import Crawler
 from .components import filters_in_exchange, is_plain, load_fingerprints
 from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError, one_line
-from .frontier import Frontier, Lease, Mode, Push, Reply
+from .exchange import Lease, Mode, Push, Reply
+from .frontier import Frontier
 from .fullness import Fullness
 from .identity import Stopwatch
 from .notices import Notices

@@ -6,7 +6,8 @@ import logging
 import time
 
 from . import connection
-from .frontier import Frontier, Reply
+from .exchange import Reply
+from .frontier import Frontier
 from .worker import Worker
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from .connection import RedisError, unreachable
-from .frontier import Batch, Frontier, Reply
+from .exchange import Batch, Reply
+from .frontier import Frontier
 from .loop import Exchanging, next_batch
 from .worker import Worker
 

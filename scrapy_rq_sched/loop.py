@@ -15,7 +15,8 @@ from twisted.internet.defer import Deferred
 from .background import BackgroundThread
 from .connection import RedisError, ResponseError, backoff
 from .engine import EventLoop
-from .frontier import Batch, Frontier, Reply
+from .exchange import Batch, Reply
+from .frontier import Frontier
 from .outage import Outage
 from .worker import Worker
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from . import connection
 from .components import filters_in_exchange, is_plain
-from .frontier import Frontier, Opened, Reply, Standing
+from .exchange import Reply, Standing
+from .frontier import Frontier, Opened
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from .frontier import Push
+from .exchange import Push
 
 #: The most that one exchange carries, so that the script is short and so is the packet.
 BATCH_PUSHES = 1000

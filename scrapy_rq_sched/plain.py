@@ -14,7 +14,8 @@ from typing import Any
 from scrapy import Request
 
 from .connection import RedisError
-from .frontier import Batch, Frontier, Opened, Reply
+from .exchange import Batch, Reply
+from .frontier import Frontier, Opened
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from .errors import one_line
-from .frontier import Batch, Failed, Finished, Lease
+from .exchange import Batch, Failed, Finished, Lease
 from .outbox import Outbox
 
 

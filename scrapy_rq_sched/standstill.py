@@ -6,7 +6,7 @@ import logging
 import time
 
 from .engine import EngineBridge
-from .frontier import Reply
+from .exchange import Reply
 from .settings import FrontierSettings
 from .worker import Worker
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from .frontier import Batch, Lease, Push, Reply, Standing, suspicious
+from .exchange import Batch, Lease, Push, Reply, Standing, suspicious
 from .outbox import Outbox, Outgoing
 from .pace import Pace
 from .releases import Releases

@@ -9,7 +9,8 @@ from typing import Any
 
 import redis
 
-from scrapy_rq_sched.frontier import Batch, Finished, Frontier, Lease, Limits, Push, Reply
+from scrapy_rq_sched.exchange import Batch, Finished, Lease, Limits, Push, Reply
+from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
 
 MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}

@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import CompactDupeFilter
 from scrapy_rq_sched.errors import FrontierMismatchError
-from scrapy_rq_sched.frontier import Push
+from scrapy_rq_sched.exchange import Push
 from scrapy_rq_sched.scripts import seen_step
 
 from .client import Client, Join, compact_member, compact_members

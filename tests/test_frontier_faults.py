@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
-from scrapy_rq_sched.frontier import Batch, Failed, Finished, Push, Standing
+from scrapy_rq_sched.exchange import Batch, Failed, Finished, Push, Standing
 
 from .client import Client, Join, failed, payloads
 from .crawl import wait_until

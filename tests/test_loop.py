@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from scrapy_rq_sched.frontier import Reply
+from scrapy_rq_sched.exchange import Reply
 from scrapy_rq_sched.loop import PLENTY, ExchangeLoop
 from scrapy_rq_sched.worker import Worker
 

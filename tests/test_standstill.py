@@ -9,7 +9,8 @@ import pytest
 from scrapy import Request
 
 from scrapy_rq_sched import connection, fullness, standstill
-from scrapy_rq_sched.frontier import Frontier, Lease, Limits, Push, Reply
+from scrapy_rq_sched.exchange import Lease, Limits, Push, Reply
+from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.fullness import Fullness
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings

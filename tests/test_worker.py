@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request
 
 from scrapy_rq_sched import outbox
-from scrapy_rq_sched.frontier import Failed, Finished, Lease, Push, Reply, Standing
+from scrapy_rq_sched.exchange import Failed, Finished, Lease, Push, Reply, Standing
 from scrapy_rq_sched.outbox import BATCH_PUSHES
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import Worker

@@ -136,7 +136,7 @@ MUTANTS = {
         "who is dead is decided by the server's clock",
         ("clocks",),
         (
-            ("frontier.py", "import re\n", "import re\nimport time\n"),
+            ("frontier.py", "import math\n", "import math\nimport time\n"),
             ("frontier.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
             (EXCHANGE, "local now = server_time()", "local now = tonumber(ARGV[#ARGV])"),
         ),

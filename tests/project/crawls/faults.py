@@ -19,7 +19,8 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from scrapy_rq_sched.frontier import Batch, Frontier, Reply
+from scrapy_rq_sched.exchange import Batch, Reply
+from scrapy_rq_sched.frontier import Frontier
 
 from .record import record
 

@@ -1,0 +1,225 @@
+"""What a worker says in an exchange, and what the frontier answers; ``lua/exchange.lua`` is between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
+
+Mode = Literal["filter", "force", "start", "start+filter"]
+
+
+def suspicious(max_deliveries: int) -> int:
+    """Return how many deaths of its workers make a request a suspect, which is handed out alone.
+
+    A worker that dies takes all that it holds down with it. So the first deaths say little; but the last
+    that are allowed should not be those of what only stood beside the cause.
+    """
+    return max(2, max_deliveries - 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A request to queue.
+
+    :param mode: ``filter``: unless its fingerprint was seen; ``force``: always; ``start``: unless
+        this crawl has had it as a start request; ``start+filter``: unless either.
+    :param fingerprint: in hexadecimal; empty for ``force``.
+    :param priority: Scrapy's: the higher, the sooner.
+    :param payload: the serialized request; empty for one that the worker keeps in its own memory.
+    """
+
+    mode: Mode
+    fingerprint: str
+    priority: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A request or a seed that is this worker's to finish.
+
+    :param kind: ``request``; ``drop`` for a request that is to be dropped, because too many wait; or
+        for a seed the type of the key that it came from.
+    :param deaths: how many workers died while they held it.
+    """
+
+    name: str
+    kind: str
+    deaths: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a frontier.
+
+    :param lease_timeout: seconds without an exchange after which a worker is dead.
+    :param max_deliveries: how often a request is handed out before it is set aside, if the worker
+        dies each time.
+    :param max_waiting: how many requests may wait; 0 for any number.
+    :param policy: what happens when more come: ``slow`` or ``drop-lowest``.
+    :param max_failed: how many entries the failed list keeps.
+    :param wait_replicas: how many replicas have to have what a page led to before it is released.
+    """
+
+    lease_timeout: float = 30.0
+    max_deliveries: int = 5
+    max_waiting: int = 0
+    policy: str = "slow"
+    max_failed: int = 10_000
+    wait_replicas: int = 0
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease timeout in whole milliseconds, as the scripts take it."""
+        return max(1, int(self.lease_timeout * 1000))
+
+
+class Finished(NamedTuple):
+    """A lease that is finished.
+
+    :param after: how many of the batch's pushes have to be stored before it may be released.
+    """
+
+    lease: str
+    after: int = 0
+
+
+class Failed(NamedTuple):
+    """A lease that is to be set aside, with the reason and, if there is one, the traceback."""
+
+    lease: str
+    after: int
+    reason: str
+    traceback: str = ""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a worker says in one exchange. Made once, and repeated unchanged until it is answered."""
+
+    number: int
+    busy: bool = False
+    want: int = 0
+    want_seeds: int = 0
+    suspects: int = 0
+    in_hand: int = 0
+    #: Whether to push though too many wait.
+    exceed: bool = False
+    pushes: list[Push] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+    given_back: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+    forgotten: list[tuple[str, str]] = field(default_factory=list)
+    #: What the pushes stand for; only read where the queue is the user's own.
+    requests: list[Any] = field(default_factory=list)
+
+    def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
+        """Yield what ``lua/exchange.lua`` reads, in its order."""
+        yield from (worker, self.number, limits.lease_ms, int(self.busy), self.want, self.want_seeds)
+        yield from (self.suspects, self.in_hand, suspicious(limits.max_deliveries), limits.max_deliveries)
+        yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed)
+        yield len(self.pushes)
+        for push in self.pushes:
+            yield from (push.mode, push.fingerprint, -push.priority, push.payload)
+        yield len(self.finished)
+        for finished in self.finished:
+            yield from finished
+        yield len(self.given_back)
+        yield from self.given_back
+        for tuples in (self.refused, self.failed, self.forgotten):
+            yield len(tuples)
+            for values in tuples:
+                yield from values
+
+
+class Standing(IntEnum):
+    """What the frontier takes a worker for."""
+
+    #: One that it knows.
+    KNOWN = 0
+    #: One that was given up for dead: what it had not begun is another's.
+    LOST = 1
+    #: One that has said more than Redis, which came back with older data, knows of: all that it held went
+    #: back to the queue.
+    REWOUND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the frontier answers. Counts are the fleet's, at the end of the exchange.
+
+    :param epoch: changes when fingerprints were forgotten.
+    :param duplicates: places, from 0, of the pushes that were duplicates.
+    :param stored: how many pushes, from the first, are dealt with; the others found no room.
+    :param full: why there is no room: ``memory`` (Redis has no more), ``bound`` (as many wait as may),
+        ``exceeded`` (more than that wait now), or nothing.
+    :param leased: requests in workers' hands, and :param busy: workers that may add requests without
+        holding any; None if it did not matter.
+    :param returned: requests of dead workers that went back, and :param dead: whose they were.
+    :param set_aside: requests and seeds that went to the failed list, and :param forgotten: entries that
+        it no longer keeps.
+    :param replicated: whether as many replicas as are asked for have all that was pushed.
+    """
+
+    epoch: bytes
+    standing: Standing = Standing.KNOWN
+    duplicates: tuple[int, ...] = ()
+    stored: int = 0
+    full: str = ""
+    waiting: int = 0
+    delayed: int = 0
+    seeds: int = 0
+    workers: int = 1
+    leased: int | None = None
+    busy: int | None = None
+    finished: bool = False
+    returned: int = 0
+    set_aside: int = 0
+    forgotten: int = 0
+    dead: tuple[str, ...] = ()
+    seeds_type_error: str = ""
+    leases: list[Lease] = field(default_factory=list)
+    replicated: bool = True
+    #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
+    kept: tuple[int, ...] | None = None
+    popped: tuple[Any, ...] = ()
+
+    @classmethod
+    def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
+        """Return the reply of ``lua/exchange.lua``."""
+        standing, epoch, duplicates, stored, full, *counts = raw[:11]
+        finished, returned, set_aside, forgotten, note, leases = raw[11:]
+        dead, _, seeds_type = note.decode("utf-8", "replace").partition("|")
+        waiting, delayed, seeds, workers, leased, busy = counts
+        return cls(
+            epoch,
+            Standing(standing),
+            # Digits and nothing else, whatever somebody may have written there.
+            tuple(int(place) - 1 for place in re.findall(rb"[0-9]+", duplicates)),
+            stored,
+            full.decode(),
+            waiting,
+            delayed,
+            seeds,
+            workers,
+            None if leased < 0 else leased,
+            None if busy < 0 else busy,
+            bool(finished),
+            returned,
+            set_aside,
+            forgotten,
+            tuple(dead.split()),
+            seeds_type,
+            list(_leases(leases)),
+            replicated,
+        )
+
+
+def _leases(flat: list[Any]) -> Iterator[Lease]:
+    for name, kind, deaths, payload in zip(*[iter(flat)] * 4, strict=True):
+        yield Lease(name.decode(), kind.decode(), int(deaths), payload)
