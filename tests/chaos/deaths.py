@@ -24,9 +24,22 @@ DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIM
     f"explains {UNRELEASED} repeats, three for each of its CONCURRENT_REQUESTS.",
 )
 def kill_random(arena: Arena) -> Outcome:
-    wanted = arena.choose(4, 110)
-    pages = arena.choose(600, 24_000)
-    arena.crawl(workers=arena.choose(3, 4), pages=pages, **MANY)
+    return _kill_at_random(arena, arena.choose(4, 110), arena.choose(600, 24_000))
+
+
+@scenario(
+    "kill-compact",
+    "As kill-random, with CompactDupeFilter on a Redis that takes more than 32 integers for a large set, so "
+    "that some are split in most exchanges.",
+)
+def kill_compact(arena: Arena) -> Outcome:
+    arena.client.config_set("set-max-intset-entries", 32)
+    compact = {"DUPEFILTER_CLASS": "scrapy_rq_sched.CompactDupeFilter"}
+    return _kill_at_random(arena, arena.choose(4, 40), arena.choose(600, 8000), **compact)
+
+
+def _kill_at_random(arena: Arena, wanted: int, pages: int, **settings: str) -> Outcome:
+    arena.crawl(workers=arena.choose(3, 4), pages=pages, **MANY, **settings)
     kills = 0
     for _ in arena.moments(0.9, 0.05, 0.5):
         # Nobody is killed while it is the only one: who is started after the finish begins a new crawl.
