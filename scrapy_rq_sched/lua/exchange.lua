@@ -78,32 +78,27 @@ if rewound then
 end
 
 -- Children before parents: what is pushed is stored before any lease is released.
-local pushes, duplicates, stored, full, new_ones = {}, {}, 0, '', false
-local function marks(mode)
-  return mode == 'start' or mode == 'start+filter', mode == 'filter' or mode == 'start+filter'
-end
+local ranks, requests, duplicates, stored, full, new_ones = {}, {}, {}, 0, '', false
+local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true, ['start+filter'] = true}
 local function is_new(mode, fingerprint)
-  if over then return false end
-  local start, filter = marks(mode)
-  return (not start or redis.call('SISMEMBER', STARTED, fingerprint) == 0)
-    and (not filter or not seen_has(fingerprint))
+  return not over and (not STARTS[mode] or redis.call('SISMEMBER', STARTED, fingerprint) == 0)
+    and (not FILTERS[mode] or not seen_has(fingerprint))
 end
 local function mark(mode, fingerprint)
-  if over then return false end
-  local start, filter = marks(mode)
-  return (not start or redis.call('SADD', STARTED, fingerprint) == 1)
-    and (not filter or seen_add(fingerprint))
+  return not over and (not STARTS[mode] or redis.call('SADD', STARTED, fingerprint) == 1)
+    and (not FILTERS[mode] or seen_add(fingerprint))
 end
 local function room()
   if out_of_memory then return 'memory' end
-  if most_waiting == 0 or policy ~= 'slow' or waiting + #pushes < most_waiting then return end
+  if most_waiting == 0 or policy ~= 'slow' or waiting + #requests < most_waiting then return end
   return exceed == '1' and 'exceeded' or 'bound'
 end
 local pushed = number()
+local at = arguments(4 * pushed)
 for i = 1, pushed do
-  local mode, fingerprint, rank, request = argument(), argument(), number(), argument()
   -- What finds no room keeps its place, and so does all that comes after it.
   if not repeated and stored == i - 1 then
+    local mode, fingerprint, rank, request = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
     local lacks = room()
     if lacks and is_new(mode, fingerprint) then full = lacks end
     if full == '' or full == 'exceeded' then
@@ -112,15 +107,16 @@ for i = 1, pushed do
       if not new then
         duplicates[#duplicates + 1] = i
       elseif request ~= '' then
-        pushes[#pushes + 1] = {rank, request}
+        ranks[#ranks + 1], requests[#requests + 1] = rank, request
       end
       stored = i
     end
   end
+  at = at + 4
 end
 if full == '' then full = room() or '' end
 if full ~= '' then seeds_wanted = 0 end
-if #pushes > 0 then queue_push(pushes) end
+if #requests > 0 then queue_push(ranks, requests) end
 if new_ones then
   -- A crawl that goes on has not finished, whoever thought so.
   redis.call('PERSIST', STARTED)
@@ -142,8 +138,10 @@ end
 
 local remembered = redis.call('EXISTS', HISTORY) == 1
 local finished_now = {}
-for _ = 1, number() do
-  local lease, after = argument(), number()
+local finished_here = number()
+at = arguments(2 * finished_here)
+for i = at, at + 2 * finished_here - 2, 2 do
+  local lease, after = ARGV[i], tonumber(ARGV[i + 1])
   if remembered or after > stored then
     local value = release(lease, after)
     if value and remembered then
@@ -196,11 +194,10 @@ end
 
 local forgotten = 0
 for _ = 1, number() do
-  local start, filter = marks(argument())
-  local fingerprint = argument()
+  local mode, fingerprint = argument(), argument()
   if not repeated then
-    if start then forgotten = forgotten + redis.call('SREM', STARTED, fingerprint) end
-    if filter and seen_remove(fingerprint) then forgotten = forgotten + 1 end
+    if STARTS[mode] then forgotten = forgotten + redis.call('SREM', STARTED, fingerprint) end
+    if FILTERS[mode] and seen_remove(fingerprint) then forgotten = forgotten + 1 end
   end
 end
 seen_settle()
@@ -315,26 +312,26 @@ else
   local later, want = {}, math.min(wanted, share)
   -- What is passed over must not keep from the rest: that is looked for further back, within bounds.
   for _ = 1, 4 do
-    for _, entry in ipairs(want > 0 and queue_take(want) or {}) do
-      local deaths, for_another = look_up(entry[2])
+    local scores, taken = queue_take(want)
+    for i, request in ipairs(taken) do
+      local deaths, for_another = look_up(request)
       -- What has killed often is given to a worker one at a time, so that what only stood beside it is
       -- not taken for the cause.
       local suspect = deaths >= suspicious
       if for_another or suspect and suspects >= 1 then
-        later[#later + 1] = entry
+        later[#later + 1] = {scores[i], request}
       else
         if suspect then suspects = suspects + 1 end
         want = want - 1
-        hand_out('request', entry[1], deaths, entry[2])
+        hand_out('request', scores[i], deaths, request)
       end
     end
   end
   queue_put_back(later)
   -- Too many wait: those that would come last are this worker's, to forget that they were seen.
   local excess = policy == 'drop-lowest' and most_waiting > 0 and queue_length() - most_waiting or 0
-  for _, entry in ipairs(excess > 0 and queue_drop(math.min(excess, 1000)) or {}) do
-    hand_out('drop', entry[1], 0, entry[2])
-  end
+  local scores, dropped = queue_drop(math.min(excess, 1000))
+  for i, request in ipairs(dropped) do hand_out('drop', scores[i], 0, request) end
   in_chunks(fields, function(...) redis.call('HSET', held, ...) end)
 end
 waiting = queue_length()

@@ -15,6 +15,12 @@ local function number()
   return tonumber(argument())
 end
 
+-- -> where the next *n* arguments begin in ARGV, which counts them as read: for what is read most often
+local function arguments(n)
+  next_argument = next_argument + n
+  return next_argument - n + 1
+end
+
 -- Call *use* with the values of *list*, so many at a time: Lua passes some thousands at the most.
 local function in_chunks(list, use)
   for first = 1, #list, 1000 do

@@ -1,7 +1,7 @@
 -- First in, first out: a list, pushed at its head and taken from its tail.
--- queue_push(entries)   entries = { {-priority, request}, … }, in order of arrival
--- queue_take(n)         -> { {score, request}, … }, at most n, next first; the score means nothing
--- queue_put_back(entries)  what queue_take gave, to where it stood
+-- queue_push(ranks, requests)  lists of -priority and of requests, in order of arrival
+-- queue_take(n)         -> scores, requests: lists of at most n, next first; the scores mean nothing
+-- queue_put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
 -- queue_drop(n)         -> as queue_take, but from the other end: what would come last
 local QUEUE_TYPE = 'list'
 
@@ -9,18 +9,14 @@ local function queue_length()
   return redis.call('LLEN', REQUESTS)
 end
 
-local function queue_push(entries)
-  local requests = {}
-  for i, entry in ipairs(entries) do requests[i] = entry[2] end
+local function queue_push(_, requests)
   in_chunks(requests, function(...) redis.call('LPUSH', REQUESTS, ...) end)
 end
 
 local function queue_pop(command, n)
-  local entries = {}
-  for i, request in ipairs(redis.call(command, REQUESTS, n) or {}) do
-    entries[i] = {'0', request}
-  end
-  return entries
+  local scores, requests = {}, n > 0 and redis.call(command, REQUESTS, n) or {}
+  for i = 1, #requests do scores[i] = '0' end
+  return scores, requests
 end
 
 local function queue_take(n)

@@ -6,14 +6,14 @@ local function queue_length()
   return tonumber(ARGV[#ARGV])
 end
 
-local function queue_push(entries) end
+local function queue_push(ranks, requests) end
 
 local function queue_take(n)
-  return {}
+  return {}, {}
 end
 
 local function queue_put_back(entries) end
 
 local function queue_drop(n)
-  return {}
+  return {}, {}
 end

@@ -1,7 +1,7 @@
 -- By priority: a sorted set, the lowest score first.
--- queue_push(entries)   entries = { {-priority, request}, … }, in order of arrival
--- queue_take(n)         -> { {score, request}, … }, at most n, next first
--- queue_put_back(entries)  what queue_take gave, to where it stood
+-- queue_push(ranks, requests)  lists of -priority and of requests, in order of arrival
+-- queue_take(n)         -> scores, requests: lists of at most n, next first
+-- queue_put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
 -- queue_drop(n)         -> as queue_take, but from the other end: what would come last
 local QUEUE_TYPE = 'zset'
 -- The counter's share of a score; see ORDER_BITS in queue.py.
@@ -11,24 +11,24 @@ local function queue_length()
   return redis.call('ZCARD', REQUESTS)
 end
 
-local function queue_push(entries)
+local function queue_push(ranks, requests)
   -- Not INCRBY: whatever somebody may have put there, a push does not fail half-way.
   local count = tonumber(redis.call('GET', COUNTER)) or 0
   if not (count >= 0 and count < 9007199254740992) then count = 0 end
-  redis.call('SET', COUNTER, string.format('%.0f', count + #entries))
+  redis.call('SET', COUNTER, string.format('%.0f', count + #requests))
   local values = {}
-  for i, entry in ipairs(entries) do
-    values[2 * i - 1], values[2 * i] = entry[1] + (count + i) % ORDER / ORDER, entry[2]
+  for i, request in ipairs(requests) do
+    values[2 * i - 1], values[2 * i] = ranks[i] + (count + i) % ORDER / ORDER, request
   end
   in_chunks(values, function(...) redis.call('ZADD', REQUESTS, ...) end)
 end
 
 local function queue_pop(command, n)
-  local popped, entries = redis.call(command, REQUESTS, n), {}
+  local popped, scores, requests = n > 0 and redis.call(command, REQUESTS, n) or {}, {}, {}
   for i = 1, #popped, 2 do
-    entries[#entries + 1] = {popped[i + 1], popped[i]}
+    requests[(i + 1) / 2], scores[(i + 1) / 2] = popped[i], popped[i + 1]
   end
-  return entries
+  return scores, requests
 end
 
 local function queue_take(n)
