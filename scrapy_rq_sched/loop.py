@@ -204,10 +204,11 @@ class ExchangeLoop:
 
     def _patience(self, reply: Reply | None) -> float:
         """Return for how many seconds news may wait for more of it."""
-        if reply is None or self._scheduler.closing or self._worker.runs_low:
+        worker = self._worker
+        if reply is None or self._scheduler.closing or worker.runs_low or worker.awaits_release:
             return 0.0
         # Nobody waits for what this worker has found while there is more than enough for all.
-        is_plenty = reply.waiting > reply.workers * self._worker.target
+        is_plenty = reply.waiting > reply.workers * worker.target
         # However short the leases are, there is time for some heartbeats in each.
         return min(PLENTY * self._flush_interval, self._lease_timeout / 6) if is_plenty else 0.0
 

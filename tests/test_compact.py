@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterable
 from hashlib import sha1
@@ -185,6 +186,23 @@ def test_the_end_of_a_crawl_clears_all_buckets(join: Join, server: redis.Redis) 
     worker.say(finished=[lease.name for lease in leases], in_hand=0)
     assert worker.frontier.leave(finished=True, persist=False) == (True, 0)
     assert not list(server.scan_iter(f"{KEY}*"))
+
+
+@pytest.mark.parametrize("name", ["buckets", "cleared"])
+def test_the_end_of_a_crawl_clears_all_else_where_somebody_has_overwritten_a_key(
+    join: Join, server: redis.Redis, name: str
+) -> None:
+    worker = join(dupefilter="compact")
+    push(worker, range(10))
+    leases = worker.take(10)
+    worker.say(finished=[lease.name for lease in leases], in_hand=0)
+    server.delete(f"{KEY}:{name}")
+    server.set(f"{KEY}:{name}", "something else")
+    with contextlib.suppress(redis.exceptions.ResponseError):  # there is nothing that it could sweep by
+        worker.frontier.leave(finished=True, persist=False)
+    assert not server.exists("s:requests", "s:meta", KEY)
+    server.delete(f"{KEY}:{name}")
+    assert push(join("b", dupefilter="compact", age=0.0), range(10)) == ()
 
 
 def test_a_flush_clears_all_buckets_also_by_a_worker_with_an_exact_filter(

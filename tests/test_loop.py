@@ -83,6 +83,12 @@ def test_a_worker_that_runs_low_does_not_wait(loop: Any, worker: Worker, clock: 
     assert is_due(loop, Reply(b"1", waiting=9, workers=2))
 
 
+def test_a_release_that_will_be_waited_for_does_not_wait(loop: Any, worker: Worker, clock: Waited) -> None:
+    loop._last_exchange = clock.now
+    finish(worker, 5)
+    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+
+
 def test_a_worker_that_closes_does_not_wait(loop: Any, clock: Waited) -> None:
     loop._last_exchange = clock.now
     loop._scheduler.closing = True

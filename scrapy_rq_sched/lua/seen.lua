@@ -10,10 +10,12 @@ local function bucket_key(name, number)
   return DUPEFILTER .. ':' .. name .. ':' .. number
 end
 
+-- Whatever somebody may have put at these keys, a crawl that is over is forgotten.
 local function seen_clear()
-  local state = redis.call('HMGET', SEEN_STATE, 'name', 'first')
-  if state[1] then
-    redis.call('RPUSH', SEEN_CLEARED, state[1] .. ' ' .. state[2] .. ' ' .. 2 * state[2] - 1)
+  local state = redis.pcall('HMGET', SEEN_STATE, 'name', 'first')
+  local first = tonumber(state[2])
+  if state[1] and first then
+    redis.pcall('RPUSH', SEEN_CLEARED, string.format('%s %.0f %.0f', state[1], first, 2 * first - 1))
   end
   -- UNLINK: to free millions of entries is not waited for.
   redis.call('UNLINK', DUPEFILTER, SEEN_STATE)
