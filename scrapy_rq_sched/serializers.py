@@ -118,12 +118,12 @@ class DeflatedJSONSerializer(JSONSerializer):
 
     name = "json+deflate"
 
-    #: What is in it is part of the format: frontiers are read with the one that they were written with.
+    #: What is in it is part of the format: frontiers are read with the one that they were written with. What
+    #: follows each other in an entry does so here; the most common is last, which is the cheapest to name.
     DICTIONARY = (
-        b'"method":"POST","body":"","cookies":{"cb_kwargs":{"priority":"dont_filter":true,"meta":{'
-        b'"link_text":"rule":0,"depth":10},"headers":{"Referer":"http://www.","callback":"parse_item",'
-        b'"errback":"parse","headers":{"Referer":"https://www.","callback":"parse"},"meta":{"depth":1}'
-        b'{"url":"https://www.'
+        b'"method":"POST","body":"","cookies":{"cb_kwargs":{"errback":"on_error","dont_filter":true,"priority":1'
+        b'"callback":"_callback","meta":{"rule":0,"link_text":"","depth":2}"callback":"parse_item"'
+        b'.html"},"meta":{"depth":1}}{"url":"https://www.","callback":"parse","headers":{"Referer":"https://www.'
     )
     #: Bytes of JSON that an entry may stand for: what somebody else has written must not fill the memory.
     LARGEST = 64 * 1024 * 1024

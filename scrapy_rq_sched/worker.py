@@ -185,9 +185,9 @@ class Worker:
 
     # What is begun and not yet released is repeated if this worker is killed. Scrapy by itself begins
     # the next download while any number of finished ones wait for their callbacks; here no more than so
-    # many are begun. Callbacks or pipelines that are slow, not busy, raise the limit. Those that are
-    # finished may be twice as many, so that one release can be on its way while the next is collected;
-    # where Redis is far a release is not waited for at all.
+    # many are begun, and a quarter more, so that no download waits for a callback. Callbacks or pipelines
+    # that are slow, not busy, raise the limit. Those that are finished may be twice as many, so that one
+    # release can be on its way while the next is collected; where Redis is far it is not waited for at all.
 
     @property
     def may_begin(self) -> bool:
@@ -199,7 +199,8 @@ class Worker:
         most = max(self._settings.prefetch, self._limit)
         if self.releases.not_sent >= (self._settings.outbox_size if self.outbox.blocked else most):
             return False
-        return len(self.held) < self._limit and not self._has_to_await_release
+        at_work = self._limit + max(1, self._limit // 4)
+        return len(self.held) < at_work and not self._has_to_await_release
 
     @property
     def _has_to_await_release(self) -> bool:

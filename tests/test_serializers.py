@@ -54,7 +54,7 @@ OURS = {
     "pickle": PickleSerializer,
 }
 #: Of the dictionary by which deflated entries are read: with another one, none that waits can be.
-DICTIONARY_CHECKSUM = 1534418390
+DICTIONARY_CHECKSUM = 2620944701
 SPIDER = PagesSpider()
 Point = namedtuple("Point", "x y")
 

@@ -69,13 +69,14 @@ def test_a_worker_that_is_about_to_have_a_request_in_memory_is_busy() -> None:
     assert worker.batch(0, False).busy
 
 
-def test_no_more_are_begun_at_a_time_than_the_concurrent_requests() -> None:
-    worker = a_worker(concurrency=4)
-    hold(worker, 4)
+@pytest.mark.parametrize(("concurrency", "at_work"), [(1, 2), (4, 5), (16, 20)])
+def test_a_quarter_more_are_at_work_than_the_concurrent_requests(concurrency: int, at_work: int) -> None:
+    worker = a_worker(concurrency=concurrency)
     answer(worker, leases=4)
-    assert not worker.may_begin
-    worker.finish_all_but(())
+    hold(worker, at_work - 1)
     assert worker.may_begin
+    hold(worker, 1)
+    assert not worker.may_begin
 
 
 def finish(worker: Worker, count: int) -> None:

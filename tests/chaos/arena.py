@@ -20,10 +20,16 @@ Value = TypeVar("Value")
 
 #: What Redis has answered is on its disk: whatever is lost then, the package has lost.
 DURABLE = ["--appendonly", "yes", "--appendfsync", "always"]
-#: What a killed worker may have begun and not released, for each of its CONCURRENT_REQUESTS; and how many
-#: that are with Scrapy's default of 16.
-UNRELEASED_EACH = 3
-UNRELEASED = UNRELEASED_EACH * 16
+#: Scrapy's default of CONCURRENT_REQUESTS.
+CONCURRENCY = 16
+
+
+def unreleased(concurrency: int) -> int:
+    """Return how many requests a killed worker may have begun and not released."""
+    return concurrency + concurrency // 4 + 2 * concurrency
+
+
+UNRELEASED = unreleased(CONCURRENCY)
 #: Seconds without an exchange after which a worker is dead, in the short form and in the long one.
 LEASES = 2.0, 5.0
 #: Seconds for which a scenario waits for something to happen.

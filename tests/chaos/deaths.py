@@ -8,7 +8,7 @@ import signal
 from tests.project.crawls.faults import MOMENTS
 from tests.project.crawls.graph import page_url
 
-from .arena import UNRELEASED, UNRELEASED_EACH, Arena
+from .arena import UNRELEASED, Arena, unreleased
 from .referee import Outcome
 from .registry import scenario
 
@@ -21,7 +21,7 @@ DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIM
 @scenario(
     "kill-random",
     "Workers are killed (SIGKILL) at random moments, each when its successor was started; a killed worker "
-    f"explains {UNRELEASED} repeats, three for each of its CONCURRENT_REQUESTS.",
+    f"explains {UNRELEASED} repeats, three and a quarter for each of its CONCURRENT_REQUESTS.",
 )
 def kill_random(arena: Arena) -> Outcome:
     return _kill_at_random(arena, arena.choose(4, 110), arena.choose(600, 24_000))
@@ -142,7 +142,7 @@ _end(
 @scenario(
     "deadly-page",
     "A page kills every worker that parses it, and is set aside after FRONTIER_MAX_DELIVERIES deaths; each "
-    "death explains 12 repeats, three for each of the CONCURRENT_REQUESTS here.",
+    "death explains 13 repeats, three and a quarter for each of the CONCURRENT_REQUESTS here.",
 )
 def deadly_page(arena: Arena) -> Outcome:
     deaths, concurrency = arena.choose(3, 5), 4
@@ -159,4 +159,4 @@ def deadly_page(arena: Arena) -> Outcome:
     assert json.loads(failed[0]["data"])["url"] == page_url(7)
     assert failed[0]["history"].count("died:") == deaths, failed
     assert failed[0]["deliveries"] >= deaths, failed
-    return Outcome(deaths, deaths * UNRELEASED_EACH * concurrency, absent={page_url(7)})
+    return Outcome(deaths, deaths * unreleased(concurrency), absent={page_url(7)})
