@@ -13,9 +13,14 @@ local function queue_push(_, requests)
   in_chunks(requests, function(...) redis.call('LPUSH', REQUESTS, ...) end)
 end
 
+-- One by one: Redis 6.2 looks for the last n from the head, through the whole list.
 local function queue_pop(command, n)
-  local scores, requests = {}, n > 0 and redis.call(command, REQUESTS, n) or {}
-  for i = 1, #requests do scores[i] = '0' end
+  local scores, requests = {}, {}
+  for i = 1, n do
+    local request = redis.call(command, REQUESTS)
+    if not request then break end
+    scores[i], requests[i] = '0', request
+  end
   return scores, requests
 end
 
