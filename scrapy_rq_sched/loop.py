@@ -198,8 +198,8 @@ class ExchangeLoop:
             patience = POLL_FULL if self._worker.outbox.blocked else self._patience(reply)
             return time.monotonic() - self._last_exchange >= patience
         lacks = self._scheduler.wanted() > len(self._worker.ready)
-        if lacks and reply is not None and (reply.waiting or reply.seeds):
-            return self._worker.runs_low
+        if lacks and reply is not None and (reply.waiting or reply.seeds) and self._worker.runs_low:
+            return True
         return time.monotonic() - self._last_exchange >= self._poll_interval(lacks)
 
     def _patience(self, reply: Reply | None) -> float:

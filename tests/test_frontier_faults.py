@@ -294,6 +294,19 @@ def test_scripts_that_redis_has_forgotten_are_loaded_again_where_replicas_are_wa
     assert worker.push("one").waiting == 1
 
 
+# -- equal requests ---------------------------------------------------------------------------------------
+
+
+def test_one_death_is_one_death_of_each_of_equal_requests(server: redis.Redis) -> None:
+    dying = Client(server, "dying", "fifo", 0.3, 3).open()
+    dying.say(pushes=[Push("force", "", 0, b"poll") for _ in range(8)])
+    assert len(dying.take(8)) == 8
+    other = Client(server, "other", "fifo", 30, 3).open()
+    wait_until(lambda: other.say(in_hand=0).returned)
+    assert (server.llen("s:requests"), failed(server)) == (8, [])
+    assert [lease.deaths for lease in other.take(8)] == [1] * 8
+
+
 # -- garbage -------------------------------------------------------------------------------------------
 
 FIXED = ["requests", "requests:count", "dupefilter", "started", "delayed", "workers", "history"]

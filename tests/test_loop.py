@@ -89,6 +89,18 @@ def test_a_release_that_will_be_waited_for_does_not_wait(loop: Any, worker: Work
     assert is_due(loop, Reply(b"1", waiting=9, workers=2))
 
 
+def test_a_heartbeat_is_due_though_something_waits_and_nothing_is_needed(clock: Waited) -> None:
+    worker = a_worker(concurrency=16)
+    answer(worker, leases=15)
+    loop: Any = ExchangeLoop(Mock(), worker, Mock(closing=False, wanted=lambda: 16), Mock(), INTERVAL, 30.0)
+    loop._last_exchange = clock.now
+    reply = Reply(b"1", waiting=100)
+    assert not is_due(loop, reply)
+    clock.now += 10.1
+    assert is_due(loop, reply)
+    loop.close()
+
+
 def test_a_worker_that_closes_does_not_wait(loop: Any, clock: Waited) -> None:
     loop._last_exchange = clock.now
     loop._scheduler.closing = True

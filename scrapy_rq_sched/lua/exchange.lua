@@ -237,11 +237,11 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT',
     -- Somebody has put something else in its place: there is nothing to bring back.
     redis.call('ZREM', WORKERS, dead)
   else
-    local alive = {}
+    local alive, died_at = {}, tonumber(redis.call('ZSCORE', WORKERS, dead))
     for _, lease in ipairs(pairs_of(redis.call('HSCAN', LEASES .. dead, 0, 'COUNT', 500)[2])) do
       local _, _, _, request = lease_read(lease[2])
       redis.call('HDEL', LEASES .. dead, lease[1])
-      local deaths = history_count(history_add(request, 'died', dead, now), 'died')
+      local deaths = history_count(history_add(request, 'died', dead, died_at), 'died')
       if deaths >= deaths_allowed then
         local reason = 'its worker died ' .. deaths .. ' times'
         set_aside(dead, lease, reason, '', 0, most_failed, now)

@@ -28,13 +28,13 @@ local function history_count(history, what)
   return count
 end
 
-local function history_add(request, what, worker, now)
+local function history_add(request, what, worker, time)
   local history = history_of(request)
-  -- A worker refuses for one reason, however often it is asked.
-  if what == 'refused' and string.find(history, 'refused:' .. worker .. '@', 1, true) then
-    return history
-  end
-  local entry = what .. ':' .. worker .. '@' .. math.floor(now / 1000)
+  -- A worker refuses for one reason, however often it is asked. And where it held several equal requests,
+  -- they have one history, and its death is one death.
+  local entry = string.format('%s:%s@%.3f', what, worker, time / 1000)
+  local known = what == 'refused' and 'refused:' .. worker .. '@' or entry .. ' '
+  if string.find(history .. ' ', known, 1, true) then return history end
   history = history == '' and entry or history .. ' ' .. entry
   redis.call('HSET', HISTORY, redis.sha1hex(request), history)
   return history
