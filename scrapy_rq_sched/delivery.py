@@ -228,8 +228,10 @@ class Delivery:
             logger.exception("%s, which was to be dropped, is set aside", request)
             self._worker.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
             return
-        # It may have been a start request: nothing in it tells.
-        self._worker.releases.drop(lease, "start+filter", fingerprint)
+        # It may have been a start request: nothing in it tells. One that was not filtered, such as a retry,
+        # is not the one that was marked as seen.
+        self._worker.releases.drop(lease, "start" if request.dont_filter else "start+filter", fingerprint)
+        self._worker.seen.discard(fingerprint)
         self._stats.inc_value("frontier/dropped")
         self._notices.warn_once(
             "dropped",
@@ -250,6 +252,8 @@ class Delivery:
         """Find out what the engine is through with, and give back what it will not begin."""
         if self._engine is not None:
             self._worker.finish_all_but(self._engine.in_progress())
+            if not self._engine.reads_start():
+                self._start_counts.clear()
             self.closing = self.closing or self._engine.closing()
         if self.closing:
             self._worker.give_back()

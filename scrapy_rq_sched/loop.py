@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 #: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose
 #: children may come any moment; while it does not know; and when there is nothing anywhere.
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
+#: Exchanges a second that all idle workers of a fleet may make: each takes the longer, the more there are.
+POLLS = 200
 #: How many times longer news may wait while more waits in Redis than all workers want to have at hand. A
 #: worker of ten pages a second would else make an exchange for each of them.
 PLENTY = 5
@@ -220,7 +222,9 @@ class ExchangeLoop:
             return min(heartbeat, POLL_FINISHED)
         if reply is None or reply.leased is None:
             return min(heartbeat, POLL_UNKNOWN)
-        return min(heartbeat, POLL_BUSY_FLEET if reply.leased else POLL_FINISHED)
+        # However many are idle, together they ask no oftener than POLLS.
+        interval = POLL_BUSY_FLEET if reply.leased else POLL_FINISHED
+        return min(heartbeat, max(interval, reply.workers / POLLS))
 
     # -- the exchange --------------------------------------------------------------------------
 

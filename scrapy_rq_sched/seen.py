@@ -22,6 +22,10 @@ class SeenCache:
         if len(self._fingerprints) > self._size:
             self._fingerprints.popitem(last=False)
 
+    def discard(self, fingerprint: str) -> None:
+        """Forget *fingerprint*, if it is there."""
+        self._fingerprints.pop(fingerprint, None)
+
     def clear(self) -> None:
         """Forget all."""
         self._fingerprints.clear()

@@ -482,3 +482,54 @@ def test_a_worker_that_repeats_itself_after_it_was_given_up_is_as_busy_as_before
     assert other.say(in_hand=0).finished
     busy.repeat(busy=True)
     assert not other.say(in_hand=0).finished
+
+
+# -- what is late, or leaves -----------------------------------------------------------------------------
+
+
+def test_an_exchange_that_comes_after_the_next_one_says_nothing_of_now(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    worker.say(busy=False)
+    worker.say(busy=True, in_hand=0)
+    assert not other.say(in_hand=0).finished
+    worker.frontier.exchange(Batch(1, busy=False))
+    assert not other.say(in_hand=0).finished
+
+
+def test_to_leave_with_leases_is_not_to_die_of_them(join: Join) -> None:
+    steady = join("steady")
+    steady.push("one")
+    for number in range(6):
+        leaving = join(f"leaving{number}")
+        assert payloads(leaving.take(1)) == ["one"]
+        assert leaving.frontier.leave(finished=False, persist=True) == (False, 1)
+        wait_until(lambda: steady.say().returned)
+    assert steady.say().set_aside == 0
+    assert [lease.deaths for lease in steady.take(1)] == [0]
+
+
+@pytest.mark.parametrize("place", ["delayed", "leases:dead"])
+def test_a_score_that_lua_reads_and_redis_does_not_costs_nothing(
+    join: Join, server: redis.Redis, place: str
+) -> None:
+    worker = join()
+    good = [f"request 0 0 {name}" for name in "abc"]
+    if place == "delayed":
+        entries = [f"request 0 x/1.{n} {name}" for n, name in enumerate("abc")]
+        server.zadd("s:delayed", {**dict.fromkeys(entries, 1), "request 5\0x x/1.9 bad": 1})
+    else:
+        server.hset("s:leases:dead", mapping={f"1.{n}": value for n, value in enumerate(good)})
+        server.hset("s:leases:dead", "1.9", "request 5\0x 0 bad")
+        server.zadd("s:workers", {"dead": 1})
+    assert worker.say().waiting == 4
+    assert sorted(payloads(worker.take(10))) == ["a", "b", "bad", "c"]
+
+
+def test_a_dead_worker_with_very_many_leases_is_reclaimed_wholly(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    for first in range(0, 20_000, 1000):
+        leases = {f"1.{n}": f"request 0 0 {n}" for n in range(first, first + 1000)}
+        server.hset("s:leases:dead", mapping=leases)
+    server.zadd("s:workers", {"dead": 1})
+    wait_until(lambda: worker.say().waiting == 20_000)
+    assert not server.exists("s:leases:dead")

@@ -89,6 +89,7 @@ class Member:
     duplicates: tuple[int, ...] = ()
     lost: bool = False
     reclaimed: bool = False
+    left: bool = False
     busy: bool = False
     registered: bool = True
     #: When it was dead, in an order only; 0 while it is alive.
@@ -171,7 +172,7 @@ class Model:
         member = self.members[name]
         if member.held:
             self.expire(name)
-            member.registered = True
+            member.registered = member.left = True
         else:
             member.registered = False
         return len(member.held)
@@ -184,6 +185,7 @@ class Model:
             for other in self.registered().values():
                 other.dead_since = 0
         member.registered, member.dead_since = True, 0
+        member.left = member.left and said.number == member.exchange
         repeated = said.number == member.exchange
         lost = member.reclaimed or (repeated and member.lost)
         failed_before = len(self.failed)
@@ -283,7 +285,7 @@ class Model:
         member = self.members[name]
         entries = [held.entry for held in member.held]
         for entry in entries:
-            entry.deaths += 1
+            entry.deaths += not member.left  # to leave is not to die
         killers = [entry for entry in entries if entry.deaths >= LIMITS.max_deliveries]
         others = [entry for entry in entries if entry not in killers]
         for entry in killers:

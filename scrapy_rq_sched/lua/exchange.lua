@@ -212,8 +212,9 @@ end
 if repeated then duplicates, stored = state[2], tonumber(state[3]) or 0 end
 if stored < pushed then busy = '1' end
 if repeated then
-  -- Who was given up for dead meanwhile does not count as busy: it is heard again.
-  redis.call('HSET', own, 'busy', busy)
+  -- Who was given up for dead meanwhile does not count as busy: it is heard again. An older exchange that comes
+  -- so late that nobody waits for it says nothing of now.
+  if exchange == last then redis.call('HSET', own, 'busy', busy) end
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'stored', stored, 'busy', busy,
@@ -225,12 +226,14 @@ else
   elseif over then
     redis.call('HSET', own, 'over', 1)
   end
-  redis.call('HDEL', own, 'reclaimed')
+  redis.call('HDEL', own, 'reclaimed', 'left')
 end
 -- A worker may be stopped for longer than its lease and then repeat an exchange.
 redis.call('PEXPIRE', own, math.max(86400000, 10 * lease_ms))
 
--- The dead: what they held goes back to where it stood, a bounded number at a time.
+-- The dead: what they held goes back to where it stood, a bounded number at a time. Who has left, and could
+-- not say what became of its leases, has not died of them.
+local RECLAIMED = 150
 local returned, note = 0, ''
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT', 0, 4)) do
   if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
@@ -238,10 +241,12 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT',
     redis.call('ZREM', WORKERS, dead)
   else
     local alive, died_at = {}, tonumber(redis.call('ZSCORE', WORKERS, dead))
-    for _, lease in ipairs(pairs_of(redis.call('HSCAN', LEASES .. dead, 0, 'COUNT', 500)[2])) do
+    local left = redis.call('HEXISTS', WORKER .. dead, 'left') == 1
+    for _, lease in ipairs(pairs_of(redis.call('HRANDFIELD', LEASES .. dead, RECLAIMED, 'WITHVALUES'))) do
       local _, _, _, request = lease_read(lease[2])
       redis.call('HDEL', LEASES .. dead, lease[1])
-      local deaths = history_count(history_add(request, 'died', dead, died_at), 'died')
+      local history = left and history_of(request) or history_add(request, 'died', dead, died_at)
+      local deaths = history_count(history, 'died')
       if deaths >= deaths_allowed then
         local reason = 'its worker died ' .. deaths .. ' times'
         set_aside(dead, lease, reason, '', 0, most_failed, now)

@@ -15,7 +15,8 @@ local function lease_read(value)
   local rank = tonumber(score)
   if not rank or rank ~= rank then return 'request', '0', '0', value end
   if not SEED_LENGTH[kind] and kind ~= 'drop' then kind = 'request' end
-  return kind, score, deaths, request
+  -- As Lua has read it: what else is in the text, Redis may refuse after the first write.
+  return kind, string.format('%.17g', rank), deaths, request
 end
 
 -- What befell a request that came back: 'died:<worker>@<second>' or 'refused:<worker>@<second>'.

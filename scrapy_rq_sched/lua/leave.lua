@@ -12,6 +12,8 @@ local left = redis.call('HLEN', LEASES .. worker)
 if left > 0 then
   -- It could not say what became of these: they return as those of the dead do, but at once.
   redis.call('ZADD', WORKERS, now, worker)
+  redis.call('HSET', WORKER .. worker, 'left', 1)
+  redis.call('PEXPIRE', WORKER .. worker, 86400000)
 else
   redis.call('ZREM', WORKERS, worker)
   redis.call('DEL', WORKER .. worker)
