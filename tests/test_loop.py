@@ -101,6 +101,21 @@ def test_a_heartbeat_is_due_though_something_waits_and_nothing_is_needed(clock: 
     loop.close()
 
 
+@pytest.mark.parametrize(("workers", "interval"), [(2, 0.1), (20, 0.1), (400, 2.0), (100_000, 10.0)])
+def test_the_more_workers_idle_the_longer_each_takes_until_it_asks_again(
+    clock: Waited, workers: int, interval: float
+) -> None:
+    idle = a_worker()
+    loop: Any = ExchangeLoop(Mock(), idle, Mock(closing=False, wanted=lambda: 16), Mock(), INTERVAL, 30.0)
+    reply = Reply(b"1", workers=workers, leased=1)
+    loop._last_exchange = clock.now
+    clock.now += 0.9 * interval
+    assert not is_due(loop, reply)
+    clock.now += 0.2 * interval
+    assert is_due(loop, reply)
+    loop.close()
+
+
 def test_a_worker_that_closes_does_not_wait(loop: Any, clock: Waited) -> None:
     loop._last_exchange = clock.now
     loop._scheduler.closing = True

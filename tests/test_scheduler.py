@@ -409,3 +409,25 @@ def test_a_push_that_overrides_ours_is_called(make: Make) -> None:
     scheduler.enqueue_request(Request(URL))
     assert LoudQueue.pushed == [URL]
     assert urls(scheduler) == [URL]
+
+
+DROP = {"FRONTIER_MAX_WAITING": 2, "FRONTIER_MAX_WAITING_POLICY": "drop-lowest"}
+
+
+def test_to_drop_a_request_that_was_not_filtered_forgets_no_other(make: Make) -> None:
+    scheduler = make(**DROP)
+    for name, priority in (("x", 9), ("y", 8)):
+        scheduler.enqueue_request(Request(f"{URL}{name}", priority=priority))
+    # A retry of x, say: it would come last, and is dropped.
+    scheduler.enqueue_request(Request(f"{URL}x", priority=-1, dont_filter=True))
+    scheduler.enqueue_request(Request(f"{URL}z", priority=-2))
+    assert not scheduler.enqueue_request(Request(f"{URL}x", priority=9))
+    assert urls(scheduler) == [f"{URL}x", f"{URL}y"]
+
+
+def test_what_was_dropped_is_new_at_once_to_the_worker_that_dropped_it(make: Make) -> None:
+    scheduler = make(**DROP)
+    for name, priority in (("x", 9), ("y", 8), ("z", 7)):
+        scheduler.enqueue_request(Request(f"{URL}{name}", priority=priority))
+    scheduler.next_request()
+    assert scheduler.enqueue_request(Request(f"{URL}z", priority=7))
