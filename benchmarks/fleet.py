@@ -82,7 +82,7 @@ def _measure(arena: Arena, contender: Contender, count: int, seconds: float, fig
     each = [sum(window.begun <= when < window.ended for when in worker["parsed"]) for worker in crawl.workers]
     pace = sum(each) / (window.ended - window.begun)
     figures.add(
-        f"{contender}, {count} workers",
+        f"{contender}, {count} worker{'s' if count > 1 else ''}",
         pages_per_second=pace,
         of_ideal=pace * LATENCY / (count * CONCURRENT),
         fairness=min(each) * len(each) / sum(each),

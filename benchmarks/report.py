@@ -181,7 +181,8 @@ def _chart(figures: Figures, path: Path) -> None:
         places = [list(ratios).index(distance) for distance in shown]
         axes.plot(places, list(shown.values()), marker="o", color=color, label=name)
         for place, ratio in zip(places, shown.values(), strict=True):
-            axes.annotate(f"{ratio:.2f}", (place, ratio), (0, 7), textcoords="offset points", ha="center")
+            text = f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
+            axes.annotate(text, (place, ratio), (0, 7), textcoords="offset points", ha="center")
     axes.axhline(1.0, color="#666666", linestyle="--", linewidth=1, label="Scrapy in memory")
     axes.set_xticks(range(4), ["loopback", "2 ms", "10 ms", "50 ms"])
     axes.set_xlabel("round trip to Redis")
