@@ -7,7 +7,7 @@ is done with it afterwards.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scrapy import Request
@@ -16,6 +16,9 @@ from scrapy.utils.request import RequestFingerprinter
 #: What Scrapy's own fingerprinter looks at; where it looks at anything else, nothing is remembered.
 _LOOKED_AT = frozenset({"url", "method", "body", "meta"})
 _META_LOOKED_AT = "verbatim_url"
+_ALL_OF_META = object()
+#: The longest URL that is remembered, in characters: many longer ones would be hundreds of megabytes.
+_LONGEST = 2000
 
 
 class Fingerprints:
@@ -34,6 +37,8 @@ class Fingerprints:
         """Return the fingerprint of *request*."""
         if not self._size or request.method != "GET" or request.body or _META_LOOKED_AT in request.meta:
             return self._make(request)
+        if len(request.url) > _LONGEST:
+            return self._make(request)
         known = self._of_url
         fingerprint = known.get(request.url)
         if fingerprint is None:
@@ -43,21 +48,23 @@ class Fingerprints:
         return fingerprint
 
 
-class _Meta(dict[Any, Any]):
-    def __init__(self, looked_at: set[Any]) -> None:
-        self._looked_at = looked_at
+class _Meta(Mapping[Any, Any]):
+    """An empty meta that notes which keys are asked for, and whether all are."""
 
-    def get(self, key: Any, default: Any = None) -> Any:
-        self._looked_at.add(key)
-        return default
+    def __init__(self, asked_for: set[Any]) -> None:
+        self._asked_for = asked_for
 
     def __getitem__(self, key: Any) -> Any:
-        self._looked_at.add(key)
+        self._asked_for.add(key)
         raise KeyError(key)
 
-    def __contains__(self, key: object) -> bool:
-        self._looked_at.add(key)
-        return False
+    def __iter__(self) -> Iterator[Any]:
+        self._asked_for.add(_ALL_OF_META)
+        return iter(())
+
+    def __len__(self) -> int:
+        self._asked_for.add(_ALL_OF_META)
+        return 0
 
 
 def only_url_matters(fingerprinter: Any) -> bool:
@@ -70,14 +77,18 @@ def only_url_matters(fingerprinter: Any) -> bool:
         return False
     attributes: set[str] = set()
     keys: set[Any] = set()
+    request = Request("https://www.example.org/?b=1&a=2#c")
+    answers = {name: getattr(request, name) for name in _LOOKED_AT} | {"meta": _Meta(keys)}
 
     class Watched(Request):
         def __getattribute__(self, name: str) -> Any:
-            if not name.startswith("_"):
-                attributes.add(name)
-            return _Meta(keys) if name == "meta" else super().__getattribute__(name)
+            attributes.add(name)
+            return answers[name] if name in answers else super().__getattribute__(name)
 
-    request = Watched("https://www.example.org/?b=1&a=2#c")
+    watched = Watched(request.url)
     attributes.clear()  # what it takes to make one does not count
-    fingerprinter.fingerprint(request)
+    try:
+        fingerprinter.fingerprint(watched)
+    except Exception:  # whatever it needs that is not there, it is more than the URL
+        return False
     return attributes <= _LOOKED_AT and keys <= {_META_LOOKED_AT}

@@ -5,16 +5,19 @@ Every method waits for Redis, so none is called on the event loop of a running c
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .connection import RedisTimeoutError, call_and_wait
+from .connection import RedisError, RedisTimeoutError, call_and_wait
 from .errors import FrontierMismatchError, RedisUnsuitableError
 from .exchange import Batch, Limits, Reply
 from .keys import Keys
 from .scripts import register, seen_step
+
+logger = logging.getLogger(__name__)
 
 #: The version of what is in Redis; a worker of another one is refused.
 FORMAT = "3"
@@ -99,6 +102,12 @@ class Frontier:
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
         if problem == b"type":
             key, found, expected = (text.decode() for text in rest)
+            if expected == "none":
+                raise RedisUnsuitableError(
+                    f"What was seen is kept by CompactDupeFilter at {self.keys.dupefilter!r}, and this "
+                    "worker is set up with another filter. Set its DUPEFILTER_CLASS or its "
+                    "SCHEDULER_DUPEFILTER_KEY otherwise"
+                )
             raise RedisUnsuitableError(
                 f"Key {key!r} in Redis is a {found}, where the frontier of spider "
                 f"{self.keys.spider!r} needs a {expected}. Rename or delete it, or set another key"
@@ -116,8 +125,7 @@ class Frontier:
                 f"this worker is set up with {ours!r}. Set it up alike, or start the frontier anew "
                 "with SCHEDULER_FLUSH_ON_START"
             )
-        to_sweep, flushed, *counts = rest
-        self._sweep(to_sweep)
+        flushed, *counts = rest
         return Opened(bool(flushed), *counts)
 
     def exchange(self, batch: Batch) -> Reply:
@@ -138,14 +146,23 @@ class Frontier:
         """
         flags = (int(finished), int(persist), LATE_WORKER_GRACE)
         arguments = (self.worker, *flags, *self._trailing())
-        cleared, left, to_sweep = self._leave(keys=self._all_keys, args=arguments)
-        self._sweep(to_sweep)
+        cleared, left = self._leave(keys=self._all_keys, args=arguments)
+        if cleared:
+            self._sweep()
         return bool(cleared), left
 
-    def _sweep(self, there_is_more: int) -> None:
-        """Delete what is left of cleared filters, so many keys at a time."""
-        while there_is_more:
-            there_is_more = self._seen_step("sweep")
+    def _sweep(self) -> None:
+        """Delete what is left of cleared filters in steps, as exchanges do while a crawl runs."""
+        try:
+            while self._seen_step("sweep"):
+                pass
+        except RedisError as error:
+            logger.warning(
+                "What the finished crawl of spider %r has seen is not all deleted: %s. Its next crawl goes "
+                "on with that",
+                self.keys.spider,
+                error,
+            )
 
     def _trailing(self) -> tuple[int, ...]:
         """Return what the discipline's part of the scripts reads from the end of ARGV."""

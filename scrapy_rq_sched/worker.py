@@ -199,8 +199,11 @@ class Worker:
         most = max(self._settings.prefetch, self._limit)
         if self.releases.not_sent >= (self._settings.outbox_size if self.outbox.blocked else most):
             return False
-        at_work = self._limit + max(1, self._limit // 4)
-        return len(self.held) < at_work and not self._has_to_await_release
+        return len(self.held) < self._most_at_work and not self._has_to_await_release
+
+    @property
+    def _most_at_work(self) -> int:
+        return self._limit + max(1, self._limit // 4)
 
     @property
     def _has_to_await_release(self) -> bool:
@@ -211,7 +214,7 @@ class Worker:
     def awaits_release(self) -> bool:
         """Whether the next release should be on its way, so as not to have to wait for it."""
         unreleased = 0 if self.outbox.blocked else len(self.releases)
-        return 4 * unreleased >= 3 * UNRELEASED * self._limit
+        return unreleased >= 3 * UNRELEASED * self._limit // 4
 
     def tick(self, downloading: int) -> bool:
         """Note that a moment has passed; return whether the limit was raised now.
@@ -224,7 +227,7 @@ class Worker:
         wall, cpu = time.monotonic(), time.process_time()
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
-        blocked = bool(self.ready) and not (self.may_begin or self._has_to_await_release)
+        blocked = bool(self.ready) and len(self.held) >= self._most_at_work
         if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
             self._blocked_ticks = max(0, self._blocked_ticks - 1)
             return False

@@ -56,9 +56,8 @@ class Client:
 
 def compact_member(fingerprint: str) -> bytes:
     """Return the integer that a compact filter keeps of *fingerprint*, as Redis writes it."""
-    if not (len(fingerprint) == 40 and set(fingerprint) <= set("0123456789abcdef")):
-        fingerprint = hashlib.sha1(fingerprint.encode()).hexdigest()
-    high, low = int(fingerprint[:8], 16), int(fingerprint[8:16], 16)
+    digest = hashlib.sha1(fingerprint.encode()).hexdigest()
+    high, low = int(digest[:8], 16), int(digest[8:16], 16)
     return str((high + 1) * 10**9 + low % 10**9).encode()
 
 

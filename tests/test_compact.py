@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterable
 from hashlib import sha1
@@ -14,7 +13,7 @@ from scrapy.core.scheduler import Scheduler as ScrapysScheduler
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import CompactDupeFilter
-from scrapy_rq_sched.errors import FrontierMismatchError
+from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
 from scrapy_rq_sched.exchange import Push
 from scrapy_rq_sched.scripts import seen_step
 
@@ -82,6 +81,12 @@ def test_a_fingerprint_may_be_any_text(server: redis.Redis, fingerprint: str) ->
     assert [step(what, fingerprint) for what in ("add", "add", "remove", "remove")] == [1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("alike", ["ab" * 8, "-1234567" * 2, "0x123456" * 2], ids=["hex", "minus", "0x"])
+def test_fingerprints_that_begin_alike_are_told_apart(server: redis.Redis, alike: str) -> None:
+    step = seen_step(server, KEY, "compact")
+    assert [step("add", f"{alike}{number:024d}") for number in (1, 2, 3, 1)] == [1, 1, 1, 0]
+
+
 def test_a_step_of_a_thousand_new_urls_splits_no_more_than_some_buckets(
     join: Join, server: redis.Redis
 ) -> None:
@@ -89,7 +94,7 @@ def test_a_step_of_a_thousand_new_urls_splits_no_more_than_some_buckets(
     for start in range(0, 20_000, 1000):
         before = len(buckets(server))
         push(worker, range(start, start + 1000))
-        assert len(buckets(server)) - before <= 16
+        assert len(buckets(server)) - before <= 8
     sizes = [server.scard(name) for name in buckets(server)]
     assert sum(sizes) == 20_000
     assert sum(sizes) / len(sizes) <= 200
@@ -116,6 +121,38 @@ def test_a_bucket_that_somebody_has_overwritten_costs_what_was_in_it(join: Join,
     server.set(bucket, "something else")
     assert push(worker, range(150)) == ()
     assert push(worker, range(150)) == tuple(range(150))
+
+
+def test_a_full_redis_refuses_a_url_and_forgets_none(server: redis.Redis) -> None:
+    step = seen_step(server, KEY, "compact")
+    for number in range(100):
+        step("add", a_fingerprint(number))
+    server.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(redis.exceptions.ResponseError, match=r"OOM|maxmemory"):
+            step("add", a_fingerprint(100))
+    finally:
+        server.config_set("maxmemory", 0)
+    assert [step("add", a_fingerprint(number)) for number in range(101)] == [0] * 100 + [1]
+
+
+@pytest.mark.parametrize("first", ["inf", "-1", "0", "1.5", "1e300", "nan", "many"])
+def test_a_state_that_makes_no_sense_is_begun_anew(join: Join, server: redis.Redis, first: str) -> None:
+    worker = join(dupefilter="compact")
+    push(worker, range(300))
+    server.hset(f"{KEY}:buckets", "first", first)
+    assert push(worker, range(300)) == ()
+    assert push(worker, range(300)) == tuple(range(300))
+    server.hset(f"{KEY}:buckets", "first", first)
+    step = seen_step(server, KEY, "compact")
+    step("clear")
+    assert step("sweep") == 0
+
+
+def test_an_entry_to_sweep_that_makes_no_sense_is_passed_over(server: redis.Redis) -> None:
+    server.rpush(f"{KEY}:cleared", "x 1 " + "9" * 300, "nonsense", "a 1 3")
+    step = seen_step(server, KEY, "compact")
+    assert [step("sweep") for _ in range(3)] == [1, 1, 0]
 
 
 # -- converting an exact filter ----------------------------------------------------------------
@@ -176,6 +213,24 @@ def test_a_compact_filter_is_not_taken_for_an_exact_one(join: Join) -> None:
         join("b")
 
 
+def test_a_worker_with_an_exact_filter_does_not_join_where_another_spider_keeps_a_compact_one(
+    join: Join, server: redis.Redis
+) -> None:
+    seen_step(server, KEY, "compact")("add", a_fingerprint(1))
+    with pytest.raises(RedisUnsuitableError, match=r"CompactDupeFilter at 's:dupefilter'"):
+        join()
+
+
+def test_a_worker_with_an_exact_filter_does_not_go_on_where_a_compact_one_has_come(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    push(worker, [1])
+    seen_step(server, KEY, "compact")("add", a_fingerprint(2))
+    with pytest.raises(redis.exceptions.ResponseError, match=r"CompactDupeFilter at 's:dupefilter'"):
+        push(worker, [2])
+
+
 # -- clearing ----------------------------------------------------------------------------------
 
 
@@ -190,7 +245,7 @@ def test_the_end_of_a_crawl_clears_all_buckets(join: Join, server: redis.Redis) 
 
 @pytest.mark.parametrize("name", ["buckets", "cleared"])
 def test_the_end_of_a_crawl_clears_all_else_where_somebody_has_overwritten_a_key(
-    join: Join, server: redis.Redis, name: str
+    join: Join, server: redis.Redis, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = join(dupefilter="compact")
     push(worker, range(10))
@@ -198,8 +253,8 @@ def test_the_end_of_a_crawl_clears_all_else_where_somebody_has_overwritten_a_key
     worker.say(finished=[lease.name for lease in leases], in_hand=0)
     server.delete(f"{KEY}:{name}")
     server.set(f"{KEY}:{name}", "something else")
-    with contextlib.suppress(redis.exceptions.ResponseError):  # there is nothing that it could sweep by
-        worker.frontier.leave(finished=True, persist=False)
+    worker.frontier.leave(finished=True, persist=False)
+    assert ("is not all deleted" in caplog.text) == (name == "cleared")
     assert not server.exists("s:requests", "s:meta", KEY)
     server.delete(f"{KEY}:{name}")
     assert push(join("b", dupefilter="compact", age=0.0), range(10)) == ()
@@ -212,8 +267,28 @@ def test_a_flush_clears_all_buckets_also_by_a_worker_with_an_exact_filter(
     push(worker, range(900))
     worker.frontier.leave(finished=False, persist=True)
     exact = join("b", flush=True)
-    assert not list(server.scan_iter(f"{KEY}*"))
     assert push(exact, range(900)) == ()
+    assert [server.type(key) for key in server.scan_iter(f"{KEY}*")] == [b"set"]
+
+
+def test_what_is_left_of_a_cleared_filter_goes_so_much_with_each_exchange(
+    join: Join, server: redis.Redis
+) -> None:
+    server.config_set(INTSETS, 16)
+    step = seen_step(server, KEY, "compact")
+    for number in range(3000):
+        step("add", a_fingerprint(number))
+    step("clear")
+    left = [len(buckets(server))]
+    worker = join()
+    assert (
+        len(buckets(server)) == left[0]
+    )  # what waits for nothing else does not keep the worker from its work
+    while left[-1]:
+        worker.say()
+        left.append(len(buckets(server)))
+        assert left[-2] - 100 <= left[-1] < left[-2]
+    assert not list(server.scan_iter(f"{KEY}*"))
 
 
 def test_what_a_killed_worker_had_not_swept_the_next_sweeps(join: Join, server: redis.Redis) -> None:
@@ -225,6 +300,7 @@ def test_what_a_killed_worker_had_not_swept_the_next_sweeps(join: Join, server: 
     assert step("add", a_fingerprint(1)) == 1  # the new filter is not the old one
     worker = join(dupefilter="compact")
     assert push(worker, [1, 2]) == (0,)
+    assert push(worker, [1, 2]) == (0, 1)
     assert len(buckets(server)) == 1
 
 

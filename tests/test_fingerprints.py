@@ -60,6 +60,14 @@ def test_no_more_urls_are_remembered_than_the_size() -> None:
     assert make.made == 4  # the first had to go when the third came
 
 
+def test_a_url_of_kilobytes_is_not_remembered() -> None:
+    make = Counting()
+    fingerprints = Fingerprints(make, 10)
+    for _ in range(2):
+        fingerprints.of(Request("data:," + "x" * 3000))
+    assert make.made == 2
+
+
 def test_nothing_is_remembered_with_a_size_of_0() -> None:
     make = Counting()
     fingerprints = Fingerprints(make, 0)
@@ -87,8 +95,29 @@ def test_more_than_the_url_matters_to_a_fingerprinter_of_the_users_own() -> None
         lambda request: request.cookies,
         lambda request: request.meta.get("render"),
         lambda request: "render" in request.meta,
+        lambda request: list(request.meta.items()),
+        lambda request: list(request.meta),
+        lambda request: request.meta.pop("render", None),
+        lambda request: {**request.meta},
+        lambda request: len(request.meta),
+        lambda request: request._meta,
+        lambda request: request.meta["render"],
+        lambda request: vars(request),
     ],
-    ids=["headers", "cookies", "meta-get", "meta-in"],
+    ids=[
+        "headers",
+        "cookies",
+        "meta-get",
+        "meta-in",
+        "meta-items",
+        "meta-iter",
+        "meta-pop",
+        "meta-unpacked",
+        "meta-len",
+        "private",
+        "meta-item",
+        "vars",
+    ],
 )
 def test_it_is_found_out_if_a_later_scrapy_looks_at_more(monkeypatch: pytest.MonkeyPatch, look: Any) -> None:
     def later(request: Request, **options: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -103,6 +104,21 @@ def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
     assert not worker.awaits_release
     finish(worker, 1)
     assert worker.awaits_release
+    assert worker.may_begin
+
+
+@pytest.mark.parametrize("unreleased", [0, 8])
+def test_callbacks_that_wait_raise_the_limit_whatever_waits_to_be_released(
+    monkeypatch: pytest.MonkeyPatch, unreleased: int
+) -> None:
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)  # this process had time
+    worker = a_worker(concurrency=4)
+    finish(worker, unreleased)
+    answer(worker, leases=4)
+    finish(worker, unreleased)
+    hold(worker, 5)
+    assert [worker.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
+    worker.releases.clear()
     assert worker.may_begin
 
 

@@ -31,6 +31,9 @@ local busy, wanted, seeds_wanted = argument(), number(), number()
 local suspects, in_hand, suspicious, deaths_allowed = number(), number(), number(), number()
 local most_waiting, policy, exceed, most_failed = number(), argument(), argument(), number()
 
+-- Of cleared filters, so many keys are deleted in each exchange.
+local SWEPT = 100
+
 local held, own = LEASES .. worker, WORKER .. worker
 local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES) or wrong_type({{held, 'hash'}, {own, 'hash'}})
   or QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
@@ -58,16 +61,16 @@ if deadline and nobody then
     redis.call('ZADD', WORKERS, now + lease_ms, name)
   end
 end
-local state = redis.call('HMGET', own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over')
-local last = tonumber(state[1])
+local before = redis.call('HMGET', own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over')
+local last = tonumber(before[1])
 local repeated = last and exchange <= last
 local rewound = last and last < exchange - 1 or (exchange > 1 and not last)
-local standing = rewound and 2 or state[5] and 1 or 0
-if repeated then standing = math.max(standing, tonumber(state[4]) or 0) end
+local standing = rewound and 2 or before[5] and 1 or 0
+if repeated then standing = math.max(standing, tonumber(before[4]) or 0) end
 -- The crawl was finished and cleared without this worker: what it still finds was crawled before, and
 -- until it holds nothing more of that crawl it is given nothing of another.
 local over = standing > 0 and not made and redis.call('EXISTS', FINISHED) == 1
-over = over or state[6] == '1'
+over = over or before[6] == '1'
 if over then wanted, seeds_wanted = 0, 0 end
 if rewound then
   -- What this worker pushed is gone with the exchanges that are gone: their pages have to be crawled
@@ -201,6 +204,7 @@ for _ = 1, number() do
   end
 end
 seen_settle()
+seen_sweep(SWEPT)
 if made and forgotten > 0 then change_epoch() end
 
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
@@ -209,7 +213,7 @@ if in_hand + kept == 0 and not repeated and redis.call('EXISTS', held) == 1 then
   redis.call('DEL', held)
 end
 
-if repeated then duplicates, stored = state[2], tonumber(state[3]) or 0 end
+if repeated then duplicates, stored = before[2], tonumber(before[3]) or 0 end
 if stored < pushed then busy = '1' end
 if repeated then
   -- Who was given up for dead meanwhile does not count as busy: it is heard again. An older exchange that comes

@@ -49,6 +49,11 @@ local function wrong_type(pairs_of_key_and_type)
   end
 end
 local function wrong_type_error(problem)
+  if problem[3] == 'none' then
+    return redis.error_reply(string.format(
+      "WRONGTYPE What was seen is kept by CompactDupeFilter at '%s', and not by this worker's filter. Set its "
+      .. "DUPEFILTER_CLASS or its SCHEDULER_DUPEFILTER_KEY otherwise", DUPEFILTER))
+  end
   return redis.error_reply(string.format(
     "WRONGTYPE Key '%s' is a %s, where the frontier needs a %s. Rename or delete it", unpack(problem)))
 end

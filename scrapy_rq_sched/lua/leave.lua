@@ -2,7 +2,7 @@
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
 --       how long a late worker may still come (seconds)
--- Reply {cleared (0/1), leases it left behind, to sweep (0/1)}
+-- Reply {cleared (0/1), leases it left behind}
 --
 -- Only the last worker of a finished fleet clears anything; what is left then has a time to live.
 local worker, finished, persist, grace = argument(), argument(), argument(), number()
@@ -21,12 +21,12 @@ end
 
 local leased, busy = fleet()
 local rest = queue_length() + redis.call('ZCARD', DELAYED) + seed_count(seed_type())
-if finished ~= '1' or leased + busy + rest > 0 then return {0, left, 0} end
+if finished ~= '1' or leased + busy + rest > 0 then return {0, left} end
 redis.call('SET', FINISHED, now, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
-if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left, 0} end
+if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
-if persist == '1' then return {0, left, 0} end
+if persist == '1' then return {0, left} end
 redis.call('UNLINK', REQUESTS, META)
 seen_clear()
-return {1, left, redis.call('EXISTS', SEEN_CLEARED)}
+return {1, left}

@@ -6,13 +6,13 @@
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
---       {'', to sweep (0/1), flushed (0/1), waiting, seen, seeds, leased, workers}
+--       {'', flushed (0/1), waiting, seen, seeds, leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 
 local seeds_are = seed_type()
-local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES)
-  or wrong_type({{SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}})
+local problem = wrong_type(TYPES)
+  or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}})
   or wrong_type({{SEEDS, SEED_LENGTH[seeds_are] and seeds_are or 'list'}})
 if problem then return {'type', unpack(problem)} end
 
@@ -44,6 +44,7 @@ end
 -- Only now: a queue of another class is better named than by its type.
 -- A flush is also how to change it.
 problem = not flushed and QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
+  or not (flushed or uncleared) and wrong_type(SEEN_TYPES)
 if problem then return {'type', unpack(problem)} end
 
 despite_full_memory()
@@ -73,6 +74,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {
-  '', redis.call('EXISTS', SEEN_CLEARED), flushed and 1 or 0, queue_length(), seen_count(), seed_count(seeds_are),
-  leased, redis.call('ZCARD', WORKERS),
+  '', flushed and 1 or 0, queue_length(), seen_count(), seed_count(seeds_are), leased,
+  redis.call('ZCARD', WORKERS),
 }

@@ -10,12 +10,23 @@ local function bucket_key(name, number)
   return DUPEFILTER .. ':' .. name .. ':' .. number
 end
 
+-- -> SEEN_STATE, as a table of name, first, count and most; nil if there is none that makes sense
+local function seen_state()
+  local values = redis.pcall('HMGET', SEEN_STATE, 'name', 'first', 'count', 'most')
+  local name, first, count, most = values[1], tonumber(values[2]), tonumber(values[3]), tonumber(values[4])
+  -- A number that is none is equal to nothing.
+  local whole = first and count and most and first % 1 == 0 and count % 1 == 0 and most % 1 == 0
+  if name and whole and first >= 1 and first <= 2147483648 and count < 2 ^ 53 and most >= 1 then
+    return {name = name, first = first, count = math.max(0, count), most = most}
+  end
+end
+
 -- Whatever somebody may have put at these keys, a crawl that is over is forgotten.
 local function seen_clear()
-  local state = redis.pcall('HMGET', SEEN_STATE, 'name', 'first')
-  local first = tonumber(state[2])
-  if state[1] and first then
-    redis.pcall('RPUSH', SEEN_CLEARED, string.format('%s %.0f %.0f', state[1], first, 2 * first - 1))
+  local cleared = seen_state()
+  if cleared then
+    local last = 2 * cleared.first - 1
+    redis.pcall('RPUSH', SEEN_CLEARED, string.format('%s %.0f %.0f', cleared.name, cleared.first, last))
   end
   -- UNLINK: to free millions of entries is not waited for.
   redis.call('UNLINK', DUPEFILTER, SEEN_STATE)
@@ -25,12 +36,14 @@ local function seen_sweep(n)
   local entry = redis.call('LINDEX', SEEN_CLEARED, 0)
   if not entry then return false end
   local name, from, last = string.match(entry, '^(%S+) (%d+) (%d+)$')
-  from, last = tonumber(from or 1), tonumber(last or 0)
-  for number = from, math.min(from + n - 1, last) do
+  from, last = tonumber(from), tonumber(last)
+  local makes_sense = last and from <= last and last < 4294967296
+  local next_one = makes_sense and math.min(from + n, last + 1) or 0
+  for number = from or 1, next_one - 1 do
     redis.call('UNLINK', bucket_key(name, number))
   end
-  if from + n <= last then
-    redis.call('LSET', SEEN_CLEARED, 0, string.format('%s %.0f %.0f', name, from + n, last))
+  if makes_sense and next_one <= last then
+    redis.call('LSET', SEEN_CLEARED, 0, string.format('%s %.0f %.0f', name, next_one, last))
     return true
   end
   redis.call('LPOP', SEEN_CLEARED)

@@ -9,7 +9,7 @@
 --
 -- A set of whole fingerprints in DUPEFILTER is from an exact filter: it is converted, some in each exchange.
 local SEEN_TYPES = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
-local SPLITS, CONVERTED = 16, 250
+local SPLITS, CONVERTED = 8, 250
 -- What servers keep as a sorted array by default.
 local LARGEST = 512
 -- A bucket's size varies by chance. So far beyond the mean, in standard deviations, is one in 10^8.
@@ -46,30 +46,24 @@ end
 
 local function seen_load()
   if state then return state end
-  local values = redis.call('HMGET', SEEN_STATE, 'name', 'first', 'count', 'most')
-  local first, count, most = tonumber(values[2]), tonumber(values[3]), tonumber(values[4])
-  if first and count and most then
-    state = {name = values[1], count = count, most = most}
-  else
+  state = seen_state()
+  if not state then
     -- Its name is like none before it, so that what is left of a cleared one is not taken for it.
     local time = redis.call('TIME')
-    state, changed = {name = string.format('%x%05x', time[1], time[2]), count = 0, most = seen_most()}, true
+    local name = string.format('%x%05x', time[1], time[2])
+    state, changed = {name = name, first = 1, count = 0, most = seen_most()}, true
   end
   state.prefix = bucket_key(state.name, '')
-  seen_grow(first or 1)
+  seen_grow(state.first)
   converts = redis.call('EXISTS', DUPEFILTER) == 1
   return state
 end
 
 -- -> the integer that stands for a fingerprint, and its first 32 bits, by which it has its bucket
 local function seen_member(fingerprint)
-  local high = #fingerprint == 40 and tonumber(string.sub(fingerprint, 1, 8), 16)
-  local low = high and tonumber(string.sub(fingerprint, 9, 16), 16)
-  if not low then
-    -- Not a SHA-1 by itself, so perhaps not spread evenly.
-    fingerprint = redis.sha1hex(fingerprint)
-    high, low = tonumber(string.sub(fingerprint, 1, 8), 16), tonumber(string.sub(fingerprint, 9, 16), 16)
-  end
+  -- A fingerprint may be any text, so its first digits need not tell it from others, nor be spread evenly.
+  local digest = redis.sha1hex(fingerprint)
+  local high, low = tonumber(string.sub(digest, 1, 8), 16), tonumber(string.sub(digest, 9, 16), 16)
   -- As text, which is exact where Lua's numbers are not; never with a leading 0.
   return string.format('%d%09d', high + 1, low % 1000000000), high
 end
@@ -83,11 +77,13 @@ end
 -- What is no set at a bucket's key, nobody but a mistake has put there. What was in the bucket is lost.
 local function bucket_call(command, key, ...)
   local reply = redis.pcall(command, key, ...)
-  if type(reply) == 'table' and reply.err then
-    redis.call('DEL', key)
-    reply = redis.call(command, key, ...)
-  end
-  return reply
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'WRONGTYPE', 1, true) then redis.call('DEL', key) end
+  return redis.call(command, key, ...)
+end
+
+local function buckets_are_full()
+  return state.count > state.first * state.most
 end
 
 local function bucket_split()
@@ -142,12 +138,13 @@ end
 local function seen_settle()
   if state or redis.call('EXISTS', DUPEFILTER) == 1 then seen_load() end
   if not state then return end
-  if converts then
+  -- What is converted must not make buckets faster than they are split, nor a step with many new URLs longer.
+  if converts and not buckets_are_full() then
     for _, fingerprint in ipairs(redis.call('SPOP', DUPEFILTER, CONVERTED)) do compact_add(fingerprint) end
   end
   if not changed then return end
   for _ = 1, SPLITS do
-    if state.count <= state.first * state.most then break end
+    if not buckets_are_full() then break end
     bucket_split()
   end
   redis.call('HSET', SEEN_STATE, 'name', state.name, 'first', string.format('%.0f', state.first),

@@ -5,7 +5,8 @@
 -- seen_count()              -> how many
 -- seen_settle()             at the end of a step: what is left to do
 -- seen_open()               when a worker joins
-local SEEN_TYPES = {{DUPEFILTER, 'set'}}
+-- Whoever asked this filter alone, where another keeps a compact one, would crawl all of it again.
+local SEEN_TYPES = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'none'}, {SEEN_CLEARED, 'list'}}
 
 local function seen_has(fingerprint)
   return redis.call('SISMEMBER', DUPEFILTER, fingerprint) == 1
