@@ -8,6 +8,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from . import connection
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import SettingError
 from .exchange import Limits
@@ -17,12 +18,36 @@ from .keys import Keys
 from .plain import PlainFrontier
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .serializers import load_serializer, serializer_name
-from .settings import FrontierSettings
+from .settings import FrontierSettings, templates_of_seeds
 
 _QUEUE_METHODS = ("push", "pop", "__len__", "clear")
 
 
-def load_queue(settings: FrontierSettings, server: Any, spider: Spider) -> Any:
+def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: Any = None) -> Keys:
+    """Return the keys of the frontier of the spider called *spider*.
+
+    :param redis_key: those of its seeds, if the spider says so itself: a template or several.
+    :raises SettingError: if *redis_key* cannot be a key, or if they are on several slots of a Cluster.
+    """
+    seeds = settings.start_urls_keys
+    if redis_key:
+        seeds = templates_of_seeds("redis_key", redis_key, settings.job)
+    hash_tag = connection.needs_hash_tag(server)
+    keys = Keys(spider, settings.queue_key, settings.dupefilter_key, seeds, settings.job, hash_tag)
+    slots: dict[int, str] = {}
+    for key in keys.all():
+        slots.setdefault(connection.slot(server, key), key)
+    if len(slots) > 1:
+        one, other, *_ = slots.values()
+        raise SettingError(
+            f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, where a frontier "
+            "needs one. Give the templates of all keys (SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY, "
+            "REDIS_START_URLS_KEY) the same part in braces, such as {%(spider)s}"
+        )
+    return keys
+
+
+def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Keys) -> Any:
     """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names: ours, or one of the user's own.
 
     :raises SettingError: if it names no queue class.
@@ -37,7 +62,7 @@ def load_queue(settings: FrontierSettings, server: Any, spider: Spider) -> Any:
             f"SCHEDULER_QUEUE_CLASS is {value!r}; it may be scrapy_rq_sched.PriorityQueue, FifoQueue, "
             f"LifoQueue, or a class with {', '.join(_QUEUE_METHODS)}"
         )
-    return cls(server, spider, settings.queue_key, load_serializer(settings.serializer))
+    return cls(server, spider, keys.requests.replace("%", "%%"), load_serializer(settings.serializer))
 
 
 def is_plain(queue: Any) -> bool:

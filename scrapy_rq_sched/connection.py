@@ -1,17 +1,20 @@
-"""From settings to a Redis client. The only module that imports redis."""
+"""From settings to a Redis client, and what is done with one but commands.
+
+Only this module and :mod:`scrapy_rq_sched.topology` import redis.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-import redis
 from redis.backoff import EqualJitterBackoff, NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     RedisError,
@@ -22,7 +25,9 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 from scrapy.utils.misc import load_object
 
+from . import topology
 from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError
+from .topology import address, needs_hash_tag, slot
 
 __all__ = [
     "NoPermissionError",
@@ -30,6 +35,7 @@ __all__ = [
     "RedisError",
     "RedisTimeoutError",
     "ResponseError",
+    "address",
     "backoff",
     "call_and_wait",
     "check_server",
@@ -37,12 +43,15 @@ __all__ = [
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
+    "needs_hash_tag",
     "server_age",
+    "slot",
+    "socket_timeout",
     "unreachable",
 ]
 
-#: The client of a script or a queue.
-Client = redis.Redis
+#: A client of one server, or of a Cluster.
+Client: TypeAlias = Any
 
 #: The oldest server whose commands suffice (``RPOP`` with a count, ``BLMOVE``).
 OLDEST_SERVER = (6, 2)
@@ -66,12 +75,13 @@ _LEGACY_SETTINGS = {
 def get_redis(**params: Any) -> Client:
     """Return a client.
 
-    :param params: what ``redis.Redis`` takes, or ``url`` and what ``redis.Redis.from_url`` takes.
+    :param params: what ``redis.Redis`` takes, or ``url`` (see :mod:`scrapy_rq_sched.topology`) and what else
+        connections are made with; and ``redis_cls``, a class or its path.
     :raises SettingError: if redis-py refuses them.
     """
     params = dict(params)
     url = params.pop("url", None)
-    cls = params.pop("redis_cls", None) or Client
+    cls = params.pop("redis_cls", None) or topology.DEFAULT_CLASS
     try:
         cls = load_object(cls)
     except (ImportError, NameError, ValueError, TypeError) as error:
@@ -79,18 +89,21 @@ def get_redis(**params: Any) -> Client:
             f"REDIS_PARAMS has the redis_cls {cls!r}, which cannot be loaded: {error}"
         ) from error
     try:
-        client: Client = cls.from_url(url, **params) if url else cls(**params)
+        client: Client = topology.make_client(str(url), cls, params) if url else cls(**params)
     except (ValueError, TypeError, AttributeError) as error:
         shown = hide_password(str(url))
         # A part of a password that is not escaped may be taken for the port.
         why = "" if shown != str(url) else f": {error}"
         where = f"REDIS_URL is {shown!r}{why}" if url else f"REDIS_PARAMS is not right: {error}"
         raise SettingError(
-            f"{where}. A URL looks like redis://host:6379/0, rediss:// (TLS) or unix://"
+            f"{where}. A URL looks like redis://host:6379/0, rediss:// (TLS), unix://, "
+            "redis+sentinel://host:26379/service, redis+cluster://host:6379 or embedded:///folder"
         ) from None
-    client.connection_pool.connection_kwargs["decode_responses"] = params.get("decode_responses", False)
+    options = topology.connection_options(client)
+    # Also where the URL says otherwise.
+    options["decode_responses"] = params.get("decode_responses", False)
     try:
-        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+        topology.check(client)
     except (ValueError, TypeError, RedisError) as error:
         raise SettingError(f"REDIS_PARAMS, REDIS_PORT or REDIS_DB is not right: {error}") from None
     return client
@@ -138,13 +151,14 @@ def call_and_wait(
     :param timeout: seconds to wait at the most, unless the client gives up sooner.
     :return: the script's reply, and how many replicas have it.
     """
-    patience = script.registered_client.connection_pool.connection_kwargs.get("socket_timeout")
+    client = script.registered_client
+    patience = socket_timeout(client)
     if patience:
         timeout = min(timeout, 0.8 * patience)
 
     def attempt() -> tuple[Any, Any]:
         # One connection for both: Redis waits for what this connection wrote.
-        pipeline = script.registered_client.pipeline(transaction=False)
+        pipeline = topology.server_of(client, keys[0]).pipeline(transaction=False)
         pipeline.evalsha(script.sha, len(keys), *keys, *arguments)
         pipeline.wait(replicas, max(1, int(timeout * 1000)))
         reply, reached = pipeline.execute(raise_on_error=False)
@@ -152,8 +166,10 @@ def call_and_wait(
 
     results = attempt()
     if isinstance(results[0], NoScriptError):
-        script.registered_client.script_load(script.script)
+        client.script_load(script.script)
         results = attempt()
+    if isinstance(results[0], (RedisConnectionError, MovedError)):
+        topology.find_servers_anew(client)
     for result in results:
         if isinstance(result, Exception):
             raise result
@@ -174,19 +190,10 @@ def backoff(longest: float) -> Backoff:
     return Backoff(cap=longest, base=0.1)
 
 
-def address(client: Client) -> str:
-    """Return where *client* connects to, as a URL with no password in it."""
-    kwargs = client.connection_pool.connection_kwargs
-    if "path" in kwargs:
-        return f"unix://{kwargs['path']}"
-    scheme = "rediss" if "SSL" in client.connection_pool.connection_class.__name__ else "redis"
-    # A user without a password is more likely a password without a colon.
-    user = "***@" if kwargs.get("username") else ""
-    if kwargs.get("password"):
-        user = f"{kwargs.get('username') or ''}:***@"
-    host, port = kwargs.get("host", "localhost"), kwargs.get("port", 6379)
-    host = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{user}{host}:{port}/{kwargs.get('db') or 0}"
+def socket_timeout(client: Client) -> float | None:
+    """Return for how many seconds *client* waits for an answer; None if for ever."""
+    timeout: float | None = topology.connection_options(client).get("socket_timeout")
+    return timeout
 
 
 def hide_password(url: str) -> str:
@@ -200,7 +207,7 @@ def hide_password(url: str) -> str:
 def describe_error(client: Client, error: RedisError) -> str:
     """Return one line that says which Redis failed, how, and what to do."""
     where, error_text = address(client), str(error)
-    secret = client.connection_pool.connection_kwargs.get("password")
+    secret = topology.connection_options(client).get("password")
     if secret:
         # What does not know AUTH says what it was told.
         error_text = error_text.replace(str(secret), "***")
@@ -218,16 +225,17 @@ def unreachable(client: Client, error: RedisError) -> RedisUnreachableError:
     return RedisUnreachableError(describe_error(client, error))
 
 
-def check_server(client: Client) -> list[str]:
-    """Ask the server who it is, and return what the user should be warned of.
+def check_server(client: Client, key: str) -> list[str]:
+    """Ask the server that has *key* who it is, and return what the user should be warned of.
 
     :raises RedisUnreachableError: if it does not answer or does not let us in.
     :raises RedisUnsuitableError: if it is too old.
     """
     try:
-        client.ping()
+        server_of_key = topology.server_of(client, key)
+        server_of_key.ping()
         try:
-            server, memory = client.info("server"), client.info("memory")
+            server, memory = server_of_key.info("server"), server_of_key.info("memory")
         except NoPermissionError:
             return ["this user may not call INFO: version and eviction policy are not checked"]
     except RedisError as error:
@@ -245,13 +253,13 @@ def check_server(client: Client) -> list[str]:
     return []
 
 
-def server_age(client: Client) -> float:
-    """Return for how many seconds the server is up; infinity where this user may not ask.
+def server_age(client: Client, key: str) -> float:
+    """Return for how many seconds the server that has *key* is up; infinity where this user may not ask.
 
     :raises RedisUnreachableError: if it does not answer.
     """
     try:
-        return float(client.info("server").get("uptime_in_seconds", math.inf))
+        return float(topology.server_of(client, key).info("server").get("uptime_in_seconds", math.inf))
     except NoPermissionError:
         return math.inf
     except RedisError as error:

@@ -55,11 +55,12 @@ class RFPDupeFilter(BaseDupeFilter):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Return the filter of *crawler*'s spider; every crawler of that spider shares it."""
         settings = crawler.settings
-        template = FrontierSettings.from_settings(settings).dupefilter_key
+        read = FrontierSettings.from_settings(settings)
         name = (crawler.spider or crawler.spidercls).name
+        server = connection.get_redis_from_settings(settings)
         return cls(
-            connection.get_redis_from_settings(settings),
-            keys.expand(template, name),
+            server,
+            keys.expand(read.dupefilter_key, name, read.job, connection.needs_hash_tag(server)),
             settings.getbool("DUPEFILTER_DEBUG"),
             crawler.request_fingerprinter,
         )

@@ -182,7 +182,8 @@ class Reply:
     set_aside: int = 0
     forgotten: int = 0
     dead: tuple[str, ...] = ()
-    seeds_type_error: str = ""
+    #: The type and the name of a seeds' key that can hold no seeds.
+    seeds_problem: tuple[str, ...] = ()
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
     #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
@@ -194,7 +195,7 @@ class Reply:
         """Return the reply of ``lua/exchange.lua``."""
         standing, epoch, duplicates, stored, full, *counts = raw[:11]
         finished, returned, set_aside, forgotten, note, leases = raw[11:]
-        dead, _, seeds_type = note.decode("utf-8", "replace").partition("|")
+        dead, _, wrong = note.decode("utf-8", "replace").partition("|")
         waiting, delayed, seeds, workers, leased, busy = counts
         return cls(
             epoch,
@@ -214,7 +215,7 @@ class Reply:
             set_aside,
             forgotten,
             tuple(dead.split()),
-            seeds_type,
+            tuple(wrong.split(" ", 1)) if wrong else (),
             list(_leases(leases)),
             replicated,
         )

@@ -15,6 +15,7 @@ from scrapy.utils.misc import load_object
 from typing_extensions import Self
 
 from . import connection
+from .components import load_keys
 from .errors import SettingError
 from .keys import Keys
 from .scripts import register
@@ -111,14 +112,15 @@ class FailedRequests:
         :raises SettingError: if a setting has a value that it may not have.
         """
         read = FrontierSettings.from_settings(settings)
-        keys = Keys(spider, read.queue_key, read.dupefilter_key, redis_key or read.start_urls_key)
+        server = connection.get_redis_from_settings(settings)
+        keys = load_keys(read, server, spider, redis_key)
         discipline = getattr(load_object(read.queue_class), "discipline", None)
         if discipline is None:
             raise SettingError(
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, to which nothing can be put back: it pushes "
                 "and pops by itself"
             )
-        return cls(connection.get_redis_from_settings(settings), keys, discipline, read.max_failed)
+        return cls(server, keys, discipline, read.max_failed)
 
     def __len__(self) -> int:
         return int(self._server.llen(self._keys.failed))

@@ -5,6 +5,7 @@ Every method waits for Redis, so none is called on the event loop of a running c
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Mapping
@@ -70,6 +71,8 @@ class Frontier:
         self._leave = register(server, *parts, "leave")
         self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
         self._dupefilter = dupefilter
+        self._shares = keys.prefix if keys.dupefilter_is_shared else ""
+        self._awaited = itertools.cycle(keys.start_urls)
 
     def open(
         self,
@@ -94,7 +97,7 @@ class Frontier:
         """
         # Here there is time for it; the first exchange would have to ask twice.
         self.server.script_load(self._exchange.script)
-        flags = (int(busy), int(flush), int(persist), int(min(server_age, 1e9) * 1000), about)
+        flags = (int(busy), int(flush), int(persist), int(min(server_age, 1e9) * 1000), about, self._shares)
         made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]
         arguments = (self.worker, self.limits.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
@@ -144,7 +147,7 @@ class Frontier:
         :param finished: whether the worker closes because the fleet is finished.
         :return: whether the frontier was cleared, and how many leases were left behind.
         """
-        flags = (int(finished), int(persist), LATE_WORKER_GRACE)
+        flags = (int(finished), int(persist), LATE_WORKER_GRACE, self._shares)
         arguments = (self.worker, *flags, *self._trailing())
         cleared, left = self._leave(keys=self._all_keys, args=arguments)
         if cleared:
@@ -169,12 +172,13 @@ class Frontier:
         return ()
 
     def wait_for_seed(self, timeout: float) -> bool:
-        """Wait until there is a seed, and leave it there.
+        """Wait until there is a seed in the next of the seeds' keys, and leave it there.
 
-        :param timeout: seconds to wait at the most.
+        :param timeout: seconds to wait at the most; less, if there are several keys.
         :return: whether there is one.
         """
-        key = self.keys.start_urls
+        key = next(self._awaited)
+        timeout /= len(self.keys.start_urls)
         try:
             # From its head to its head: the list stays as it is.
             return self.server.blmove(key, key, timeout, "LEFT", "LEFT") is not None

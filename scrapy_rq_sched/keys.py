@@ -1,8 +1,9 @@
 """Every key that a frontier has in Redis. No other module spells one.
 
-``<spider>`` stands for the spider's name. Names are scrapy-redis's where it has one; the first three
-and the seeds' are settings. ``*`` marks the keys that stay when a crawl ends; of the others each is
-removed then, or has a time to live.
+``<spider>`` stands for the spider's name; on a Redis Cluster for the name in braces, by which all of them
+are on one slot. Names are scrapy-redis's where it has one. The queue's, the filter's and the seeds' are
+settings; those that follow the seeds' begin with what the queue's begins with (see :attr:`Keys.prefix`).
+``*`` marks the keys that stay when a crawl ends; of the others each is removed then, or has a time to live.
 
 ==========================  ================  ====================================================
 key                         type              holds
@@ -16,6 +17,8 @@ key                         type              holds
 ``<spider>:dupefilter:*``   hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it consists
                                               of; ``…:<name>:<n>``, 62 bits of each fingerprint;
                                               ``…:cleared``, cleared ones yet to be deleted
+``<key>:frontiers``         set               with a filter's ``<key>`` that has no spider's name in it:
+                                              the frontiers that use it, of which the last clears it
 ``<spider>:start_urls`` *   list              seeds; a set or a sorted set is read as well
 ``<spider>:started``        set               fingerprints of the start requests this crawl has had
 ``<spider>:delayed``        sorted set        requests and seeds set back for another worker,
@@ -34,24 +37,34 @@ key                         type              holds
                                               ``FRONTIER_MAX_FAILED`` of them
 ``<spider>:meta``           hash              what the frontier was made with, and its epoch
 ``<spider>:finished``       string            the server's time (milliseconds) of the last finish
+``<spider>:never``                            nothing, ever: see :meth:`Keys.all`
 ==========================  ================  ====================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"
 START_URLS = "%(name)s:start_urls"
+ITEMS = "%(spider)s:items"
+STATS = "%(spider)s:stats"
+
+_SUFFIX = ":requests"
 
 
-def expand(template: str, spider: str) -> str:
+def expand(template: str, spider: str, job: str = "", hash_tag: bool = False) -> str:
     """Return the key that *template* names for the spider called *spider*.
 
-    A template may say ``%(spider)s`` or, as scrapy-redis's seeds key does, ``%(name)s``.
+    :param template: may say ``%(spider)s`` or, as scrapy-redis's seeds key does, ``%(name)s``; and
+        ``%(job)s``.
+    :param hash_tag: whether the name goes into braces, unless *template* has some, so that a Redis Cluster
+        keeps all keys of the spider on one slot.
     """
-    return template % {"spider": spider, "name": spider}
+    name = f"{{{spider}}}" if hash_tag and "{" not in template else spider
+    return template % {"spider": name, "name": name, "job": job}
 
 
 @dataclass(frozen=True)
@@ -59,48 +72,74 @@ class Keys:
     """The keys of one spider's frontier.
 
     :param spider: the spider's name.
-    :param requests: template of the queue's key.
-    :param dupefilter: template of the seen set's key.
-    :param start_urls: template of the seeds' key.
+    :param requests_template: of the queue's key.
+    :param dupefilter_template: of the seen set's key.
+    :param start_urls_templates: of the seeds' keys, the one that is read first before the others.
+    :param job: which of several crawls of the spider it is.
+    :param hash_tag: whether they are on a Redis Cluster.
     """
 
     spider: str
     requests_template: str = REQUESTS
     dupefilter_template: str = DUPEFILTER
-    start_urls_template: str = START_URLS
+    start_urls_templates: Sequence[str] = (START_URLS,)
+    job: str = ""
+    hash_tag: bool = False
+
+    def of(self, template: str) -> str:
+        """Return the key that *template* names."""
+        return expand(template, self.spider, self.job, self.hash_tag)
 
     @property
     def requests(self) -> str:
         """Waiting requests."""
-        return expand(self.requests_template, self.spider)
+        return self.of(self.requests_template)
 
     @property
     def dupefilter(self) -> str:
         """Fingerprints seen."""
-        return expand(self.dupefilter_template, self.spider)
+        return self.of(self.dupefilter_template)
 
     @property
-    def start_urls(self) -> str:
-        """Seeds."""
-        return expand(self.start_urls_template, self.spider)
+    def dupefilter_is_shared(self) -> bool:
+        """Whether other spiders, or other crawls of this one, may have the same filter."""
+        return not any(field in self.dupefilter_template for field in ("%(spider)s", "%(name)s", "%(job)s"))
+
+    @property
+    def start_urls(self) -> list[str]:
+        """Seeds, the first of those that are read first."""
+        return [self.of(template) for template in self.start_urls_templates]
+
+    @property
+    def prefix(self) -> str:
+        """What the other keys begin with: the queue's key, without ``:requests`` if it ends with it.
+
+        So whoever has a queue of his own has a frontier of his own.
+        """
+        return self.requests.removesuffix(_SUFFIX)
 
     @property
     def failed(self) -> str:
         """Requests and seeds that were set aside."""
-        return f"{self.spider}:failed"
+        return f"{self.prefix}:failed"
 
     def all(self) -> list[str]:
-        """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them."""
+        """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them.
+
+        One of them never exists. While a Cluster moves a slot, Redis refuses a script one of whose keys is
+        not where it runs: so it never runs where only some of them are.
+        """
         own = ("started", "delayed", "workers", "worker:", "leases:", "history")
         return [
             self.requests,
             queue_counter(self.requests),
             self.dupefilter,
-            self.start_urls,
-            *(f"{self.spider}:{name}" for name in own),
+            f"{self.prefix}:never",
+            *(f"{self.prefix}:{name}" for name in own),
             self.failed,
-            f"{self.spider}:meta",
-            f"{self.spider}:finished",
+            f"{self.prefix}:meta",
+            f"{self.prefix}:finished",
+            *self.start_urls,
         ]
 
 

@@ -91,11 +91,11 @@ class Notices:
                 "What was pushed is not on as many replicas as FRONTIER_WAIT_REPLICAS asks for: until it is, "
                 "the pages that led to it are not released, and the crawl slows down",
             )
-        if reply.seeds_type_error:
+        if reply.seeds_problem:
             self.warn_once(
                 "seeds",
-                "The seeds' key is a %s, where a list, a set or a sorted set is needed: it is not read",
-                reply.seeds_type_error,
+                "The seeds' key is a %s, where a list, a set or a sorted set is needed: %s is not read",
+                *reply.seeds_problem,
             )
 
     def warn_once(self, cause: str, message: str, *args: Any) -> None:

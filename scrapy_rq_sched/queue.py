@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from scrapy import Request, Spider
 
-from . import keys, request, serializers
+from . import connection, keys, request, serializers
 
 #: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the
 #: order is exact for 2**32 pushes a crawl and priorities between -2**20 and 2**20; beyond, requests
@@ -42,7 +42,7 @@ class Base(ABC):
     def __init__(self, server: Any, spider: Spider, key: str, serializer: Any = None) -> None:
         self.server = server
         self.spider = spider
-        self.key = keys.expand(key, spider.name)
+        self.key = keys.expand(key, spider.name, hash_tag=connection.needs_hash_tag(server))
         self.serializer = serializers.load_serializer("json" if serializer is None else serializer)
         self._nonces = (f"{secrets.token_hex(5)}{n:x}" for n in itertools.count())
 
@@ -84,7 +84,7 @@ class Base(ABC):
 
     def _wait(self, command: Any, timeout: float) -> Any:
         # In slices, for the socket of the client may have a shorter timeout.
-        longest = self.server.connection_pool.connection_kwargs.get("socket_timeout")
+        longest = connection.socket_timeout(self.server)
         deadline = time.monotonic() + timeout
         while timeout > 0:
             found = command([self.key], min(timeout, longest / 2) if longest else timeout)

@@ -21,12 +21,11 @@ from typing_extensions import Self
 from . import components, connection, failures, identity, notices
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell
-from .errors import FrontierError, SettingError
+from .errors import FrontierError
 from .frontier import Opened
 from .inline import InlineExchange
-from .keys import Keys
 from .loop import ExchangeLoop
-from .settings import FrontierSettings, is_template
+from .settings import FrontierSettings
 from .worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -108,11 +107,8 @@ class Scheduler(BaseScheduler):
         settings = self.settings
         if "download" in settings.set_aside:
             failures.check_middleware(self.crawler.settings)
-        seeds_key = getattr(spider, "redis_key", None) or settings.start_urls_key
-        if not is_template(seeds_key):
-            raise SettingError(f"redis_key is {seeds_key!r}; it may be a key such as '%(name)s:start_urls'")
-        keys = Keys(spider.name, settings.queue_key, settings.dupefilter_key, seeds_key)
-        self.queue = components.load_queue(settings, self.server, spider)
+        keys = components.load_keys(settings, self.server, spider.name, getattr(spider, "redis_key", None))
+        self.queue = components.load_queue(settings, self.server, spider, keys)
         self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter)
         self.df.open()
         if engine is not None:
@@ -147,8 +143,8 @@ class Scheduler(BaseScheduler):
         )
 
     def _join(self) -> tuple[list[str], Opened]:
-        warnings = connection.check_server(self.server)
-        server_age = connection.server_age(self.server)
+        warnings = connection.check_server(self.server, self.frontier.keys.requests)
+        server_age = connection.server_age(self.server, self.frontier.keys.requests)
         try:
             opened = self.frontier.open(
                 components.made_with(self.queue, self.crawler),

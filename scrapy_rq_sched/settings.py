@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from .errors import SettingError
 #: for good.
 SET_ASIDE = ("callback", "download")
 
-_TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name)\)s)+")
+_TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
+_JOB = re.compile(r"[^\s{}%]+")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class FrontierSettings:
     #: ``MAX_IDLE_TIME_BEFORE_CLOSE``
     max_idle_time: float = 0.0
     #: ``REDIS_START_URLS_KEY``
-    start_urls_key: str = keys.START_URLS
+    start_urls_keys: tuple[str, ...] = (keys.START_URLS,)
+    #: ``FRONTIER_JOB``
+    job: str = ""
     #: ``REDIS_START_URLS_BATCH_SIZE``
     seed_batch: int = 100
     #: ``REDIS_ENCODING``
@@ -84,7 +88,8 @@ class FrontierSettings:
             flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
             idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
             max_idle_time=read.number("MAX_IDLE_TIME_BEFORE_CLOSE", cls.max_idle_time, 0),
-            start_urls_key=read.template("REDIS_START_URLS_KEY", cls.start_urls_key),
+            start_urls_keys=read.templates("REDIS_START_URLS_KEY", cls.start_urls_keys),
+            job=read.job(),
             seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, 1000),
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
             lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
@@ -105,8 +110,35 @@ class FrontierSettings:
 
 
 def is_template(value: Any) -> bool:
-    """Return whether *value* can be a key: text, with no ``%`` but in ``%(spider)s`` or ``%(name)s``."""
+    """Return whether *value* can be a key: text, with no ``%`` but for the spider or the job."""
     return isinstance(value, str) and bool(value.strip() and _TEMPLATE.fullmatch(value))
+
+
+def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
+    """Return the templates of one key, or of several, of seeds.
+
+    :param name: what *value* is, for the error.
+    :raises SettingError: if one of them cannot be a key.
+    """
+    # As Scrapy has it for lists: on the command line they are separated by commas.
+    several = tuple(
+        value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
+    )
+    if not several or not all(map(is_template, several)):
+        raise SettingError(
+            f"{name} is {value!r}; it may be a key such as '%(name)s:start_urls', or a list of them"
+        )
+    for template in several:
+        _check_job(name, template, job)
+    return several
+
+
+def _check_job(name: str, template: str, job: str) -> None:
+    if "%(job)s" in template and not job:
+        raise SettingError(
+            f"{name} is {template!r}, and this crawl has no job: set FRONTIER_JOB, or the environment "
+            "variable SCRAPY_JOB, to the same text for all its workers"
+        )
 
 
 class _Reader:
@@ -156,9 +188,23 @@ class _Reader:
 
     def template(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default
-        if is_template(value):
-            return str(value)
-        raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
+        if not is_template(value):
+            raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
+        _check_job(name, value, self.job())
+        return str(value)
+
+    def templates(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        return templates_of_seeds(name, self._settings.get(name) or default, self.job())
+
+    def job(self) -> str:
+        job = (
+            self._settings.get("FRONTIER_JOB")
+            or self._settings.get("SCRAPY_JOB")
+            or os.environ.get("SCRAPY_JOB")
+        )
+        if job and not _JOB.fullmatch(str(job)):
+            raise SettingError(f"FRONTIER_JOB is {job!r}; it may be a name with no space, %, {{ or }} in it")
+        return str(job or "")
 
     def encoding(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default

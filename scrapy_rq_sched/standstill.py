@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 from .engine import EngineBridge
 from .exchange import Reply
@@ -19,13 +20,13 @@ AFTER, AGAIN = 10.0, 60.0
 class Standstill:
     """Notes when requests are begun, and says why none are.
 
-    :param seeds_key: where seeds are expected.
+    :param seeds_keys: where seeds are expected.
     """
 
-    def __init__(self, worker: Worker, settings: FrontierSettings, seeds_key: str) -> None:
+    def __init__(self, worker: Worker, settings: FrontierSettings, seeds_keys: Sequence[str]) -> None:
         self._worker = worker
         self._settings = settings
-        self._seeds_key = seeds_key
+        self._seeds_keys = seeds_keys
         self._since = time.monotonic()
         self._said: tuple[float, str] = (0.0, "")
 
@@ -88,4 +89,4 @@ class Standstill:
             return "busy", (
                 f"nothing waits; {reply.busy} workers read start(), or have requests that are not in Redis"
             )
-        return "seeds", f"nothing is left to do; seeds are waited for in {self._seeds_key}"
+        return "seeds", f"nothing is left to do; seeds are waited for in {' and '.join(self._seeds_keys)}"

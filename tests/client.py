@@ -27,10 +27,11 @@ class Client:
         lease: float,
         deaths: int,
         dupefilter: str = "exact",
+        keys: Keys | None = None,
         **bounds: Any,
     ) -> None:
         limits = Limits(lease, deaths, **bounds)
-        self.frontier = Frontier(server, Keys("s"), name, discipline, limits, dupefilter)
+        self.frontier = Frontier(server, keys or Keys("s"), name, discipline, limits, dupefilter)
         self.name = name
         self.number = 0
 

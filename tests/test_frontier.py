@@ -259,7 +259,7 @@ def test_a_seeds_key_of_a_wrong_type_is_reported_and_the_exchange_goes_on(
     worker = join()
     server.set("s:start_urls", "http://example.com")
     reply = worker.push("one")
-    assert reply.seeds_type_error == "string"
+    assert reply.seeds_problem == ("string", "s:start_urls")
     assert reply.waiting == 1
 
 

@@ -214,7 +214,7 @@ class Model:
             "returned": returned,
             "set_aside": len(self.failed) - failed_before,
             "dead": tuple(dead),
-            "seeds_type_error": "",
+            "seeds_problem": (),
         }
 
     def _push(self, said: Said) -> tuple[int, ...]:

@@ -990,7 +990,7 @@ def tls(certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
 def check(url: str, **params: object) -> None:
     client = connection.get_redis(url=url, **params)
     try:
-        connection.check_server(client)
+        connection.check_server(client, "s:requests")
     finally:
         client.close()
 

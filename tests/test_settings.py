@@ -14,6 +14,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, RFPDupeFilter
 from scrapy_rq_sched.components import load_dupefilter, load_queue
 from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 
 from .test_request import PagesSpider
@@ -28,7 +29,14 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("SCHEDULER_FLUSH_ON_START", "flush_on_start", False, "1", True),
     ("SCHEDULER_IDLE_BEFORE_CLOSE", "idle_before_close", 0.0, "10", 10.0),
     ("MAX_IDLE_TIME_BEFORE_CLOSE", "max_idle_time", 0.0, "7.5", 7.5),
-    ("REDIS_START_URLS_KEY", "start_urls_key", "%(name)s:start_urls", "%(name)s:s", "%(name)s:s"),
+    (
+        "REDIS_START_URLS_KEY",
+        "start_urls_keys",
+        ("%(name)s:start_urls",),
+        "%(name)s:s,t",
+        ("%(name)s:s", "t"),
+    ),
+    ("FRONTIER_JOB", "job", "", "7", "7"),
     ("REDIS_START_URLS_BATCH_SIZE", "seed_batch", 100, "16", 16),
     ("REDIS_ENCODING", "encoding", "utf-8", "cp1251", "cp1251"),
     ("FRONTIER_LEASE_TIMEOUT", "lease_timeout", 30.0, "0.5", 0.5),
@@ -50,6 +58,8 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_SEEN_CACHE", "seen_cache", 100_000, "0", 0),
     ("CONCURRENT_REQUESTS", "concurrency", 16, "8", 8),
 ]
+
+KEYS = Keys("pages")
 
 each_setting = pytest.mark.parametrize(
     ("name", "field", "default", "text", "value"), SETTINGS, ids=[row[0] for row in SETTINGS]
@@ -129,6 +139,7 @@ def test_the_settings_do_not_change_once_read() -> None:
 NOT_NUMBERS: list[Any] = ["", "many", "5s", "nan", "inf", "-inf", float("nan"), True, False, [5], b"\xff", {}]
 BAD_SWITCHES: list[Any] = ["yes", "on", "", "perhaps", [1], {}, object]
 BAD_TEMPLATES: list[Any] = ["  ", "%(worker)s", "%s:%s", "100%", "%d", 5, ["a"], b"requests"]
+BAD_SEEDS_KEYS: list[Any] = [*(bad for bad in BAD_TEMPLATES if bad != ["a"]), "a,,b", ["a", 5], {"a": 1}]
 BAD_ENCODINGS: list[Any] = ["utf-9", "hex", "rot13", "undefined", "a\0b", 8, b"utf-8"]
 BAD_VALUES: dict[str, list[Any]] = {
     "FRONTIER_MAX_WAITING_POLICY": ["fast", 5, ["slow"], b"slow"],
@@ -138,7 +149,8 @@ BAD_VALUES: dict[str, list[Any]] = {
     "FRONTIER_WAIT_REPLICAS": [*NOT_NUMBERS, -1, 1.5],
     "SCHEDULER_QUEUE_KEY": BAD_TEMPLATES,
     "SCHEDULER_DUPEFILTER_KEY": BAD_TEMPLATES,
-    "REDIS_START_URLS_KEY": BAD_TEMPLATES,
+    "REDIS_START_URLS_KEY": BAD_SEEDS_KEYS,
+    "FRONTIER_JOB": ["a b", "{a}", "100%", " "],
     "SCHEDULER_PERSIST": BAD_SWITCHES,
     "SCHEDULER_FLUSH_ON_START": BAD_SWITCHES,
     "REDIS_ENCODING": BAD_ENCODINGS,
@@ -202,12 +214,12 @@ class OwnFilter(RFPDupeFilter):
 )
 def test_a_queue_class_is_named_by_its_path_or_given_itself(value: Any, cls: type) -> None:
     settings = read(SCHEDULER_QUEUE_CLASS=value, SCHEDULER_QUEUE_KEY="q:%(spider)s")
-    queue = load_queue(settings, fakeredis.FakeRedis(), PagesSpider())
+    queue = load_queue(settings, fakeredis.FakeRedis(), PagesSpider(), Keys("pages", settings.queue_key))
     assert (type(queue), queue.key) == (cls, "q:pages")
 
 
 def test_a_queue_gets_the_serializer_of_the_settings() -> None:
-    queue = load_queue(read(SCHEDULER_SERIALIZER="marshal"), fakeredis.FakeRedis(), PagesSpider())
+    queue = load_queue(read(SCHEDULER_SERIALIZER="marshal"), fakeredis.FakeRedis(), PagesSpider(), KEYS)
     assert queue.serializer.__name__ == "marshal"  # type: ignore[attr-defined]
 
 
@@ -218,7 +230,7 @@ def test_a_queue_gets_the_serializer_of_the_settings() -> None:
 )
 def test_a_bad_queue_class_is_refused_with_what_it_was(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
-        load_queue(read(SCHEDULER_QUEUE_CLASS=value), fakeredis.FakeRedis(), PagesSpider())
+        load_queue(read(SCHEDULER_QUEUE_CLASS=value), fakeredis.FakeRedis(), PagesSpider(), KEYS)
     assert str(refusal.value).startswith(f"SCHEDULER_QUEUE_CLASS is {value!r}")
 
 

@@ -269,15 +269,13 @@ end
 
 local due = {}
 for i, entry in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, 100)) do
-  local kind, score, request = string.match(entry, '^(%l+) (%S+) %S+ (.*)$')
+  local kind, score, request = string.match(entry, '^(%l+%d*) (%S+) %S+ (.*)$')
   due[i] = {'0.' .. i, kind and kind .. ' ' .. score .. ' 0 ' .. request or entry}
   redis.call('ZREM', DELAYED, entry)
 end
 put_back(due, worker .. '/' .. exchange, most_failed, now)
 
 -- Hand out: seeds first, they become requests; then a fair share of what waits.
--- Only now: what went back may have made the key of the seeds anew.
-local seeds_are = seed_type()
 local leases, fields = {}, {}
 local function tell(lease, kind, deaths, request)
   local n = #leases
@@ -307,7 +305,7 @@ else
     return history_count(history, 'died'), refused and not all_refuse(history)
   end
   local seeds_later = {}
-  for _, seed in ipairs(seeds_wanted > 0 and seed_take(seeds_are, seeds_wanted) or {}) do
+  for _, seed in ipairs(seeds_wanted > 0 and seed_take(seeds_wanted) or {}) do
     local deaths, for_another = look_up(seed[3])
     if for_another then
       seeds_later[#seeds_later + 1] = seed
@@ -346,13 +344,14 @@ end
 waiting = queue_length()
 
 -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
-local seeds, delayed = seed_count(seed_type()), redis.call('ZCARD', DELAYED)
+local seeds, delayed = seed_count(), redis.call('ZCARD', DELAYED)
 local leased, others_busy, finished = -1, -1, 0
 if waiting == 0 then
   leased, others_busy = fleet()
   if leased + delayed + seeds + others_busy == 0 then finished = 1 end
 end
-if seeds_are ~= 'none' and not SEED_LENGTH[seeds_are] then note = note .. '|' .. seeds_are end
+local seeds_problem = seed_problem()
+if seeds_problem then note = note .. '|' .. seeds_problem[2] .. ' ' .. seeds_problem[1] end
 
 return {
   standing, redis.call('HGET', META, 'epoch') or '', duplicates, stored, full, waiting, delayed, seeds,

@@ -1,6 +1,6 @@
 -- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths> <request>'.
 -- kind is 'request'; 'drop' for a request that is to be dropped, and counts as one that waits until it
--- is; or for a seed the type of the key that it came from.
+-- is; or for a seed its kind, as in seeds.lua.
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
 
@@ -11,10 +11,14 @@ end
 -- -> kind, score, deaths, request. What somebody else wrote there is a request that nobody can read:
 -- it is set aside when it is taken.
 local function lease_read(value)
-  local kind, score, deaths, request = string.match(value, '^(%l+) (%S+) (%d+) (.*)$')
+  local kind, score, deaths, request = string.match(value, '^(%l+%d*) (%S+) (%d+) (.*)$')
   local rank = tonumber(score)
   if not rank or rank ~= rank then return 'request', '0', '0', value end
-  if not SEED_LENGTH[kind] and kind ~= 'drop' then kind = 'request' end
+  if not SEED_KINDS[kind] then
+    -- From a key that this worker is not set up with: it goes where it is read.
+    local type = string.match(kind, '^%l+')
+    kind = SEED_LENGTH[type] and type or kind == 'drop' and kind or 'request'
+  end
   -- As Lua has read it: what else is in the text, Redis may refuse after the first write.
   return kind, string.format('%.17g', rank), deaths, request
 end
@@ -68,12 +72,12 @@ local function set_aside(worker, lease, reason, traceback, deliveries, most, now
   local history = history_of(request)
   local deaths = history_count(history, 'died')
   local entry = {
-    id = worker .. '/' .. lease[1], kind = SEED_LENGTH[kind] and 'seed' or 'request', score = score,
+    id = worker .. '/' .. lease[1], kind = SEED_KINDS[kind] and 'seed' or 'request', score = score,
     reason = reason, time = math.floor(now / 1000), worker = worker, deaths = deaths,
     deliveries = deaths + history_count(history, 'refused') + deliveries, history = history,
   }
   if traceback ~= '' then entry.traceback = traceback end
-  if SEED_LENGTH[kind] then entry.key_type = kind end
+  if SEED_KINDS[kind] then entry.key_type = kind end
   if is_text(request) then
     entry.data = request
   else
@@ -101,12 +105,12 @@ local function put_back(held, worker, most, now)
   local requests = {}
   for _, pair in ipairs(held) do
     local kind, score, _, request = lease_read(pair[2])
-    if not SEED_LENGTH[kind] then requests[#requests + 1] = {score, request} end
+    if not SEED_KINDS[kind] then requests[#requests + 1] = {score, request} end
   end
   -- Seeds are read from the head of their list: the first goes back last.
   for i = #held, 1, -1 do
     local kind, score, _, seed = lease_read(held[i][2])
-    if SEED_LENGTH[kind] and not seed_put_back(kind, score, seed) then
+    if SEED_KINDS[kind] and not seed_put_back(kind, score, seed) then
       set_aside(worker, held[i], 'the key of the seeds is of another type now', '', 0, most, now)
     end
   end

@@ -1,11 +1,11 @@
 -- A worker leaves, after the exchange in which it gave back what it held.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
---       how long a late worker may still come (seconds)
+--       how long a late worker may still come (seconds), the frontier's name if it shares its filter
 -- Reply {cleared (0/1), leases it left behind}
 --
 -- Only the last worker of a finished fleet clears anything; what is left then has a time to live.
-local worker, finished, persist, grace = argument(), argument(), argument(), number()
+local worker, finished, persist, grace, shares = argument(), argument(), argument(), number(), argument()
 local now = server_time()
 despite_full_memory()
 local left = redis.call('HLEN', LEASES .. worker)
@@ -20,7 +20,7 @@ else
 end
 
 local leased, busy = fleet()
-local rest = queue_length() + redis.call('ZCARD', DELAYED) + seed_count(seed_type())
+local rest = queue_length() + redis.call('ZCARD', DELAYED) + seed_count()
 if finished ~= '1' or leased + busy + rest > 0 then return {0, left} end
 redis.call('SET', FINISHED, now, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
@@ -28,5 +28,5 @@ if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} e
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
 if persist == '1' then return {0, left} end
 redis.call('UNLINK', REQUESTS, META)
-seen_clear()
+seen_clear(shares ~= '' and shares)
 return {1, left}

@@ -2,6 +2,7 @@
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
 --       persist (0/1), how long the server is up (ms), about this worker (text),
+--       the frontier's name if it shares its filter (else empty),
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
@@ -9,11 +10,13 @@
 --       {'', flushed (0/1), waiting, seen, seeds, leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
+local shares = argument()
+shares = shares ~= '' and shares
 
-local seeds_are = seed_type()
 local problem = wrong_type(TYPES)
   or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}})
-  or wrong_type({{SEEDS, SEED_LENGTH[seeds_are] and seeds_are or 'list'}})
+  or shares and wrong_type({{SEEN_FRONTIERS, 'set'}})
+  or seed_problem()
 if problem then return {'type', unpack(problem)} end
 
 local now = server_time()
@@ -62,8 +65,9 @@ if flushed then
 end
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
-  seen_clear()
+  seen_clear(shares)
 end
+if shares then seen_join(shares) end
 seen_open()
 if flushed or anew then redis.call('DEL', STARTED, FINISHED) end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
@@ -74,6 +78,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {
-  '', flushed and 1 or 0, queue_length(), seen_count(), seed_count(seeds_are), leased,
+  '', flushed and 1 or 0, queue_length(), seen_count(), seed_count(), leased,
   redis.call('ZCARD', WORKERS),
 }

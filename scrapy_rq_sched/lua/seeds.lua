@@ -1,40 +1,69 @@
--- Seeds: a list read from its head, as scrapy-redis does; or a set, or a sorted set from its top.
+-- Seeds: in each key of SEEDS a list read from its head, as scrapy-redis does; or a set, or a sorted set from
+-- its top. The first key is read before the second.
 local SEED_LENGTH = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
 
--- A key of any other type is somebody's mistake: it holds no seeds, and the crawl goes on.
-local function seed_type()
-  local kind = redis.call('TYPE', SEEDS)['ok']
-  return kind
+-- kind -> {key, its type}: where a seed came from. The kind is 'list', 'set' or 'zset', and from the second key
+-- on its number: 'list2'.
+local SEED_KINDS = {}
+for i, key in ipairs(SEEDS) do
+  for type in pairs(SEED_LENGTH) do SEED_KINDS[type .. (i > 1 and i or '')] = {key, type} end
 end
 
-local function seed_count(kind)
-  return SEED_LENGTH[kind] and redis.call(SEED_LENGTH[kind], SEEDS) or 0
+local function type_of(key)
+  return redis.call('TYPE', key)['ok']
+end
+
+-- A key of any other type is somebody's mistake: it holds no seeds, and the crawl goes on.
+local function seed_count()
+  local count = 0
+  for _, key in ipairs(SEEDS) do
+    local type = type_of(key)
+    count = count + (SEED_LENGTH[type] and redis.call(SEED_LENGTH[type], key) or 0)
+  end
+  return count
+end
+
+-- -> nil, or {key, its type, the type it should have} of the first that is of no type for seeds
+local function seed_problem()
+  for _, key in ipairs(SEEDS) do
+    local type = type_of(key)
+    if type ~= 'none' and not SEED_LENGTH[type] then return {key, type, 'list'} end
+  end
 end
 
 -- -> { {kind, score, seed}, … }
-local function seed_take(kind, n)
+local function seed_take(n)
   local taken = {}
-  if kind == 'list' then
-    for i, seed in ipairs(redis.call('LPOP', SEEDS, n) or {}) do taken[i] = {'list', '0', seed} end
-  elseif kind == 'set' then
-    for i, seed in ipairs(redis.call('SPOP', SEEDS, n)) do taken[i] = {'set', '0', seed} end
-  elseif kind == 'zset' then
-    local popped = redis.call('ZPOPMAX', SEEDS, n)
-    for i = 1, #popped, 2 do taken[#taken + 1] = {'zset', popped[i + 1], popped[i]} end
+  for i, key in ipairs(SEEDS) do
+    local type, wanted, suffix = type_of(key), n - #taken, i > 1 and i or ''
+    if wanted <= 0 then break end
+    if type == 'list' then
+      for _, seed in ipairs(redis.call('LPOP', key, wanted) or {}) do
+        taken[#taken + 1] = {'list' .. suffix, '0', seed}
+      end
+    elseif type == 'set' then
+      for _, seed in ipairs(redis.call('SPOP', key, wanted)) do
+        taken[#taken + 1] = {'set' .. suffix, '0', seed}
+      end
+    elseif type == 'zset' then
+      local popped = redis.call('ZPOPMAX', key, wanted)
+      for j = 1, #popped, 2 do taken[#taken + 1] = {'zset' .. suffix, popped[j + 1], popped[j]} end
+    end
   end
   return taken
 end
 
 -- -> whether the seeds' key took it: it may have become another type since, or no place for seeds.
 local function seed_put_back(kind, score, seed)
-  local is = seed_type()
-  if is ~= 'none' then kind = is end
-  if kind == 'list' then
-    redis.call('LPUSH', SEEDS, seed)
-  elseif kind == 'set' then
-    redis.call('SADD', SEEDS, seed)
-  elseif kind == 'zset' then
-    redis.call('ZADD', SEEDS, score, seed)
+  local key, type = unpack(SEED_KINDS[kind])
+  local is = type_of(key)
+  if is ~= 'none' then type = is end
+  if type == 'list' then
+    redis.call('LPUSH', key, seed)
+  elseif type == 'set' then
+    redis.call('SADD', key, seed)
+  elseif type == 'zset' then
+    redis.call('ZADD', key, score, seed)
   else
     return false
   end

@@ -1,10 +1,14 @@
 -- What was seen: DUPEFILTER and what a compact filter has beside it, by whichever of the two it was kept.
--- seen_clear()          forget all, and leave what takes long to seen_sweep()
+-- seen_join(frontier)   note that the filter is also *frontier*'s
+-- seen_clear(frontier)  forget all, and leave what takes long to seen_sweep(); with the name of a frontier, not
+--                       while the filter is another's as well
 -- seen_sweep(n)         -> is there more? Deletes at most n of what is left of cleared filters.
 --
 -- SEEN_STATE, a hash: name, by which this filter's buckets go; first, count, most: see seen_compact.lua.
 -- SEEN_CLEARED, a list of cleared filters whose buckets are still there: '<name> <next> <last>'
+-- SEEN_FRONTIERS, a set: of a filter that several may have, the frontiers that have it.
 local SEEN_STATE, SEEN_CLEARED = DUPEFILTER .. ':buckets', DUPEFILTER .. ':cleared'
+local SEEN_FRONTIERS = DUPEFILTER .. ':frontiers'
 
 local function bucket_key(name, number)
   return DUPEFILTER .. ':' .. name .. ':' .. number
@@ -21,8 +25,16 @@ local function seen_state()
   end
 end
 
+local function seen_join(frontier)
+  redis.call('SADD', SEEN_FRONTIERS, frontier)
+end
+
 -- Whatever somebody may have put at these keys, a crawl that is over is forgotten.
-local function seen_clear()
+local function seen_clear(frontier)
+  if frontier then
+    redis.pcall('SREM', SEEN_FRONTIERS, frontier)
+    if redis.call('EXISTS', SEEN_FRONTIERS) == 1 then return end
+  end
   local cleared = seen_state()
   if cleared then
     local last = 2 * cleared.first - 1
