@@ -14,6 +14,7 @@ from redis.backoff import EqualJitterBackoff, NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    ClusterError,
     MovedError,
     NoPermissionError,
     NoScriptError,
@@ -217,6 +218,10 @@ def describe_error(client: Client, error: RedisError) -> str:
         return f"Redis at {where} does not answer in time ({error_text}). Check REDIS_URL and the network"
     if isinstance(error, RedisConnectionError):
         return f"Redis at {where} cannot be reached ({error_text}). Check REDIS_URL and that it runs"
+    if isinstance(error, ClusterError):
+        return (
+            f"Redis at {where} has no node that has all keys just now ({error_text}): a slot is being moved"
+        )
     return f"Redis at {where} answers with an error: {error_text}"
 
 

@@ -37,7 +37,6 @@ key                         type              holds
                                               ``FRONTIER_MAX_FAILED`` of them
 ``<spider>:meta``           hash              what the frontier was made with, and its epoch
 ``<spider>:finished``       string            the server's time (milliseconds) of the last finish
-``<spider>:never``                            nothing, ever: see :meth:`Keys.all`
 ==========================  ================  ====================================================
 """
 
@@ -126,15 +125,14 @@ class Keys:
     def all(self) -> list[str]:
         """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them.
 
-        One of them never exists. While a Cluster moves a slot, Redis refuses a script one of whose keys is
-        not where it runs: so it never runs where only some of them are.
+        Two of them are what other keys begin with, and are never there. While a Cluster moves a slot, Redis
+        refuses a script one of whose keys is not where it would run: so it never runs where only some are.
         """
         own = ("started", "delayed", "workers", "worker:", "leases:", "history")
         return [
             self.requests,
             queue_counter(self.requests),
             self.dupefilter,
-            f"{self.prefix}:never",
             *(f"{self.prefix}:{name}" for name in own),
             self.failed,
             f"{self.prefix}:meta",

@@ -17,7 +17,8 @@ Sentinels themselves.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ import redis
 from redis.cluster import ClusterNode, RedisCluster
 from redis.connection import SSLConnection, UnixDomainSocketConnection, parse_url
 from redis.crc import key_slot
+from redis.exceptions import RedisClusterException
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from . import local_server
@@ -49,11 +51,19 @@ class LazyCluster(RedisCluster):
         # Only for what is not there: it was not made yet.
         if name.startswith("__") or self._is_made:
             raise AttributeError(name)
-        with self._making:
+        with self._making, _as_connection_errors():
             if not self._is_made:
                 nodes = [ClusterNode(host, port) for host, port in self.given_nodes]
                 super().__init__(startup_nodes=nodes, **self.given)
         return getattr(self, name)
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Execute a command.
+
+        :raises redis.RedisError: if it cannot be.
+        """
+        with _as_connection_errors():
+            return super().execute_command(*args, **options)
 
     @property
     def _is_made(self) -> bool:
@@ -66,6 +76,15 @@ class LazyCluster(RedisCluster):
 
     def __del__(self) -> None:
         self.close()
+
+
+@contextmanager
+def _as_connection_errors() -> Iterator[None]:
+    # That no node is there is, in redis-py, no RedisError.
+    try:
+        yield
+    except RedisClusterException as error:
+        raise redis.ConnectionError(str(error)) from error
 
 
 class EmbeddedConnection(UnixDomainSocketConnection):

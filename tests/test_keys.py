@@ -43,7 +43,7 @@ def test_all_keys_begin_with_the_spiders_name() -> None:
 )
 def test_who_has_a_queue_of_his_own_has_all_other_keys_of_his_own(template: str, prefix: str) -> None:
     keys = load(SCHEDULER_QUEUE_KEY=template, FRONTIER_JOB="7")
-    assert {keys.failed, keys.all()[6]} == {f"{prefix}:failed", f"{prefix}:workers"}
+    assert {keys.failed, keys.all()[5]} == {f"{prefix}:failed", f"{prefix}:workers"}
 
 
 def test_the_job_is_taken_from_the_environment_if_no_setting_names_one(

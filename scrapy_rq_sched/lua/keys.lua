@@ -1,10 +1,10 @@
 -- The keys, in the order of Keys.all() in keys.py; its table says what each holds.
 -- The fleet's hashes are named by a prefix and a worker. On Redis Cluster all of them are on one
--- slot, because the spider's part of the name is in braces. KEYS[4] never exists.
+-- slot, because the spider's part of the name is in braces.
 local REQUESTS, COUNTER, DUPEFILTER = KEYS[1], KEYS[2], KEYS[3]
-local STARTED, DELAYED, WORKERS, WORKER, LEASES = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local HISTORY, FAILED, META, FINISHED = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local SEEDS = {unpack(KEYS, 14)}
+local STARTED, DELAYED, WORKERS, WORKER, LEASES = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local HISTORY, FAILED, META, FINISHED = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local SEEDS = {unpack(KEYS, 13)}
 
 -- ARGV is read from the front, one value after the other.
 local next_argument = 0
