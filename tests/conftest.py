@@ -1,4 +1,4 @@
-"""What the tests share: one real Redis for the session, emptied for each test, and fleets on it."""
+"""What the tests share: real servers for the session, emptied for each test, and fleets on them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,47 @@ from scrapy_rq_sched.embedded import PrivateRedis
 
 from .client import Client, Join
 from .crawl import Fleet
+from .topologies import TOPOLOGIES, Single, Topology
 
 #: The setting of Redis that bounds what a compact filter's buckets may hold.
 INTSETS = "set-max-intset-entries"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--topology", choices=TOPOLOGIES, default="single", help="the servers that tests run on")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "single(reason): only on a single server, for this reason")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    topology = config.getoption("--topology")
+    for item in items:
+        marker = item.get_closest_marker("single")
+        if marker is not None and topology != "single":
+            item.add_marker(pytest.mark.skip(reason=f"not on {topology}: {marker.args[0]}"))
+
+
 @pytest.fixture(scope="session")
-def private_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRedis]:
-    """A real server. If there is none, tests fail: they do not skip."""
-    with PrivateRedis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
+def topology(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topology]:
+    """Real servers. If there are none, tests fail: they do not skip."""
+    kind = TOPOLOGIES[request.config.getoption("--topology")]
+    with kind(tmp_path_factory.mktemp("servers")) as servers:
+        yield servers
 
 
 @pytest.fixture
-def server(private_redis: PrivateRedis) -> Iterator[redis.Redis]:
-    """A client of the real server, with nothing in it."""
-    client = redis.Redis.from_url(private_redis.url)
+def private_redis(topology: Topology) -> PrivateRedis:
+    """The single server itself."""
+    assert isinstance(topology, Single)
+    return topology.redis
+
+
+@pytest.fixture
+def server(topology: Topology) -> Iterator[redis.Redis]:
+    """A client of the real servers, with nothing in them."""
+    client = topology.client()
     client.flushall()
     client.config_set(INTSETS, 512)
     yield client
@@ -36,9 +61,9 @@ def server(private_redis: PrivateRedis) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def redis_url(private_redis: PrivateRedis, server: redis.Redis) -> str:
-    """The address of the real server, with nothing in it."""
-    return private_redis.url
+def redis_url(topology: Topology, server: redis.Redis) -> str:
+    """The address of the real servers, with nothing in them."""
+    return topology.url
 
 
 @pytest.fixture

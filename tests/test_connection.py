@@ -27,6 +27,8 @@ from scrapy_rq_sched import connection
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUnsuitableError, SettingError
 
+pytestmark = pytest.mark.single("its address")
+
 SECRET = "s3cret"
 
 each_setting_of_an_address = pytest.mark.parametrize(

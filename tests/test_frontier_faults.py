@@ -271,6 +271,7 @@ def test_a_flush_right_after_redis_was_away_clears_no_crawl(join: Join, server: 
 # -- replicas ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.single("a replica of it")
 def test_an_exchange_says_whether_replicas_have_it(
     private_redis: PrivateRedis, server: redis.Redis, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -46,6 +46,8 @@ from .crawl import Fleet, wait_until
 from .project.crawls import lazy, target
 from .project.crawls.graph import page_url
 
+pytestmark = pytest.mark.single("its users, and what it answers")
+
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 SECRET = "s3cret-w0rd"
 URL = page_url(1)

@@ -14,6 +14,8 @@ from scrapy_rq_sched.embedded import PrivateRedis
 
 from .crawl import Fleet
 
+pytestmark = pytest.mark.single("its address, and what it answers")
+
 
 def refusal(fleet: Fleet, **settings: object) -> str:
     """Start a worker that is refused; return the one line that says why."""

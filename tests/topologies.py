@@ -54,7 +54,7 @@ class Topology(ABC):
 
     def client(self) -> Any:
         """Return a client of them, by which keys are called as on a single server."""
-        return connection.get_redis(**connection.DEFAULT_PARAMS, url=self.url)
+        return connection.get_redis(url=self.url)
 
     def server(self, *options: str, port: int = 0) -> PrivateRedis:
         """Start a server of its own folder."""
@@ -69,7 +69,8 @@ class Single(Topology):
     name = "single"
 
     def start(self) -> None:
-        self.url = self.server().url
+        self.redis = self.server()
+        self.url = self.redis.url
 
 
 class Unix(Topology):
@@ -247,7 +248,7 @@ class Cluster(Replaceable):
 
     def client(self) -> AsOneServer:
         """Return a client that puts the braces round spiders' names."""
-        return AsOneServer([("127.0.0.1", _port(node)) for node in self.nodes[:3]], connection.DEFAULT_PARAMS)
+        return AsOneServer([("127.0.0.1", _port(node)) for node in self.nodes[:3]], {})
 
     def master_of(self, key: str) -> int:
         """Return the port of the master that has the slot of *key*."""
