@@ -29,7 +29,7 @@ class FailedRequest:
     """An entry of the failed list.
 
     :param id: unlike that of any other entry; empty if somebody else wrote it.
-    :param kind: ``request``, or ``seed``.
+    :param kind: ``request``, or ``seed``; ``unknown`` if the entry cannot be read.
     :param reason: why it was set aside.
     :param time: when, in seconds since 1970, by the server's clock.
     :param worker: who set it aside, or who died with it.
@@ -58,7 +58,10 @@ class FailedRequest:
 
     @classmethod
     def parse(cls, entry: bytes) -> FailedRequest:
-        """Return what *entry* says; what cannot be read is the data of an entry without a reason."""
+        """Return what *entry*, a JSON object in UTF-8, says.
+
+        What cannot be read becomes the data of an entry of the kind ``unknown``, which says so as its reason.
+        """
         try:
             fields = json.loads(entry.decode("utf-8", "surrogateescape"))
             data = fields["data"].encode("utf-8", "surrogateescape") if "data" in fields else None
@@ -107,6 +110,7 @@ class FailedRequests:
         """Return the failed list of the spider called *spider*.
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
+        :param spider: its name.
         :param redis_key: the key of its seeds, if the spider has one of its own.
         :raises SettingError: if a setting has a value that it may not have.
         """
@@ -121,16 +125,17 @@ class FailedRequests:
         return cls(connection.get_redis_from_settings(settings), keys, discipline, read.max_failed)
 
     def __len__(self) -> int:
+        """Return how many entries there are. Waits for Redis."""
         return int(self._server.llen(self._keys.failed))
 
     def __iter__(self) -> Iterator[FailedRequest]:
-        """Yield the entries, the oldest first."""
+        """Yield the entries, the oldest first. Waits for Redis at every 200th."""
         for start in range(0, len(self), STEP):
             for entry in self._server.lrange(self._keys.failed, start, start + STEP - 1):
                 yield FailedRequest.parse(entry)
 
     def count_by_reason(self) -> Counter[str]:
-        """Return how many there are of each reason."""
+        """Return how many there are of each reason, the whole text of which is the key."""
         return Counter(failed.reason for failed in self)
 
     def requeue(self, reason: str | None = None, id: str | None = None) -> int:
