@@ -8,7 +8,7 @@ from importlib.metadata import version as installed_version
 from typing import Any
 
 project = "scrapy-rq-sched"
-copyright = "the authors of scrapy-rq-sched"  # noqa: A001 - Sphinx's name
+copyright = "the authors of scrapy-rq-sched"
 version = release = installed_version(project)
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

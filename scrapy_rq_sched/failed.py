@@ -39,6 +39,8 @@ class FailedRequest:
     :param traceback: of the exception that was the reason, if one was.
     :param data: what was queued or seeded, as it was.
     :param entry: the whole entry, as it is in Redis.
+    :param origin: where it goes if it is tried again: the type of the seeds' key, or ``request``.
+    :param score: its score there.
     """
 
     id: str
@@ -52,7 +54,6 @@ class FailedRequest:
     traceback: str
     data: bytes
     entry: bytes
-    #: Where it goes if it is tried again: the type of the seeds' key or ``request``, and its score.
     origin: str = "request"
     score: str = "0"
 

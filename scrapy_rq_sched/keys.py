@@ -59,9 +59,9 @@ class Keys:
     """The keys of one spider's frontier.
 
     :param spider: the spider's name.
-    :param requests: template of the queue's key.
-    :param dupefilter: template of the seen set's key.
-    :param start_urls: template of the seeds' key.
+    :param requests_template: template of the queue's key.
+    :param dupefilter_template: template of the seen set's key.
+    :param start_urls_template: template of the seeds' key.
     """
 
     spider: str
