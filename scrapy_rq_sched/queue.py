@@ -148,7 +148,8 @@ class LifoQueue(Base):
 class PriorityQueue(Base):
     """Highest priority first, equal ones in the order of arrival: a sorted set.
 
-    The score is ``-priority`` and a fraction that grows with every push (see :data:`scrapy_rq_sched.queue.ORDER_BITS`).
+    The score is ``-priority`` and a fraction that grows with every push (see
+    :data:`~scrapy_rq_sched.queue.ORDER_BITS`).
     A pop is one ``MULTI`` of ``ZRANGE 0 0`` and ``ZREMRANGEBYRANK 0 0``.
     """
 

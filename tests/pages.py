@@ -52,13 +52,17 @@ class Example:
     @property
     def is_settings(self) -> bool:
         """Whether it is a part of a ``settings.py``."""
+        try:
+            statements = ast.parse(self.code).body
+        except SyntaxError:
+            return False  # whoever compiles it says where
         return all(
             isinstance(statement, (ast.Import, ast.ImportFrom))
             or (
                 isinstance(statement, ast.Assign)
                 and all(isinstance(target, ast.Name) and target.id.isupper() for target in statement.targets)
             )
-            for statement in ast.parse(self.code).body
+            for statement in statements
         )
 
 

@@ -186,14 +186,15 @@ def begin_crawl(url: str, name: str) -> None:
 def test_redis_takes_the_commands_of_a_page(
     page: Path, own_redis: PrivateRedis, shell: dict[str, str]
 ) -> None:
-    with redis.Redis.from_url(own_redis.url) as server:
-        server.flushall()
     lines = redis_cli(page)
-    for spider in sorted(
-        set(re.findall(r"\b(\w+):(?:requests|start_urls|dupefilter|failed)", "\n".join(lines)))
-    ):
-        begin_crawl(own_redis.url, spider)
+    of_spiders = r"\b(\w+):(?:requests|start_urls|dupefilter|failed)"
+    spiders = sorted(set(re.findall(of_spiders, "\n".join(lines))))
     for line in lines:
+        # Some of them delete what the next ones look at.
+        with redis.Redis.from_url(own_redis.url) as server:
+            server.flushall()
+        for spider in spiders:
+            begin_crawl(own_redis.url, spider)
         done = subprocess.run(["bash", "-c", line], env=shell, capture_output=True, text=True, timeout=20)
         said = done.stdout + done.stderr
         assert done.returncode == 0, f"{line}\n{said}"
