@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint wheel bench chaos clean
+.PHONY: demo test lint wheel docs bench chaos clean
 
 # What is installed follows setup.cfg: it is done again when that changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
@@ -32,6 +32,14 @@ wheel: $(VENV)/.installed
 	cd dist && ../.wheel-venv/bin/python -I ../tests/check_wheel.py
 	rm -rf .wheel-venv
 
+# The documentation as a site: docs/_build/html/index.html. A link that leads nowhere fails it.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -n -E -q docs docs/_build/html
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
 # What a scheduler costs, against Scrapy's own and scrapy-redis; it takes a while, and writes the tables.
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
@@ -45,4 +53,4 @@ chaos: $(VENV)/.installed
 	$(BIN)/python -m tests.chaos --ledger docs/ledger.md
 
 clean:
-	rm -rf $(VENV) .wheel-venv dist build *.egg-info
+	rm -rf $(VENV) .wheel-venv dist build docs/_build *.egg-info

@@ -14,7 +14,7 @@ class Addon:
     """
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Set what is needed, with the priority of add-ons."""
+        """Set what is needed in *settings*, with the priority of add-ons."""
         settings.set("SCHEDULER", "scrapy_rq_sched.Scheduler", "addon")
         settings.set("DUPEFILTER_CLASS", "scrapy_rq_sched.RFPDupeFilter", "addon")
         # Switched off unless FRONTIER_SET_ASIDE has "download".

@@ -74,7 +74,7 @@ _LEGACY_SETTINGS = {
 
 
 def get_redis(**params: Any) -> Client:
-    """Return a client.
+    """Return a client. It connects at its first command.
 
     :param params: what ``redis.Redis`` takes, or ``url`` (see :mod:`scrapy_rq_sched.topology`) and what else
         connections are made with; and ``redis_cls``, a class or its path.
@@ -111,11 +111,13 @@ def get_redis(**params: Any) -> Client:
 
 
 def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
-    """Return the client that a Scrapy settings object describes.
+    """Return the client that a Scrapy settings object describes. It connects at its first command.
 
     Read are ``REDIS_URL``, or ``REDIS_HOST``, ``REDIS_PORT`` and ``REDIS_DB``; and ``REDIS_PARAMS`` for
     anything else that ``redis.Redis`` takes. ``REDIS_ENCODING`` is that of the seeds, and no more.
 
+    :param settings: Scrapy's.
+    :param overrides: what to take instead of :data:`DEFAULT_PARAMS`, unless ``REDIS_PARAMS`` says otherwise.
     :raises SettingError: if redis-py refuses them.
     """
     params: dict[str, Any] = {**DEFAULT_PARAMS, **overrides}

@@ -28,10 +28,13 @@ class RFPDupeFilter(BaseDupeFilter):
     and marks in the same step as it queues. With Scrapy's own scheduler :meth:`request_seen` asks
     Redis, and the event loop waits for the answer.
 
+    What waits for Redis raises redis-py's errors, if that does not answer.
+
     :param server: a redis-py client.
-    :param key: the key of the set.
+    :param key: the key of the set, with no template in it.
     :param debug: whether to log every duplicate, not only the first (``DUPEFILTER_DEBUG``).
-    :param fingerprinter: by default, Scrapy's default one.
+    :param fingerprinter: an object with ``fingerprint(request)``, which returns bytes; by default, Scrapy's
+        default one.
     """
 
     #: The part of the scripts that keeps what was seen in this way: ``lua/seen_<kind>.lua``.
@@ -46,14 +49,21 @@ class RFPDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
-        """Return a filter for standalone use: its key has the time in it, so it is shared by nobody."""
+        """Return a filter for standalone use: its key has the time in it, so it is shared by nobody.
+
+        :param settings: Scrapy's.
+        :raises SettingError: if redis-py refuses what they say of Redis.
+        """
         server = connection.get_redis_from_settings(settings)
         key = f"dupefilter:{int(time.time())}"
         return cls(server, key, settings.getbool("DUPEFILTER_DEBUG"))
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Return the filter of *crawler*'s spider; every crawler of that spider shares it."""
+        """Return the filter of *crawler*'s spider; every crawler of that spider shares it.
+
+        :raises SettingError: if a setting has a value that it may not have.
+        """
         settings = crawler.settings
         read = FrontierSettings.from_settings(settings)
         name = (crawler.spider or crawler.spidercls).name
@@ -82,11 +92,11 @@ class RFPDupeFilter(BaseDupeFilter):
         return bool(self.server.srem(self.key, self.request_fingerprint(request)))
 
     def clear(self) -> None:
-        """Forget all fingerprints."""
+        """Forget all fingerprints. Waits for Redis."""
         self.server.unlink(self.key)
 
     def log(self, request: Request, spider: Spider) -> None:
-        """Log and count that *request* was filtered."""
+        """Log and count that *request* of *spider* was filtered."""
         spider.crawler.stats.inc_value("dupefilter/filtered")
         if self.debug:
             logger.debug(
@@ -127,7 +137,7 @@ class CompactDupeFilter(RFPDupeFilter):
         return bool(self._step("remove", self.request_fingerprint(request)))
 
     def clear(self) -> None:
-        """Forget all fingerprints."""
+        """Forget all fingerprints. Waits for Redis."""
         self._step("clear")
         while self._step("sweep"):
             pass

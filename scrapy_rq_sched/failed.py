@@ -30,7 +30,7 @@ class FailedRequest:
     """An entry of the failed list.
 
     :param id: unlike that of any other entry; empty if somebody else wrote it.
-    :param kind: ``request``, or ``seed``.
+    :param kind: ``request``, or ``seed``; ``unknown`` if the entry cannot be read.
     :param reason: why it was set aside.
     :param time: when, in seconds since 1970, by the server's clock.
     :param worker: who set it aside, or who died with it.
@@ -40,6 +40,8 @@ class FailedRequest:
     :param traceback: of the exception that was the reason, if one was.
     :param data: what was queued or seeded, as it was.
     :param entry: the whole entry, as it is in Redis.
+    :param origin: where it goes if it is tried again: the type of the seeds' key, or ``request``.
+    :param score: its score there.
     """
 
     id: str
@@ -53,13 +55,15 @@ class FailedRequest:
     traceback: str
     data: bytes
     entry: bytes
-    #: Where it goes if it is tried again: the type of the seeds' key or ``request``, and its score.
     origin: str = "request"
     score: str = "0"
 
     @classmethod
     def parse(cls, entry: bytes) -> FailedRequest:
-        """Return what *entry* says; what cannot be read is the data of an entry without a reason."""
+        """Return what *entry*, a JSON object in UTF-8, says.
+
+        What cannot be read becomes the data of an entry of the kind ``unknown``, which says so as its reason.
+        """
         try:
             fields = json.loads(entry.decode("utf-8", "surrogateescape"))
             data = fields["data"].encode("utf-8", "surrogateescape") if "data" in fields else None
@@ -108,6 +112,7 @@ class FailedRequests:
         """Return the failed list of the spider called *spider*.
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
+        :param spider: its name.
         :param redis_key: the key of its seeds, if the spider has one of its own.
         :raises SettingError: if a setting has a value that it may not have.
         """
@@ -123,16 +128,17 @@ class FailedRequests:
         return cls(server, keys, discipline, read.max_failed)
 
     def __len__(self) -> int:
+        """Return how many entries there are. Waits for Redis."""
         return int(self._server.llen(self._keys.failed))
 
     def __iter__(self) -> Iterator[FailedRequest]:
-        """Yield the entries, the oldest first."""
+        """Yield the entries, the oldest first. Waits for Redis at every 200th."""
         for start in range(0, len(self), STEP):
             for entry in self._server.lrange(self._keys.failed, start, start + STEP - 1):
                 yield FailedRequest.parse(entry)
 
     def count_by_reason(self) -> Counter[str]:
-        """Return how many there are of each reason."""
+        """Return how many there are of each reason, the whole text of which is the key."""
         return Counter(failed.reason for failed in self)
 
     def requeue(self, reason: str | None = None, id: str | None = None) -> int:

@@ -85,7 +85,7 @@ class FailedDownloads:
         return response
 
     def process_exception(self, request: Request, exception: Exception, spider: Any = None) -> None:
-        """Set *request* aside, unless somebody decided that it should not be crawled."""
+        """Set *request* aside for *exception*, unless that says that it should not be crawled."""
         if not isinstance(exception, IgnoreRequest):
             trace = "".join(traceback.format_exception(exception))
             self._tell(request, f"its download failed: {_describe(exception)}", trace)

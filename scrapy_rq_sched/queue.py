@@ -49,6 +49,7 @@ class Base(ABC):
     def encode_request(self, item: Request, unique: bool = False) -> bytes:
         """Return the entry that stands for *item*.
 
+        :param item: the request.
         :param unique: whether an equal request may be in the queue as well, and both shall stay.
         :raises UnserializableRequestError: naming the field that could not be kept.
         """
@@ -70,13 +71,20 @@ class Base(ABC):
 
     @abstractmethod
     def push(self, request: Request) -> None:
-        """Add *request*."""
+        """Add *request*.
+
+        :raises UnserializableRequestError: naming the field that could not be kept; nothing was added.
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
 
     @abstractmethod
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the next request, or None if there is none.
+        """Take the next request, or None if there is none. It is removed: there is no lease.
 
-        :param timeout: seconds to wait for one; 0 does not wait.
+        :param timeout: seconds to wait for one, fractions allowed; 0 does not wait.
+        :raises PayloadError: if the entry does not stand for a request; it is gone.
+        :raises UnknownCodeError: if the spider lacks its callback or its class; it is gone.
+        :raises redis.exceptions.RedisError: if Redis does not answer.
         """
 
     @abstractmethod
@@ -107,7 +115,7 @@ class FifoQueue(Base):
         self.server.lpush(self.key, self.encode_request(request))
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the request that has waited longest, or None if there is none."""
+        """Take the request that has waited longest, or None if there is none within *timeout* seconds."""
         if timeout > 0:
             found = self._wait(self.server.brpop, timeout)
             return self._decode(found and found[1])
@@ -127,7 +135,7 @@ class LifoQueue(Base):
         self.server.lpush(self.key, self.encode_request(request))
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the request that came last, or None if there is none."""
+        """Take the request that came last, or None if there is none within *timeout* seconds."""
         if timeout > 0:
             found = self._wait(self.server.blpop, timeout)
             return self._decode(found and found[1])
@@ -140,7 +148,8 @@ class LifoQueue(Base):
 class PriorityQueue(Base):
     """Highest priority first, equal ones in the order of arrival: a sorted set.
 
-    The score is ``-priority`` and a fraction that grows with every push (see :data:`ORDER_BITS`).
+    The score is ``-priority`` and a fraction that grows with every push (see
+    :data:`~scrapy_rq_sched.queue.ORDER_BITS`).
     A pop is one ``MULTI`` of ``ZRANGE 0 0`` and ``ZREMRANGEBYRANK 0 0``.
     """
 
@@ -158,7 +167,7 @@ class PriorityQueue(Base):
         self.server.zadd(self.key, {entry: score})
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the request of the highest priority, or None if there is none."""
+        """Take the request of the highest priority, or None if there is none within *timeout* seconds."""
         with self.server.pipeline(transaction=True) as pipe:
             pipe.zrange(self.key, 0, 0)
             pipe.zremrangebyrank(self.key, 0, 0)

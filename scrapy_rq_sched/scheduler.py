@@ -229,7 +229,7 @@ class Scheduler(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        """Return a request that is now this worker's to finish, or None."""
+        """Return a request that is now this worker's to finish, or None if none is at hand."""
         if self._shell is not None:
             return self._shell.popleft() if self._shell else None
         if self._refusal is not None:
@@ -273,6 +273,7 @@ class Scheduler(BaseScheduler):
 
         :param request: one that :meth:`next_request` returned, such as ``response.request``.
         :param reason: why, in one line.
+        :param traceback: of the exception that was the reason, if one was.
         :return: whether it will be; not if it is crawled from memory, or not being crawled.
         """
         if self._shell is not None or self._refusal is not None:

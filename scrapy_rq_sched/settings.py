@@ -35,25 +35,25 @@ class FrontierSettings:
     persist: bool = False
     #: ``SCHEDULER_FLUSH_ON_START``
     flush_on_start: bool = False
-    #: ``SCHEDULER_IDLE_BEFORE_CLOSE``
+    #: ``SCHEDULER_IDLE_BEFORE_CLOSE``, in seconds
     idle_before_close: float = 0.0
-    #: ``MAX_IDLE_TIME_BEFORE_CLOSE``
+    #: ``MAX_IDLE_TIME_BEFORE_CLOSE``, in seconds; 0 is for ever
     max_idle_time: float = 0.0
     #: ``REDIS_START_URLS_KEY``
     start_urls_keys: tuple[str, ...] = (keys.START_URLS,)
     #: ``FRONTIER_JOB``
     job: str = ""
-    #: ``REDIS_START_URLS_BATCH_SIZE``
+    #: ``REDIS_START_URLS_BATCH_SIZE``, in seeds an exchange
     seed_batch: int = 100
     #: ``REDIS_ENCODING``
     encoding: str = "utf-8"
-    #: ``FRONTIER_LEASE_TIMEOUT``
+    #: ``FRONTIER_LEASE_TIMEOUT``, in seconds
     lease_timeout: float = 30.0
-    #: ``FRONTIER_MAX_DELIVERIES``
+    #: ``FRONTIER_MAX_DELIVERIES``, in deaths of workers
     max_deliveries: int = 5
-    #: ``FRONTIER_MAX_FAILED``
+    #: ``FRONTIER_MAX_FAILED``, in entries
     max_failed: int = 10_000
-    #: ``FRONTIER_MAX_WAITING``
+    #: ``FRONTIER_MAX_WAITING``, in requests; 0 is any number
     max_waiting: int = 0
     #: ``FRONTIER_MAX_WAITING_POLICY``
     max_waiting_policy: str = "slow"
@@ -61,13 +61,13 @@ class FrontierSettings:
     set_aside: frozenset[str] = frozenset()
     #: ``FRONTIER_WAIT_REPLICAS``
     wait_replicas: int = 0
-    #: ``FRONTIER_PREFETCH``
+    #: ``FRONTIER_PREFETCH``, in requests
     prefetch: int = 256
-    #: ``FRONTIER_FLUSH_INTERVAL``
+    #: ``FRONTIER_FLUSH_INTERVAL``, in seconds
     flush_interval: float = 0.05
-    #: ``FRONTIER_OUTBOX_SIZE``
+    #: ``FRONTIER_OUTBOX_SIZE``, in requests
     outbox_size: int = 10_000
-    #: ``FRONTIER_SEEN_CACHE``
+    #: ``FRONTIER_SEEN_CACHE``, in fingerprints
     seen_cache: int = 100_000
     #: ``CONCURRENT_REQUESTS``, which is Scrapy's
     concurrency: int = 16
