@@ -10,7 +10,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from . import connection
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
-from .errors import SettingError
+from .errors import FrontierMismatchError, SettingError
 from .exchange import Limits
 from .fingerprints import Fingerprints, only_url_matters
 from .frontier import Frontier
@@ -20,6 +20,8 @@ from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .serializers import load_serializer, serializer_name
 from .settings import FrontierSettings, templates_of_seeds
 
+#: What a pickle begins with.
+_PICKLE = b"\x80"
 _QUEUE_METHODS = ("push", "pop", "__len__", "clear")
 
 
@@ -52,6 +54,15 @@ def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Ke
 
     :raises SettingError: if it names no queue class.
     """
+    cls = load_queue_class(settings)
+    return cls(server, spider, keys.requests.replace("%", "%%"), load_serializer(settings.serializer))
+
+
+def load_queue_class(settings: FrontierSettings) -> Any:
+    """Return the class that ``SCHEDULER_QUEUE_CLASS`` names.
+
+    :raises SettingError: if it names no queue class.
+    """
     value = settings.queue_class
     try:
         cls = load_object(value)
@@ -62,7 +73,7 @@ def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Ke
             f"SCHEDULER_QUEUE_CLASS is {value!r}; it may be scrapy_rq_sched.PriorityQueue, FifoQueue, "
             f"LifoQueue, or a class with {', '.join(_QUEUE_METHODS)}"
         )
-    return cls(server, spider, keys.requests.replace("%", "%%"), load_serializer(settings.serializer))
+    return cls
 
 
 def is_plain(queue: Any) -> bool:
@@ -72,6 +83,29 @@ def is_plain(queue: Any) -> bool:
         isinstance(queue, ours) and cls.push is ours.push and cls.pop is ours.pop
         for ours in (FifoQueue, LifoQueue, PriorityQueue)
     )
+
+
+def check_readable(queue: Any) -> None:
+    """Check that *queue* has not been filled by scrapy-redis with what its serializer cannot read.
+
+    :raises FrontierMismatchError: if it has.
+    """
+    if is_plain(queue):
+        return
+    try:
+        entry = queue.peek()
+    except connection.ResponseError:
+        return  # a key of another type: to join says so
+    if entry is None or not entry.startswith(_PICKLE):
+        return
+    try:
+        queue.serializer.loads(entry)
+    except Exception as error:  # a serializer may raise anything
+        raise FrontierMismatchError(
+            f"{queue.key!r} has pickled requests, as scrapy-redis writes them, and SCHEDULER_SERIALIZER is "
+            f"{serializer_name(queue.serializer)!r}. Go on with them with SCHEDULER_SERIALIZER = "
+            f"'scrapy_rq_sched.picklecompat', or convert them: scrapy frontier convert {queue.spider.name}"
+        ) from error
 
 
 def make_frontier(

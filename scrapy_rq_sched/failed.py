@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from scrapy.utils.misc import load_object
 from typing_extensions import Self
 
 from . import connection
-from .components import load_keys
+from .components import load_keys, load_queue_class
 from .errors import SettingError
 from .keys import Keys
 from .scripts import register
@@ -119,7 +118,7 @@ class FailedRequests:
         read = FrontierSettings.from_settings(settings)
         server = connection.get_redis_from_settings(settings)
         keys = load_keys(read, server, spider, redis_key)
-        discipline = getattr(load_object(read.queue_class), "discipline", None)
+        discipline = getattr(load_queue_class(read), "discipline", None)
         if discipline is None:
             raise SettingError(
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, to which nothing can be put back: it pushes "

@@ -6,12 +6,15 @@ is done with it afterwards.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
+from w3lib.url import canonicalize_url
 
 #: What Scrapy's own fingerprinter looks at; where it looks at anything else, nothing is remembered.
 _LOOKED_AT = frozenset({"url", "method", "body", "meta"})
@@ -19,6 +22,20 @@ _META_LOOKED_AT = "verbatim_url"
 _ALL_OF_META = object()
 #: The longest URL that is remembered, in characters: many longer ones would be hundreds of megabytes.
 _LONGEST = 2000
+
+
+class ScrapyRedisFingerprinter:
+    """Fingerprints as scrapy-redis 0.9 makes them, to go on with what it has seen.
+
+    Set ``REQUEST_FINGERPRINTER_CLASS`` to ``"scrapy_rq_sched.fingerprints.ScrapyRedisFingerprinter"``, and
+    leave it for as long as those fingerprints are to hold: none can be converted. It is the SHA-1 of the
+    method, the canonical URL and the body, as JSON.
+    """
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Return the fingerprint of *request*, of 20 bytes."""
+        parts = {"body": request.body.hex(), "method": request.method, "url": canonicalize_url(request.url)}
+        return hashlib.sha1(json.dumps(parts).encode()).digest()  # noqa: S324 - not a secret: to be the same
 
 
 class Fingerprints:
@@ -73,6 +90,8 @@ def only_url_matters(fingerprinter: Any) -> bool:
     So it is with Scrapy's own fingerprinter, unless a later version looks at more than this one does:
     that is found out by letting it look. ``meta["verbatim_url"]`` matters to it, and nothing else in meta.
     """
+    if type(fingerprinter) is ScrapyRedisFingerprinter:
+        return True
     if type(fingerprinter) is not RequestFingerprinter:
         return False
     attributes: set[str] = set()

@@ -115,6 +115,11 @@ class Frontier:
                 f"Key {key!r} in Redis is a {found}, where the frontier of spider "
                 f"{self.keys.spider!r} needs a {expected}. Rename or delete it, or set another key"
             )
+        if problem == b"converting":
+            raise FrontierMismatchError(
+                f"The requests of spider {self.keys.spider!r} are being converted to another serializer, or "
+                f"that broke off. Run it to its end: scrapy frontier convert {self.keys.spider}"
+            )
         if problem == b"mismatch":
             name, there, ours = (text.decode() for text in rest)
             if (name, there, ours) == ("dupefilter", "exact", "compact"):

@@ -12,6 +12,8 @@ key                         type              holds
                                               and ``LifoQueue``, a sorted set for ``PriorityQueue``
 ``<spider>:requests:count`` string            how many were ever pushed: equal priorities keep the
                                               order of arrival by it
+``<spider>:requests:        string            while a list is converted: how many requests are left
+converting``
 ``<spider>:dupefilter``     set               fingerprints seen, in hexadecimal; with
                                               ``CompactDupeFilter``, those not yet converted
 ``<spider>:dupefilter:*``   hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it consists

@@ -88,6 +88,10 @@ class Base(ABC):
         """
 
     @abstractmethod
+    def peek(self) -> bytes | None:
+        """Return the entry of the next request, and leave it there; None if there is none."""
+
+    @abstractmethod
     def __len__(self) -> int: ...
 
     def _wait(self, command: Any, timeout: float) -> Any:
@@ -121,6 +125,11 @@ class FifoQueue(Base):
             return self._decode(found and found[1])
         return self._decode(self.server.rpop(self.key))
 
+    def peek(self) -> bytes | None:
+        """Return the entry of the next request, and leave it there; None if there is none."""
+        entry: bytes | None = self.server.lindex(self.key, -1)
+        return entry
+
     def __len__(self) -> int:
         return int(self.server.llen(self.key))
 
@@ -140,6 +149,11 @@ class LifoQueue(Base):
             found = self._wait(self.server.blpop, timeout)
             return self._decode(found and found[1])
         return self._decode(self.server.lpop(self.key))
+
+    def peek(self) -> bytes | None:
+        """Return the entry of the next request, and leave it there; None if there is none."""
+        entry: bytes | None = self.server.lindex(self.key, 0)
+        return entry
 
     def __len__(self) -> int:
         return int(self.server.llen(self.key))
@@ -178,6 +192,11 @@ class PriorityQueue(Base):
             found = self._wait(self.server.bzpopmin, timeout)
             return self._decode(found and found[1])
         return None
+
+    def peek(self) -> bytes | None:
+        """Return the entry of the next request, and leave it there; None if there is none."""
+        entries: list[bytes] = self.server.zrange(self.key, 0, 0)
+        return entries[0] if entries else None
 
     def __len__(self) -> int:
         return int(self.server.zcard(self.key))

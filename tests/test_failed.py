@@ -123,8 +123,12 @@ def test_an_entry_that_cannot_be_read_is_listed_and_stays_until_it_is_forgotten(
     assert listed.forget() == 1
 
 
+class Own:
+    push = pop = clear = __len__ = None
+
+
 def test_a_queue_of_the_users_own_is_refused() -> None:
-    settings = Settings({"SCHEDULER_QUEUE_CLASS": "collections.deque"})
+    settings = Settings({"SCHEDULER_QUEUE_CLASS": Own})
     with pytest.raises(SettingError, match="to which nothing can be put back"):
         FailedRequests.from_settings(settings, "s")
 

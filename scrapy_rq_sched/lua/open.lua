@@ -6,6 +6,7 @@
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
+--       {'converting'}: the queue is being converted to another serializer; nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
 --       {'', flushed (0/1), waiting, seen, seeds, leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
@@ -18,6 +19,9 @@ local problem = wrong_type(TYPES)
   or shares and wrong_type({{SEEN_FRONTIERS, 'set'}})
   or seed_problem()
 if problem then return {'type', unpack(problem)} end
+
+-- Half of the queue would be read as what it is not.
+if redis.call('EXISTS', REQUESTS .. ':converting') == 1 and flush ~= '1' then return {'converting'} end
 
 local now = server_time()
 -- A server that was started a moment ago was away before: nobody could get through in time.
@@ -61,7 +65,7 @@ if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
-  redis.call('UNLINK', REQUESTS, DELAYED, WORKERS)
+  redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', DELAYED, WORKERS)
 end
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)

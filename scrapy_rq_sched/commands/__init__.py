@@ -1,0 +1,1 @@
+"""Commands that ``scrapy`` finds by the entry point group ``scrapy.commands``."""

@@ -1,0 +1,239 @@
+"""Convert the waiting requests of a frontier to another serializer, in place and in steps.
+
+It waits for Redis, so it is for scripts and terminals, not for a spider's callbacks.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy import Spider
+from typing_extensions import Self
+
+from . import connection, request, serializers
+from .components import load_keys, load_queue_class
+from .errors import FrontierError, PayloadError, SettingError, UnserializableRequestError
+from .keys import Keys
+from .queue import FifoQueue, LifoQueue, PriorityQueue
+from .scripts import register
+from .settings import FrontierSettings
+
+#: Entries that are read, or moved, in one step.
+STEP = 200
+
+
+@dataclass
+class Converted:
+    """What a conversion has met.
+
+    :ivar changed: requests that were converted, or would be.
+    :ivar already: those that were converted before.
+    :ivar problems: how many could not be, by the reason.
+    """
+
+    changed: int = 0
+    already: int = 0
+    problems: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """How many requests there were."""
+        return self.changed + self.already + sum(self.problems.values())
+
+
+class Conversion:
+    """Converts the waiting requests of one spider's frontier.
+
+    No worker may be at it, ours or scrapy-redis's. If it breaks off, :meth:`run` goes on where it was.
+
+    :param server: a redis-py client.
+    :param queue_class: :class:`PriorityQueue`, :class:`FifoQueue` or :class:`LifoQueue`.
+    :param source: the serializer that they are in.
+    :param target: the serializer that they shall be in.
+    """
+
+    def __init__(
+        self,
+        server: Any,
+        keys: Keys,
+        queue_class: Any,
+        source: serializers.Serializer,
+        target: serializers.Serializer,
+    ) -> None:
+        self.server = server
+        self._keys = keys
+        self._is_list = issubclass(queue_class, (FifoQueue, LifoQueue))
+        self._source = source
+        self._target = target
+        self._step = register(server, "keys", "convert_list" if self._is_list else "convert_zset")
+
+    @classmethod
+    def from_settings(cls, settings: Any, spider: str, source: Any = "pickle", target: Any = None) -> Self:
+        """Return a conversion of the frontier of the spider called *spider*.
+
+        :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
+        :param target: by default ``SCHEDULER_SERIALIZER``.
+        :raises SettingError: if a setting has a value that it may not have.
+        """
+        read = FrontierSettings.from_settings(settings)
+        server = connection.get_redis_from_settings(settings)
+        queue_class = load_queue_class(read)
+        if not issubclass(queue_class, (PriorityQueue, FifoQueue, LifoQueue)):
+            raise SettingError(
+                f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, which keeps requests in its own way"
+            )
+        loaded = (serializers.load_serializer(value) for value in (source, target or read.serializer))
+        return cls(server, load_keys(read, server, spider), queue_class, *loaded)
+
+    def check(self) -> None:
+        """Check that nobody is at the frontier.
+
+        :raises FrontierError: if somebody is, or if the queue is of another class.
+        """
+        keys, server = self._keys, self.server
+        kind, expected = server.type(keys.requests), b"list" if self._is_list else b"zset"
+        if kind not in (expected, b"none"):
+            raise FrontierError(
+                f"Key {keys.requests!r} in Redis is a {kind.decode()}, where this queue class needs a "
+                f"{expected.decode()}. Set SCHEDULER_QUEUE_CLASS to the class that it was filled with"
+            )
+        workers = server.zrange(f"{keys.prefix}:workers", 0, -1)
+        held = sum(server.hlen(f"{keys.prefix}:leases:{name.decode()}") for name in workers)
+        now, _ = server.time()
+        alive = server.zcount(f"{keys.prefix}:workers", f"({now * 1000}", "+inf")
+        if alive:
+            raise FrontierError(
+                f"{alive} workers are at the frontier of spider {keys.spider!r}. Stop them first"
+            )
+        if held or server.exists(f"{keys.prefix}:delayed"):
+            raise FrontierError(
+                f"Workers that died hold requests of spider {keys.spider!r}. Start a worker as they were set "
+                "up, so that these go back to the queue, and stop it again"
+            )
+
+    def look(self) -> Converted:
+        """Return what :meth:`run` would meet, and change nothing."""
+        met = Converted()
+        for entries in self._entries():
+            for entry in entries:
+                self._convert(entry, met)
+        return met
+
+    def run(self) -> Converted:
+        """Convert all; what cannot be goes into the failed list."""
+        met = Converted()
+        if self._is_list:
+            self._run_list(met)
+        else:
+            for entries in self._entries():
+                self._replace(entries, met)
+        self._rename()
+        return met
+
+    def _entries(self) -> Iterator[list[bytes]]:
+        key = self._keys.requests
+        if self._is_list:
+            for start in range(0, self.server.llen(key), STEP):
+                yield self.server.lrange(key, start, start + STEP - 1)
+            return
+        cursor, first = 0, True
+        while cursor or first:
+            cursor, found = self.server.zscan(key, cursor, count=STEP)
+            first = False
+            yield [entry for entry, _ in found]
+
+    def _run_list(self, met: Converted) -> None:
+        # The list is turned round once, from its tail to its head: so each step is short, however long it is.
+        # How many are left to do is in Redis, changed in the same step.
+        progress = f"{self._keys.requests}:converting"
+        left = int(self.server.get(progress) or self.server.llen(self._keys.requests))
+        while left:
+            entries = self.server.lrange(self._keys.requests, -min(STEP, left), -1)
+            if not entries:
+                raise FrontierError(
+                    "The queue has become shorter: another is at it. Stop it, and run this again"
+                )
+            self._replace(entries[::-1], met, left, progress)
+            left -= len(entries)
+
+    def _replace(self, entries: list[bytes], met: Converted, left: int = 0, progress: str = "") -> None:
+        arguments: list[Any] = [left, len(entries)]
+        for entry in entries:
+            arguments += [entry, *self._convert(entry, met)]
+        keys = [*self._keys.all()[:12], *([progress] if progress else [])]
+        if not self._step(keys=keys, args=arguments):
+            raise FrontierError(
+                "The queue has changed meanwhile: another is at it. Stop it, and run this again"
+            )
+
+    def _convert(self, entry: bytes, met: Converted) -> tuple[bytes, str]:
+        """Return the entry in the target, or what goes into the failed list instead."""
+        try:
+            data = self._source.loads(entry)
+        except Exception as error:  # a serializer may raise anything
+            if self._is_converted(entry):
+                met.already += 1
+                return entry, ""
+            return self._set_aside(entry, f"not {serializers.serializer_name(self._source)}: {error}", met)
+        try:
+            converted = self._dump(data)
+        except (PayloadError, UnserializableRequestError) as error:
+            return self._set_aside(entry, str(error), met)
+        met.changed += 1
+        return converted, ""
+
+    def _dump(self, data: Any) -> bytes:
+        spider = _spider_with(data if isinstance(data, dict) else {})
+        nonce = None if self._is_list else secrets.token_hex(6)
+        made = request.request_from_dict(data, spider)
+        return serializers.dump(self._target, request.request_to_dict(made, spider, nonce))
+
+    def _is_converted(self, entry: bytes) -> bool:
+        try:
+            data = self._target.loads(entry)
+        except Exception:  # a serializer may raise anything; then it is not
+            return False
+        return isinstance(data, dict) and "url" in data
+
+    def _set_aside(self, entry: bytes, reason: str, met: Converted) -> tuple[bytes, str]:
+        met.problems[reason] += 1
+        failed = {
+            "id": f"convert/{secrets.token_hex(6)}",
+            "kind": "request",
+            "reason": f"it could not be converted: {reason}",
+            "time": int(time.time()),
+            "worker": "",
+            "deaths": 0,
+            "deliveries": 0,
+            "history": "",
+            "score": "0",
+            "data_hex": entry.hex(),
+        }
+        return b"", json.dumps(failed)
+
+    def _rename(self) -> None:
+        meta = f"{self._keys.prefix}:meta"
+        if self.server.hexists(meta, "SCHEDULER_SERIALIZER"):
+            self.server.hset(meta, "SCHEDULER_SERIALIZER", serializers.serializer_name(self._target))
+
+
+def _spider_with(data: dict[Any, Any]) -> Spider:
+    """Return a spider that has the callbacks that *data* names."""
+    names = [data.get(field) for field in ("callback", "errback")]
+    methods = {name: _method(name) for name in names if isinstance(name, str) and not hasattr(Spider, name)}
+    spider: Spider = type("_Spider", (Spider,), methods)(name="convert")
+    return spider
+
+
+def _method(name: str) -> Any:
+    def callback(spider: Spider) -> None:
+        """Stand for a method that nobody calls."""
+
+    callback.__name__ = name
+    return callback

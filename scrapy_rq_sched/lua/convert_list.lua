@@ -1,0 +1,27 @@
+-- One step of a conversion of a queue that is a list: entries go from its tail to its head, converted. So when
+-- all have gone, they stand as they stood.
+--
+-- KEYS  as in keys.lua; then the key that says how many are left
+-- ARGV  how many are left before this step, n, then n times from the tail on: entry, converted (empty: it is
+--       not put back), an entry of the failed list (empty: none)
+-- Reply 1; 0 if the list is not what it was, and nothing was changed
+local LEFT = KEYS[13]
+local left, n = number(), number()
+local at = arguments(3 * n)
+if (tonumber(redis.call('GET', LEFT)) or redis.call('LLEN', REQUESTS)) ~= left then return 0 end
+local tail = redis.call('LRANGE', REQUESTS, -n, -1)
+for i = 1, n do
+  if tail[n - i + 1] ~= ARGV[at + 3 * (i - 1)] then return 0 end
+end
+for i = 1, n do
+  local converted, failed = ARGV[at + 3 * i - 2], ARGV[at + 3 * i - 1]
+  if converted ~= '' then redis.call('LPUSH', REQUESTS, converted) end
+  if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
+end
+redis.call('LTRIM', REQUESTS, 0, -n - 1)
+if left > n then
+  redis.call('SET', LEFT, left - n)
+else
+  redis.call('DEL', LEFT)
+end
+return 1

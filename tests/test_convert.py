@@ -1,0 +1,348 @@
+"""What scrapy-redis has left in Redis: to go on with it, to convert it, and to share it for a while."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import redis
+from scrapy import FormRequest, Request
+from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
+from scrapy_redis import dupefilter as their_dupefilter
+from scrapy_redis import queue as theirs
+
+from scrapy_rq_sched import RFPDupeFilter, Scheduler
+from scrapy_rq_sched import queue as ours
+from scrapy_rq_sched.convert import STEP, Conversion
+from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError
+from scrapy_rq_sched.failed import FailedRequests
+from scrapy_rq_sched.fingerprints import ScrapyRedisFingerprinter
+
+from .client import Client
+from .crawl import PROJECT, Fleet, wait_until
+from .test_crawl import pages
+from .test_request import PagesSpider
+
+QUEUES = ["PriorityQueue", "FifoQueue", "LifoQueue"]
+KEY = "pages:requests"
+FINGERPRINTER = "scrapy_rq_sched.fingerprints.ScrapyRedisFingerprinter"
+each_queue = pytest.mark.parametrize("name", QUEUES)
+
+
+def requests(spider: PagesSpider, count: int = 0) -> list[Request]:
+    """Return requests such as a scrapy-redis crawl has waiting."""
+    several: list[Request] = [
+        Request("http://example.com/?b=1&a=2", spider.parse, priority=3, meta={"depth": 2, "raw": b"\xff"}),
+        Request("http://example.com/post", method="POST", body=b"a=1", headers={"Referer": "http://x/"}),
+        FormRequest("http://example.com/form", formdata={"q": "x"}, priority=-1, cb_kwargs={"page": 7}),
+        Request("http://example.com/again", dont_filter=True, cookies={"k": "v"}, flags=["f"]),
+    ]
+    return several + [Request(f"http://example.com/{number}", meta={"depth": 1}) for number in range(count)]
+
+
+def filled(server: redis.Redis, name: str, count: int = 0) -> list[Request]:
+    """Have scrapy-redis fill a frontier, and return what it would pop, in its order."""
+    spider = PagesSpider()
+    pushed = requests(spider, count)
+    seen = their_dupefilter.RFPDupeFilter(server, "pages:dupefilter")
+    queue = getattr(theirs, name)(server, spider, KEY)
+    for request in pushed:
+        assert not seen.request_seen(request)
+        queue.push(request)
+    before = server.dump(KEY)
+    popped = [queue.pop() for _ in pushed]
+    server.restore(KEY, 0, before)
+    return popped
+
+
+def what(request: Request) -> dict[str, Any]:
+    return request.to_dict(spider=PagesSpider())
+
+
+def a_scheduler(redis_url: str, **settings: Any) -> Scheduler:
+    crawler = get_crawler(PagesSpider, {"REDIS_URL": redis_url, **settings})
+    crawler.spider = PagesSpider.from_crawler(crawler)
+    scheduler = Scheduler.from_crawler(crawler)
+    scheduler.open(crawler.spider)
+    return scheduler
+
+
+def popped_by(scheduler: Scheduler) -> list[dict[str, Any]]:
+    found = []
+    while (request := scheduler.next_request()) is not None:
+        found.append(request.to_dict(spider=scheduler.crawler.spider))
+    return found
+
+
+# -- going on with it ----------------------------------------------------------------------------
+
+
+@each_queue
+def test_what_scrapy_redis_left_is_popped_as_it_would_have(
+    redis_url: str, server: redis.Redis, name: str
+) -> None:
+    expected = filled(server, name)
+    scheduler = a_scheduler(
+        redis_url, SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}", SCHEDULER_SERIALIZER="pickle"
+    )
+    assert popped_by(scheduler) == [what(request) for request in expected]
+    scheduler.close("shutdown")
+
+
+def test_what_scrapy_redis_has_seen_is_a_duplicate_with_its_fingerprints(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "PriorityQueue")
+    scheduler = a_scheduler(
+        redis_url, SCHEDULER_SERIALIZER="pickle", REQUEST_FINGERPRINTER_CLASS=FINGERPRINTER
+    )
+    seen = [request for request in requests(PagesSpider()) if not request.dont_filter]
+    assert [scheduler.enqueue_request(request) for request in seen] == [False, False, False]
+    assert scheduler.enqueue_request(Request("http://example.com/new"))
+    scheduler.close("shutdown")
+
+
+def test_the_fingerprints_are_scrapy_redis_own(server: redis.Redis) -> None:
+    fingerprinter, own = ScrapyRedisFingerprinter(), their_dupefilter.RFPDupeFilter(server, "x")
+    for request in requests(PagesSpider(), 3):
+        assert fingerprinter.fingerprint(request).hex() == own.request_fingerprint(request)
+    dupefilter = RFPDupeFilter(server, "y", fingerprinter=fingerprinter)
+    assert dupefilter.request_fingerprint(request) == own.request_fingerprint(request)
+
+
+@each_queue
+def test_a_worker_that_cannot_read_pickles_is_refused_and_takes_none(
+    redis_url: str, server: redis.Redis, name: str
+) -> None:
+    filled(server, name)
+    before = server.dump(KEY)
+    with pytest.raises(FrontierMismatchError, match=r"picklecompat.*scrapy frontier convert pages"):
+        a_scheduler(redis_url, SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}")
+    assert server.dump(KEY) == before
+    assert server.keys("pages:*") == [KEY.encode(), b"pages:dupefilter"] or len(server.keys("pages:*")) == 2
+
+
+# -- converting it -------------------------------------------------------------------------------
+
+
+def conversion(redis_url: str, name: str = "PriorityQueue", target: str = "json") -> Conversion:
+    settings = {"REDIS_URL": redis_url, "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{name}"}
+    return Conversion.from_settings(Settings(settings), "pages", "pickle", target)
+
+
+@each_queue
+@pytest.mark.parametrize("target", ["json", "json+deflate", "msgpack"])
+def test_a_converted_frontier_is_popped_in_the_same_order(
+    redis_url: str, server: redis.Redis, name: str, target: str
+) -> None:
+    count = 2 * STEP + 7
+    expected = filled(server, name, count)
+    converted = conversion(redis_url, name, target)
+    converted.check()
+    met = converted.run()
+    assert (met.changed, met.problems) == (count + 4, {})
+    queue_class = f"scrapy_rq_sched.{name}"
+    scheduler = a_scheduler(redis_url, SCHEDULER_QUEUE_CLASS=queue_class, SCHEDULER_SERIALIZER=target)
+    # scrapy-redis pops equal priorities in the order of their bytes, so that is what a sorted set can keep.
+    found, wanted = popped_by(scheduler), [what(request) for request in expected]
+    if name == "PriorityQueue":
+        assert [data["priority"] for data in found] == [data["priority"] for data in wanted]
+        found, wanted = (sorted(datas, key=str) for datas in (found, wanted))
+    assert found == wanted
+    scheduler.close("shutdown")
+
+
+@each_queue
+def test_to_look_at_it_changes_nothing(redis_url: str, server: redis.Redis, name: str) -> None:
+    filled(server, name, 50)
+    before = server.dump(KEY)
+    assert conversion(redis_url, name).look().changed == 54
+    assert server.dump(KEY) == before
+
+
+@each_queue
+def test_a_conversion_that_broke_off_goes_on_where_it_was(
+    redis_url: str, server: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = filled(server, name, 3 * STEP)
+    broken = conversion(redis_url, name)
+    step, steps = broken._step, []
+
+    def breaks(**said: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        return step(**said)
+
+    monkeypatch.setattr(broken, "_step", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        broken.run()
+    met = conversion(redis_url, name).run()
+    assert 0 < met.changed < len(expected)
+    queue = getattr(ours, name)(server, PagesSpider(), KEY)
+    assert len(queue) == len(expected)
+    found = [queue.pop() for _ in expected]
+    if name != "PriorityQueue":
+        assert [request.url for request in found] == [request.url for request in expected]
+    assert {request.url for request in found} == {request.url for request in expected}
+
+
+@pytest.mark.parametrize("name", ["FifoQueue", "LifoQueue"])
+def test_a_worker_does_not_join_while_a_list_is_half_converted(
+    redis_url: str, server: redis.Redis, name: str
+) -> None:
+    filled(server, name)
+    server.delete(KEY)
+    server.set(f"{KEY}:converting", 5)
+    with pytest.raises(FrontierMismatchError, match="scrapy frontier convert pages"):
+        a_scheduler(redis_url, SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}")
+
+
+@each_queue
+def test_what_cannot_be_converted_is_counted_and_goes_to_the_failed_list(
+    redis_url: str, server: redis.Redis, name: str
+) -> None:
+    filled(server, name)
+    getattr(theirs, name)(server, PagesSpider(), KEY).push(
+        Request("http://example.com/t", meta={"t": (1, 2)})
+    )
+    looked_at = conversion(redis_url, name).look()
+    assert (looked_at.changed, sum(looked_at.problems.values())) == (4, 1)
+    assert "meta['t'] is a tuple" in next(iter(looked_at.problems))
+    conversion(redis_url, name).run()
+    settings = Settings({"REDIS_URL": redis_url, "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{name}"})
+    (failed,) = FailedRequests.from_settings(settings, "pages")
+    assert "meta['t'] is a tuple" in failed.reason
+    assert failed.data.startswith(b"\x80")
+    assert len(getattr(ours, name)(server, PagesSpider(), KEY)) == 4
+
+
+def test_nothing_is_converted_while_a_worker_is_at_it(redis_url: str, server: redis.Redis) -> None:
+    worker = Client(server, "a", "priority", 30.0, 5).open()
+    settings = Settings({"REDIS_URL": redis_url})
+    with pytest.raises(FrontierError, match="1 workers are at the frontier of spider 's'"):
+        Conversion.from_settings(settings, "s").check()
+    worker.push("x")
+    worker.take(1)
+    server.zadd("s:workers", {"a": 1})
+    with pytest.raises(FrontierError, match="Workers that died hold requests"):
+        Conversion.from_settings(settings, "s").check()
+
+
+def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis.Redis) -> None:
+    filled(server, "FifoQueue")
+    with pytest.raises(FrontierError, match="is a list, where this queue class needs a zset"):
+        conversion(redis_url).check()
+
+
+def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "FifoQueue", 10)
+    mine = conversion(redis_url, "FifoQueue")
+    lrange = server.lrange
+
+    def meanwhile(*arguments: Any) -> Any:
+        found = lrange(*arguments)
+        server.rpop(KEY)
+        return found
+
+    mine.server.lrange = meanwhile
+    before = server.llen(KEY)
+    with pytest.raises(FrontierError, match="another is at it"):
+        mine.run()
+    assert server.llen(KEY) == before - 1
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+def command(redis_url: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", "frontier", "convert", *options, "-s", f"REDIS_URL={redis_url}"],
+        cwd=PROJECT,
+        env={**os.environ, "RECORD": os.devnull},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_command_converts_after_a_dry_run_that_changes_nothing(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "PriorityQueue", 20)
+    before = server.dump(KEY)
+    dry = command(redis_url, "pages", "--dry-run")
+    assert (dry.returncode, dry.stderr) == (0, "")
+    assert "24 requests wait: 24 to convert" in dry.stdout
+    assert server.dump(KEY) == before
+    done = command(redis_url, "pages")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
+
+
+def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_told_to(
+    redis_url: str, server: redis.Redis
+) -> None:
+    theirs.PriorityQueue(server, PagesSpider(), KEY).push(Request("http://example.com/", meta={"t": (1,)}))
+    before = server.dump(KEY)
+    refused = command(redis_url, "pages")
+    assert refused.returncode == 1
+    assert "1 cannot be converted: meta['t'] is a tuple" in refused.stdout
+    assert refused.stderr == (
+        "scrapy frontier: Nothing was changed. With --set-aside these go into the failed list\n"
+    )
+    assert server.dump(KEY) == before
+    assert command(redis_url, "pages", "--set-aside").returncode == 0
+    assert (server.exists(KEY), server.llen("pages:failed")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "said"),
+    [
+        ("redis://127.0.0.1:1", ["pages"], "cannot be reached"),
+        (None, ["pages", "--to", "yaml"], "SCHEDULER_SERIALIZER is 'yaml'"),
+        (None, ["pages", "-s", "SCHEDULER_QUEUE_CLASS=no.such"], "SCHEDULER_QUEUE_CLASS is 'no.such'"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_an_exit_code(
+    redis_url: str, url: str | None, options: list[str], said: str
+) -> None:
+    ended = command(url or redis_url, *options)
+    assert ended.returncode == 1
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+# -- a fleet of both -----------------------------------------------------------------------------
+
+
+@each_queue
+def test_workers_of_scrapy_redis_and_of_ours_crawl_one_queue(
+    fleet: Fleet, server: redis.Redis, name: str
+) -> None:
+    common = {"GRAPH_PAGES": 400, "GRAPH_LATENCY": 0.05, "SCHEDULER_PERSIST": True}
+    their_own = {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "SCHEDULER_QUEUE_CLASS": f"scrapy_redis.queue.{name}",
+    }
+    fleet.start("graph", 1, **common, **their_own)
+    wait_until(lambda: len(fleet.events("parsed", 0)) > 20)
+    our_own = {
+        "SCHEDULER_SERIALIZER": "pickle",
+        "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{name}",
+        "REQUEST_FINGERPRINTER_CLASS": FINGERPRINTER,
+    }
+    fleet.start("graph", 1, **common, **our_own)
+    fleet.wait()
+    assert set(fleet.urls("parsed")) == pages(400)
+    assert all(len(fleet.urls("parsed", worker)) > 40 for worker in (0, 1))
+    twice = {url for url, times in fleet.urls("downloaded").items() if times > 1}
+    assert twice <= {
+        f"http://graph.test/{number}" for number in range(1)
+    }  # its start request is each one's own
