@@ -76,7 +76,7 @@ _LEGACY_SETTINGS = {
 def get_redis(**params: Any) -> Client:
     """Return a client. It connects at its first command.
 
-    :param params: what ``redis.Redis`` takes, or ``url`` (see :mod:`scrapy_rq_sched.topology`) and what else
+    :param params: what ``redis.Redis`` takes, or ``url`` (see ``docs/servers.md``) and what else
         connections are made with; and ``redis_cls``, a class or its path.
     :raises SettingError: if redis-py refuses them.
     """

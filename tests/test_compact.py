@@ -220,6 +220,7 @@ def test_a_worker_with_an_exact_filter_does_not_join_where_another_spider_keeps_
         join()
 
 
+@pytest.mark.single("the name of the key in what is said")
 def test_a_worker_with_an_exact_filter_does_not_go_on_where_a_compact_one_has_come(
     join: Join, server: redis.Redis
 ) -> None:

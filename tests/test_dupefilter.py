@@ -161,6 +161,7 @@ def test_a_bad_key_is_refused_with_the_name_of_the_setting() -> None:
         RFPDupeFilter.from_crawler(crawler_with(SCHEDULER_DUPEFILTER_KEY="%(worker)s"))
 
 
+@pytest.mark.single("all of its keys")
 def test_a_filter_from_settings_alone_is_shared_by_nobody(server: redis.Redis, redis_url: str) -> None:
     dupefilter = RFPDupeFilter.from_settings(crawler_with(REDIS_URL=redis_url).settings)
     dupefilter.request_seen(Request(URL))

@@ -253,6 +253,7 @@ def test_seeds_are_leased_and_go_back_to_their_key_when_the_worker_dies(
     assert {"list": server.llen, "set": server.scard, "zset": server.zcard}[kind]("s:start_urls") == 3
 
 
+@pytest.mark.single("the name of the key in what is said")
 def test_a_seeds_key_of_a_wrong_type_is_reported_and_the_exchange_goes_on(
     join: Join, server: redis.Redis
 ) -> None:
@@ -416,6 +417,7 @@ def test_a_worker_set_up_differently_is_refused_with_both_values(join: Join, ser
     assert server.zscore("s:workers", "b") is None
 
 
+@pytest.mark.single("the name of the key in what is said")
 @pytest.mark.parametrize("name", ["requests", "dupefilter", "workers", "failed", "meta", "start_urls"])
 def test_a_key_of_a_wrong_type_is_refused_by_name(server: redis.Redis, name: str) -> None:
     server.set(f"s:{name}", "something else")

@@ -314,6 +314,7 @@ FIXED = ["requests", "requests:count", "dupefilter", "started", "delayed", "work
 OWN = ["failed", "meta", "finished", "leases:a", "worker:a"]
 
 
+@pytest.mark.single("the name of the key in what is said")
 @pytest.mark.parametrize("name", [*FIXED, *OWN])
 def test_a_key_of_a_wrong_type_is_named_and_nothing_is_done(
     join: Join, server: redis.Redis, name: str

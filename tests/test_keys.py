@@ -94,6 +94,7 @@ def test_keys_on_different_slots_of_a_cluster_are_refused() -> None:
 # -- several crawls side by side -----------------------------------------------------------------
 
 
+@pytest.mark.single("keys with other names")
 def test_two_jobs_of_one_spider_crawl_side_by_side(fleet: Fleet, server: redis.Redis) -> None:
     of_a_job = {
         "SCHEDULER_QUEUE_KEY": "%(spider)s:%(job)s:requests",
@@ -122,6 +123,7 @@ def end(client: Client) -> None:
     assert client.frontier.leave(finished=True, persist=False)[0]
 
 
+@pytest.mark.single("keys with other names")
 @pytest.mark.parametrize("dupefilter", ["exact", "compact"])
 def test_a_shared_filter_filters_for_all_and_is_cleared_by_the_last(
     server: redis.Redis, dupefilter: str
@@ -135,6 +137,7 @@ def test_a_shared_filter_filters_for_all_and_is_cleared_by_the_last(
     assert list(server.scan_iter(f"{SHARED}*")) == []
 
 
+@pytest.mark.single("keys with other names")
 def test_a_shared_filter_outlasts_a_crawl_that_is_to_be_resumed(server: redis.Redis) -> None:
     stopped, other = (sharing(server, spider, "exact") for spider in ("a", "b"))
     stopped.push("x")
@@ -144,6 +147,7 @@ def test_a_shared_filter_outlasts_a_crawl_that_is_to_be_resumed(server: redis.Re
     assert server.scard(SHARED) == 2
 
 
+@pytest.mark.single("keys with other names")
 def test_a_shared_filter_is_not_flushed_while_another_spider_has_it(server: redis.Redis) -> None:
     first = sharing(server, "a", "exact")
     first.push("x")
@@ -160,6 +164,7 @@ def with_seeds(server: redis.Redis, name: str, lease: float = 30.0) -> Client:
     return Client(server, name, "priority", lease, 5, "exact", keys).open()
 
 
+@pytest.mark.single("keys with other names")
 def test_seeds_of_the_first_key_come_first_whatever_the_types(server: redis.Redis) -> None:
     server.zadd("last", {"e": 1, "d": 2})
     server.sadd("later", "c")
@@ -170,6 +175,7 @@ def test_seeds_of_the_first_key_come_first_whatever_the_types(server: redis.Redi
     assert reply.seeds == 1
 
 
+@pytest.mark.single("keys with other names")
 def test_seeds_of_a_dead_worker_go_back_to_the_keys_that_they_came_from(
     server: redis.Redis, join: Join
 ) -> None:
@@ -186,6 +192,7 @@ def test_seeds_of_a_dead_worker_go_back_to_the_keys_that_they_came_from(
     assert server.zrange("last", 0, -1, withscores=True) == [(b"e", 1.0), (b"d", 2.0)]
 
 
+@pytest.mark.single("keys with other names")
 def test_a_seed_of_a_key_that_nobody_reads_any_more_goes_to_one_that_is_read(server: redis.Redis) -> None:
     server.rpush("last", "a")
     dying = with_seeds(server, "a", lease=0.2)
@@ -196,6 +203,7 @@ def test_a_seed_of_a_key_that_nobody_reads_any_more_goes_to_one_that_is_read(ser
     assert server.lrange("s:start_urls", 0, -1) == [b"a"]
 
 
+@pytest.mark.single("keys with other names")
 def test_a_seed_is_waited_for_in_each_key_in_turn(server: redis.Redis) -> None:
     worker = with_seeds(server, "a")
     server.rpush("last", "a")
@@ -203,6 +211,7 @@ def test_a_seed_is_waited_for_in_each_key_in_turn(server: redis.Redis) -> None:
     assert server.lrange("last", 0, -1) == [b"a"]
 
 
+@pytest.mark.single("keys with other names")
 def test_of_several_keys_the_one_of_a_wrong_type_is_named_and_the_others_are_read(
     server: redis.Redis,
 ) -> None:

@@ -36,6 +36,8 @@ from scrapy_rq_sched.keys import Keys
 from .client import compact_member, compact_members
 from .conftest import INTSETS
 
+pytestmark = pytest.mark.single("what it says is compared to the millisecond")
+
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 #: The same crawls each time, so that a red build is red again; asked for more, new ones.
 SETTINGS = settings(

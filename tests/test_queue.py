@@ -369,6 +369,7 @@ def recorded(server: redis.Redis) -> Iterator[list[str]]:
 MULTI_POP = ["MULTI", "ZRANGE pages:requests 0 0", "ZREMRANGEBYRANK pages:requests 0 0", "EXEC"]
 
 
+@pytest.mark.single("MONITOR")
 @pytest.mark.parametrize(
     ("cls", "timeout", "filled", "expected"),
     [
@@ -392,6 +393,7 @@ def test_a_pop_is_the_command_of_the_discipline_and_no_other(
     assert commands == expected
 
 
+@pytest.mark.single("MONITOR")
 @pytest.mark.parametrize(
     ("cls", "command"), [(FifoQueue, "LPUSH"), (LifoQueue, "LPUSH"), (PriorityQueue, "ZADD")]
 )
@@ -409,6 +411,7 @@ def test_a_pop_with_a_timeout_of_an_empty_queue_returns_none(server: redis.Redis
     assert cls(server, SPIDER, KEY).pop(timeout=0.01) is None
 
 
+@pytest.mark.single("MONITOR")
 @each_queue
 def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis, cls: type[Base]) -> None:
     queue = cls(server, SPIDER, KEY)
@@ -418,6 +421,7 @@ def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis,
     assert not [text for text in commands if text.startswith("BZPOPMIN")]
 
 
+@pytest.mark.single("its address")
 @each_queue
 def test_a_pop_may_wait_for_longer_than_the_socket_of_the_client(redis_url: str, cls: type[Base]) -> None:
     # Our clients have a socket timeout (connection.DEFAULT_PARAMS).
@@ -425,6 +429,7 @@ def test_a_pop_may_wait_for_longer_than_the_socket_of_the_client(redis_url: str,
         assert cls(client, SPIDER, KEY).pop(timeout=2.5) is None
 
 
+@pytest.mark.single("what it says of its clients")
 @each_queue
 def test_a_pop_with_a_timeout_gets_the_request_that_is_pushed_meanwhile(
     server: redis.Redis, cls: type[Base]

@@ -315,6 +315,21 @@ class AsOneServer(LazyCluster):
         """Execute a command."""
         return super().execute_command(*map(self._tagged, args), **options)
 
+    def pipeline(self, *args: Any, **options: Any) -> Any:
+        """Return a pipeline."""
+        pipeline = super().pipeline(*args, **options)
+        execute = pipeline.execute_command
+        pipeline.execute_command = lambda *args, **options: execute(*map(self._tagged, args), **options)
+        return pipeline
+
+    def exists(self, *keys: Any) -> Any:
+        """Return how many of *keys* there are."""
+        return sum(self.execute_command("EXISTS", key) for key in keys)
+
+    def delete(self, *keys: Any) -> Any:
+        """Delete *keys*."""
+        return sum(self.execute_command("DEL", key) for key in keys)
+
     @staticmethod
     def _tagged(argument: Any) -> Any:
         data = argument.encode() if isinstance(argument, str) else argument
