@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .embedded import START_TIMEOUT, STOP_TIMEOUT, server_executable
-from .errors import FrontierError
+from .errors import FrontierError, SettingError
 
 #: Bytes that the path of a socket may have, on all systems.
 LONGEST_PATH = 103
@@ -34,11 +34,11 @@ _joining = threading.Lock()
 def socket_path(folder: str) -> Path:
     """Return the path of the server's socket.
 
-    :raises FrontierError: if it is too long for one.
+    :raises SettingError: if it is too long for one.
     """
     path = Path(folder) / "redis.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise FrontierError(
+        raise SettingError(
             f"REDIS_URL is embedded://{folder}: the path is too long for a socket in it. Take a folder with "
             f"at most {LONGEST_PATH - len('/redis.sock')} bytes"
         )

@@ -27,6 +27,8 @@ from .crawl import PROJECT, Fleet, wait_until
 from .test_crawl import pages
 from .test_request import PagesSpider
 
+pytestmark = pytest.mark.single("scrapy-redis knows no other")
+
 QUEUES = ["PriorityQueue", "FifoQueue", "LifoQueue"]
 KEY = "pages:requests"
 FINGERPRINTER = "scrapy_rq_sched.fingerprints.ScrapyRedisFingerprinter"

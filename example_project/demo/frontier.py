@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scrapy_rq_sched.connection import RedisError, get_redis, no_retry
+from scrapy_rq_sched.connection import RedisError, get_redis, needs_hash_tag, no_retry
 from scrapy_rq_sched.keys import Keys
 
 
@@ -28,8 +28,6 @@ class FrontierView:
     """Reads the keys of one spider's frontier."""
 
     def __init__(self, url: str, spider: str) -> None:
-        self._spider = spider
-        self._keys = Keys(spider)
         # A view that waits for Redis is a view that stands still: rather no answer than a late one.
         self._client = get_redis(
             url=url,
@@ -38,6 +36,7 @@ class FrontierView:
             socket_connect_timeout=0.5,
             retry=no_retry(),
         )
+        self._keys = Keys(spider, hash_tag=needs_hash_tag(self._client))
         #: A worker that is dead is no longer listed, but may still have leases.
         self._workers: set[str] = set()
 
@@ -52,16 +51,16 @@ class FrontierView:
             return None
 
     def _read(self, pids: set[int]) -> Sample:
-        self._workers.update(map(str, self._client.zrange(f"{self._spider}:workers", 0, -1)))
+        self._workers.update(map(str, self._client.zrange(f"{self._keys.prefix}:workers", 0, -1)))
         held = {worker: pid for worker in self._workers if (pid := process_of(worker)) in pids}
         # MULTI: the counts are of one moment, and a request on its way between two of the keys is
         # counted once.
         pipe = self._client.pipeline(transaction=True)
         pipe.zcard(self._keys.requests)
         pipe.scard(self._keys.dupefilter)
-        pipe.llen(f"{self._spider}:failed")
+        pipe.llen(f"{self._keys.prefix}:failed")
         for worker in held:
-            pipe.hlen(f"{self._spider}:leases:{worker}")
+            pipe.hlen(f"{self._keys.prefix}:leases:{worker}")
         waiting, seen, set_aside, *counts = pipe.execute()
         in_hand = dict.fromkeys(pids, 0)
         for pid, count in zip(held.values(), counts, strict=True):
@@ -70,7 +69,7 @@ class FrontierView:
 
     def remove(self) -> None:
         """Remove every key of this spider's frontier."""
-        keys = list(self._client.scan_iter(f"{self._spider}:*", count=1000))
+        keys = list(self._client.scan_iter(f"{self._keys.prefix}:*", count=1000))
         if keys:
             self._client.delete(*keys)
 

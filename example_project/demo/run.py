@@ -14,7 +14,6 @@ from urllib.parse import urljoin
 from rich.console import Console
 
 from scrapy_rq_sched.connection import RedisError, check_server, get_redis, hide_password
-from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.errors import FrontierError
 
 from .crawl import Crawl, WorkerFailedError, judge
@@ -29,6 +28,9 @@ WORKERS = 3
 LATENCY = 0.2
 #: Seconds between two looks at the crawl.
 TICK = 0.15
+
+#: What the spider is called in a Redis that is not the demo's own.
+DEMO = "site-demo"
 
 
 def run(interrupts: Interrupts) -> int:
@@ -56,7 +58,7 @@ def run(interrupts: Interrupts) -> int:
 
 def _run(console: Console, folder: Path, interrupts: Interrupts) -> bool:
     with ExitStack() as stack:
-        redis_url, spider = _redis(stack, folder)
+        redis_url, spider = _redis(folder)
         interrupts.check()
         frontier = FrontierView(redis_url, spider)
         stack.callback(_remove, frontier)
@@ -84,14 +86,15 @@ def _run(console: Console, folder: Path, interrupts: Interrupts) -> bool:
         return not verdict.complaints
 
 
-def _redis(stack: ExitStack, folder: Path) -> tuple[str, str]:
+def _redis(folder: Path) -> tuple[str, str]:
     """Return the URL of the Redis to use, and the name to give the spider."""
     url = os.environ.get("REDIS_URL")
     if not url:
-        return stack.enter_context(PrivateRedis(folder)).url, "site"
-    check_server(get_redis(url=url, socket_timeout=3.0, socket_connect_timeout=3.0))
+        # It is started by whoever needs it first, and ends after the last.
+        return f"embedded://{folder / 'redis'}", "site"
+    check_server(get_redis(url=url, socket_timeout=3.0, socket_connect_timeout=3.0), f"{DEMO}:requests")
     # Somebody's own Redis: a name that nobody else has, so that no crawl of theirs is touched.
-    return url, f"site-demo-{secrets.token_hex(4)}"
+    return url, f"{DEMO}-{secrets.token_hex(4)}"
 
 
 def _follow(crawl: Crawl, view: View, interrupts: Interrupts) -> None:
