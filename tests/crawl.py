@@ -34,6 +34,20 @@ def wait_until(condition: Callable[[], object], timeout: float = 30, message: st
         time.sleep(0.01)
 
 
+def run_scrapy(
+    *arguments: str, redis_url: str, timeout: float = 30, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of Scrapy's in the test project, and return what it wrote."""
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "REDIS_URL": redis_url, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
 class Fleet:
     """Workers of one spider, each a process, on one Redis; all are gone when the test is over."""
 

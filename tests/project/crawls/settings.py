@@ -10,7 +10,8 @@ ADDONS = {"scrapy_rq_sched.Addon": 500}
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
 HANDLER = "GraphHandler" if version_info >= (2, 14) else "DeferredGraphHandler"
-DOWNLOAD_HANDLERS = {"http": f"crawls.graph.{HANDLER}", "https": None, "ftp": None, "s3": None}
+if "REAL_DOWNLOADS" not in os.environ:
+    DOWNLOAD_HANDLERS = {"http": f"crawls.graph.{HANDLER}", "https": None, "ftp": None, "s3": None}
 EXTENSIONS = {"crawls.record.Recorder": 0, "crawls.faults.Faults": 0}
 TELNETCONSOLE_ENABLED = False
 ROBOTSTXT_OBEY = False
