@@ -22,3 +22,12 @@ LOG_LEVEL = "INFO"
 GRAPH_LATENCY = 0.0
 #: Pages of the site.
 GRAPH_PAGES = 500
+
+#: What drives the crawl: asyncio's loop under Twisted's reactor, as is Scrapy's default, another reactor, or none.
+EVENT_LOOPS = {
+    "asyncio": {},
+    "select": {"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"},
+    "epoll": {"TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor"},
+    "none": {"TWISTED_REACTOR_ENABLED": False},
+}
+globals().update(EVENT_LOOPS[os.environ.get("EVENT_LOOP", "asyncio")])
