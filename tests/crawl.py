@@ -34,12 +34,12 @@ def wait_until(condition: Callable[[], object], timeout: float = 30, message: st
         time.sleep(0.01)
 
 
-def run_scrapy(
+def run_python(
     *arguments: str, redis_url: str, timeout: float = 30, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of Scrapy's in the test project, and return what it wrote."""
+    """Run the interpreter in the test project, with these environment variables; return what it wrote."""
     return subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
+        [sys.executable, *arguments],
         cwd=PROJECT,
         env={**os.environ, "REDIS_URL": redis_url, **environment},
         capture_output=True,

@@ -11,7 +11,7 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
-from .crawl import Fleet, run_scrapy, wait_until
+from .crawl import Fleet, run_python, wait_until
 from .project.crawls.graph import links_of, page_url
 
 LINKS_OF_7 = " ".join(map(str, links_of(7, 500)))
@@ -33,7 +33,9 @@ commands = pytest.mark.parametrize(("arguments", "seen"), COMMANDS.values(), ids
 
 
 def output(*arguments: str, redis_url: str, **environment: str) -> str:
-    done = run_scrapy(*arguments, redis_url=redis_url, BROWSER="echo viewed %s", **environment)
+    done = run_python(
+        "-m", "scrapy", *arguments, redis_url=redis_url, BROWSER="echo viewed %s", **environment
+    )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout + done.stderr

@@ -23,7 +23,7 @@ GRAPH_LATENCY = 0.0
 #: Pages of the site.
 GRAPH_PAGES = 500
 
-#: What drives the crawl: asyncio's loop under Twisted's reactor, as is Scrapy's default, another reactor, or none.
+#: What drives the crawl: Twisted's reactor on asyncio's loop (Scrapy's default), another reactor, or none.
 EVENT_LOOPS = {
     "asyncio": {},
     "select": {"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"},
