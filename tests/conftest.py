@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import redis
+from scrapy.settings import default_settings
+from scrapy.utils.reactor import install_reactor
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
@@ -16,6 +18,12 @@ from .crawl import Fleet
 
 #: The setting of Redis that bounds what a compact filter's buckets may hold.
 INTSETS = "set-max-intset-entries"
+
+
+def pytest_configure() -> None:
+    # A Scrapy that cannot do without a reactor does not make a crawler before there is one.
+    if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
+        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 
 
 @pytest.fixture(scope="session")
