@@ -83,7 +83,6 @@ class Clock:
     """A scheduler whose fleet has been idle for as long as it is told."""
 
     idle_seconds = 0.0
-    is_aside = False
 
 
 @pytest.fixture
