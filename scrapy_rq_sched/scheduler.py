@@ -100,7 +100,8 @@ class Scheduler(BaseScheduler):
             if self._refusal is not None:
                 raise self._refusal
             self._assemble(spider, engine)
-            if self._loop is not None and EventLoop.is_running():
+            if self._loop is not None:
+                # Also before a reactor runs, as with CrawlerProcess: the join is over when it does.
                 return self._join_in_background(self._loop, engine)
             self._welcome(*self._join())
         except FrontierError as error:

@@ -66,3 +66,12 @@ def test_ctrl_c_ends_a_worker_that_then_is_gone(
     assert fleet.workers[0].returncode == 0
     assert "Traceback" not in fleet.log()
     assert server.keys("graph:workers") == server.keys("graph:leases:*") == []
+
+
+@event_loops
+def test_no_redis_call_is_made_on_the_event_loop(fleet: Fleet, event_loop: str, reactor: str) -> None:
+    fleet.start("loopthread", GRAPH_PAGES=100, environment={"EVENT_LOOP": event_loop})
+    fleet.wait()
+    assert fleet.reasons() == ["finished"]
+    assert fleet.urls("redis")["loop"] == 0
+    assert fleet.urls("redis")["thread"] > 10
