@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint wheel docs bench chaos clean
+.PHONY: demo test lint wheel docs bench chaos matrix clean
 
 # What is installed follows setup.cfg: it is done again when that changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
@@ -52,5 +52,15 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	$(BIN)/python -m tests.chaos --ledger docs/ledger.md
 
+# The tests on what users have: old and new Python, Scrapy, redis-py and Twisted, and other reactors (tox.ini). It
+# takes about ten minutes an environment; one whose interpreter is not there is passed over, and said.
+# `make matrix ARGS="-e lowest,py312 -- -k crawl"` runs a part.
+matrix: $(VENV)/.installed-matrix
+	$(BIN)/python -m tests.matrix $(ARGS)
+
+$(VENV)/.installed-matrix: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'tox>=4.21'
+	touch $@
+
 clean:
-	rm -rf $(VENV) .wheel-venv dist build docs/_build *.egg-info
+	rm -rf .tox $(VENV) .wheel-venv dist build docs/_build *.egg-info

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
@@ -162,6 +162,14 @@ def is_shell(engine: Any) -> bool:
     """Return whether *engine* only fetches what somebody types, as that of ``scrapy shell`` does."""
     # Whether the name is there is checked for a crawl, which comes after this.
     return engine is not None and not getattr(engine._slot, "close_if_idle", True)
+
+
+def runs_command(spider: Spider) -> bool:
+    """Return whether *spider* only lends its name to a command, such as ``scrapy fetch`` or ``scrapy check``.
+
+    These put a ``start()`` of their own in the place of the spider's, with what they are told to fetch.
+    """
+    return str(getattr(type(spider).start, "__module__", "")).startswith("scrapy.commands.")
 
 
 def find_scheduler(crawler: Crawler) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request, Spider
+from scrapy.http import Headers
 
 from .errors import PayloadError, UnknownCallbackError, UnknownClassError, UnserializableRequestError
 
@@ -167,6 +168,8 @@ def _text_or_bytes(value: bytes, encoding: str) -> str | bytes:
 
 
 def _headers_to_dict(request: Request) -> dict[Any, Any]:
+    if not isinstance(request.headers, Headers):  # set so; newer Scrapy makes Headers of it
+        raise UnserializableRequestError(f"headers is a {type(request.headers).__name__}")
     headers: dict[Any, Any] = {}
     for name, values in dict.items(request.headers):
         texts = [_text_or_bytes(value, request.encoding) for value in values]

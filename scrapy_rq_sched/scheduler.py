@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import deque
 from functools import partial
 from typing import Any
 
 from scrapy import Request, Spider, __version__
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.core.scheduler import Scheduler as MemoryScheduler
 from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
 from . import components, connection, failures, identity, notices
+from .aside import make_scheduler
 from .delivery import Delivery
-from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell
+from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
 from .errors import FrontierError
 from .frontier import Opened
 from .inline import InlineExchange
@@ -60,8 +61,9 @@ class Scheduler(BaseScheduler):
         self._loop: ExchangeLoop | None = None
         self._inline: InlineExchange | None = None
         self._joined = self._closed = False
-        # What is typed into a shell is nobody else's business: it never reaches the frontier.
-        self._shell: deque[Request] | None = None
+        # What a shell or a command such as `scrapy fetch` asks for is nobody else's business: it never
+        # reaches the frontier.
+        self._aside: MemoryScheduler | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -89,14 +91,16 @@ class Scheduler(BaseScheduler):
         :raises FrontierError: if there is no crawl, and something prevents it.
         """
         engine = find_engine(self.crawler)
+        shell = is_shell(engine)
+        if shell or runs_command(spider):
+            self._aside = make_scheduler(self.crawler, filters=not shell)
+            return self._aside.open(spider)
         try:
             if self._refusal is not None:
                 raise self._refusal
-            if is_shell(engine):
-                self._shell = deque()
-                return None
             self._assemble(spider, engine)
-            if self._loop is not None and EventLoop.is_running():
+            if self._loop is not None:
+                # Also before a reactor runs, as with CrawlerProcess: the join is over when it does.
                 return self._join_in_background(self._loop, engine)
             self._welcome(*self._join())
         except FrontierError as error:
@@ -220,9 +224,8 @@ class Scheduler(BaseScheduler):
         A duplicate that only Redis knows of is dropped when Redis says so, with the signal
         ``request_dropped``.
         """
-        if self._shell is not None:
-            self._shell.append(request)
-            return True
+        if self._aside is not None:
+            return self._aside.enqueue_request(request)
         if self._refusal is not None or not self.delivery.send(request):
             return False
         if self._inline is not None:
@@ -234,8 +237,8 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Return a request that is now this worker's to finish, or None if none is at hand."""
-        if self._shell is not None:
-            return self._shell.popleft() if self._shell else None
+        if self._aside is not None:
+            return self._aside.next_request()
         if self._refusal is not None:
             return None
         if self._engine is None:
@@ -258,8 +261,8 @@ class Scheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Return whether the spider must stay open: True until the whole fleet is finished."""
-        if self._shell is not None:
-            return bool(self._shell)
+        if self._aside is not None:
+            return self._aside.has_pending_requests()
         if self._refusal is not None:
             return True  # it is closed, but not as finished
         if self._inline is not None:
@@ -280,9 +283,14 @@ class Scheduler(BaseScheduler):
         :param traceback: of the exception that was the reason, if one was.
         :return: whether it will be; not if it is crawled from memory, or not being crawled.
         """
-        if self._shell is not None or self._refusal is not None:
+        if self._aside is not None or self._refusal is not None:
             return False
         return self.worker.mark_failed(request, reason, traceback)
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether this is no crawl of the fleet's: a shell, or a command such as ``scrapy fetch``."""
+        return self._aside is not None
 
     @property
     def idle_seconds(self) -> float:
@@ -290,8 +298,8 @@ class Scheduler(BaseScheduler):
         return self.delivery.finished.seconds if self._joined else 0.0
 
     def __len__(self) -> int:
-        if self._shell is not None:
-            return len(self._shell)
+        if self._aside is not None:
+            return len(self._aside)
         if self._inline is not None:
             waiting = self._exchange_by_hand().waiting
         else:
@@ -312,6 +320,8 @@ class Scheduler(BaseScheduler):
         if ``SCHEDULER_PERSIST`` is false.
         """
         self._closed = True
+        if self._aside is not None:
+            return self._aside.close(reason)
         if not self._joined:
             return None
         # With "start_error" Scrapy says that it is finished, too, and that start() raised.

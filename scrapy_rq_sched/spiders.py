@@ -92,6 +92,8 @@ class RedisMixin:
         """Keep the spider open, unless the whole fleet has been idle for too long."""
         longest = self._longest_idle()
         scheduler = find_scheduler(self.crawler)  # type: ignore[attr-defined]
+        if getattr(scheduler, "is_aside", False):  # with another scheduler the spider is being refused
+            return  # `scrapy fetch` and the like are over when they have what they were told to fetch
         if not longest or scheduler is None or scheduler.idle_seconds < longest:
             raise DontCloseSpider
 

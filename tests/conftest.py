@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import redis
+from scrapy.settings import default_settings
+from scrapy.utils.reactor import install_reactor
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
@@ -24,6 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A Scrapy that cannot do without a reactor does not make a crawler before there is one.
+    if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
+        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     config.addinivalue_line("markers", "single(reason): only on a single server, for this reason")
 
 

@@ -34,6 +34,20 @@ def wait_until(condition: Callable[[], object], timeout: float = 30, message: st
         time.sleep(0.01)
 
 
+def run_python(
+    *arguments: str, redis_url: str, timeout: float = 30, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the interpreter in the test project, with these environment variables; return what it wrote."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "REDIS_URL": redis_url, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
 class Fleet:
     """Workers of one spider, each a process, on one Redis; all are gone when the test is over."""
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,7 +12,7 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from .crawl import PROJECT, Fleet, wait_until
+from .crawl import Fleet, wait_until
 from .project.crawls.graph import page_url
 from .proxy import Proxy
 
@@ -330,16 +327,3 @@ def test_a_worker_that_slept_through_the_finish_crawls_nothing_again(fleet: Flee
     repeated = sum(fleet.urls("downloaded").values()) - 300
     assert repeated <= 52, fleet.log()[-3000:]
     assert fleet.reasons() == ["finished", "finished"]
-
-
-def test_a_shell_keeps_out_of_the_frontier(fleet: Fleet, server: redis.Redis) -> None:
-    shell = subprocess.run(
-        [sys.executable, "-m", "scrapy", "shell", page_url(3), "-c", "response.url"],
-        cwd=PROJECT,
-        env={**os.environ, "REDIS_URL": fleet.redis_url},
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert page_url(3) in shell.stdout, shell.stderr
-    assert server.keys() == []

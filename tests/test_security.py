@@ -45,6 +45,7 @@ from scrapy_rq_sched.seeds import requests_of_seed
 from .crawl import Fleet, wait_until
 from .project.crawls import lazy, target
 from .project.crawls.graph import page_url
+from .project.crawls.settings import HANDLER
 
 pytestmark = pytest.mark.single("its users, and what it answers")
 
@@ -525,7 +526,7 @@ ONLY_WEB = {
     "ftp": None,
     "s3": None,
     "https": None,
-    "http": "crawls.graph.GraphHandler",
+    "http": f"crawls.graph.{HANDLER}",
 }
 
 

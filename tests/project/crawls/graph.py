@@ -59,6 +59,9 @@ class DeferredGraphHandler(GraphHandler):
     def download_request(self, request: Request, spider: Spider) -> Deferred[TextResponse]:
         return deferred_from_coro(super().download_request(request))
 
+    def close(self) -> None:
+        pass
+
 
 async def _sleep(seconds: float) -> None:
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from time import time as true_time  # a test may have this process's clock be wrong
 
 from scrapy import Spider, signals
@@ -29,6 +30,8 @@ class Recorder:
 
     def opened(self, spider: Spider) -> None:
         record("opened", spider.name)
+        reactor = sys.modules.get("twisted.internet.reactor")
+        record("loop", "none" if reactor is None else type(reactor).__name__)
 
     def closed(self, spider: Spider, reason: str) -> None:
         for name, value in sorted(self.crawler.stats.get_stats().items()):

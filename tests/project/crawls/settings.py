@@ -10,7 +10,8 @@ ADDONS = {"scrapy_rq_sched.Addon": 500}
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
 HANDLER = "GraphHandler" if version_info >= (2, 14) else "DeferredGraphHandler"
-DOWNLOAD_HANDLERS = {"http": f"crawls.graph.{HANDLER}", "https": None, "ftp": None, "s3": None}
+if "REAL_DOWNLOADS" not in os.environ:
+    DOWNLOAD_HANDLERS = {"http": f"crawls.graph.{HANDLER}", "https": None, "ftp": None, "s3": None}
 EXTENSIONS = {"crawls.record.Recorder": 0, "crawls.faults.Faults": 0}
 TELNETCONSOLE_ENABLED = False
 ROBOTSTXT_OBEY = False
@@ -21,3 +22,12 @@ LOG_LEVEL = "INFO"
 GRAPH_LATENCY = 0.0
 #: Pages of the site.
 GRAPH_PAGES = 500
+
+#: What drives the crawl: Twisted's reactor on asyncio's loop (Scrapy's default), another reactor, or none.
+EVENT_LOOPS = {
+    "asyncio": {},
+    "select": {"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"},
+    "epoll": {"TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor"},
+    "none": {"TWISTED_REACTOR_ENABLED": False},
+}
+globals().update(EVENT_LOOPS[os.environ.get("EVENT_LOOP", "asyncio")])

@@ -27,6 +27,11 @@ class GraphSpider(scrapy.Spider):
         yield scrapy.Request(page_url(0))
 
     def parse(self, response):
+        """Follow what the page links to.
+
+        @url http://graph.test/7
+        @returns requests 20 20
+        """
         numbers = map(int, response.text.split())
         if self.unfiltered:
             page = int(response.url.rpartition("/")[2])
