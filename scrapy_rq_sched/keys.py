@@ -5,41 +5,40 @@ are on one slot. Names are scrapy-redis's where it has one. The queue's, the fil
 settings; those that follow the seeds' begin with what the queue's begins with (see :attr:`Keys.prefix`).
 ``*`` marks the keys that stay when a crawl ends; of the others each is removed then, or has a time to live.
 
-==========================  ================  ====================================================
-key                         type              holds
-==========================  ================  ====================================================
-``<spider>:requests``       list, sorted set  waiting requests, serialized: a list for ``FifoQueue``
-                                              and ``LifoQueue``, a sorted set for ``PriorityQueue``
-``<spider>:requests:count`` string            how many were ever pushed: equal priorities keep the
-                                              order of arrival by it
-``<spider>:requests:        string            while a list is converted: how many requests are left
-converting``
-``<spider>:dupefilter``     set               fingerprints seen, in hexadecimal; with
-                                              ``CompactDupeFilter``, those not yet converted
-``<spider>:dupefilter:*``   hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it consists
-                                              of; ``…:<name>:<n>``, 62 bits of each fingerprint;
-                                              ``…:cleared``, cleared ones yet to be deleted
-``<key>:frontiers``         set               with a filter's ``<key>`` that has no spider's name in it:
-                                              the frontiers that use it, of which the last clears it
-``<spider>:start_urls`` *   list              seeds; a set or a sorted set is read as well
-``<spider>:started``        set               fingerprints of the start requests this crawl has had
-``<spider>:delayed``        sorted set        requests and seeds set back for another worker,
-                                              by the server's time (milliseconds) at which
-                                              they are due:
-                                              ``<kind> <score> <worker>/<lease> <request>``
-``<spider>:workers``        sorted set        worker, by the server's time (milliseconds) after which
-                                              it counts as dead
-``<spider>:worker:<id>``    hash              what a worker said of itself, and its last exchange
-``<spider>:leases:<id>``    hash              what a worker holds: lease, and
-                                              ``<kind> <score> <deaths> <request>``
-``<spider>:history``        hash              SHA-1 of a request that came back, and what befell it:
-                                              ``died:`` or ``refused:``, worker, ``@`` and second
-``<spider>:failed`` *       list              requests and seeds set aside, each a JSON object with
-                                              the reason and the time; the latest
-                                              ``FRONTIER_MAX_FAILED`` of them
-``<spider>:meta``           hash              what the frontier was made with, and its epoch
-``<spider>:finished``       string            the server's time (milliseconds) of the last finish
-==========================  ================  ====================================================
+=================================  ================  =======================================================
+key                                type              holds
+=================================  ================  =======================================================
+``<spider>:requests``              list, sorted set  waiting requests, serialized: a list for ``FifoQueue``
+                                                     and ``LifoQueue``, a sorted set for ``PriorityQueue``
+``<spider>:requests:count``        string            how many were ever pushed: equal priorities keep the
+                                                     order of arrival by it
+``<spider>:requests:converting``   string            while a list is converted: how many requests are left
+``<spider>:dupefilter``            set               fingerprints seen, in hexadecimal; with
+                                                     ``CompactDupeFilter``, those not yet converted
+``<spider>:dupefilter:*``          hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it
+                                                     consists of; ``…:<name>:<n>``, 62 bits of each
+                                                     fingerprint; ``…:cleared``, cleared ones yet to be
+                                                     deleted
+``<spider>:dupefilter:frontiers``  set               of a filter whose key has no spider's name in it:
+                                                     the frontiers that have it, of which the last clears it
+``<spider>:start_urls`` *          list              seeds; a set or a sorted set is read as well
+``<spider>:started``               set               fingerprints of the start requests this crawl has had
+``<spider>:delayed``               sorted set        requests and seeds set back for another worker, by the
+                                                     server's time (milliseconds) at which they are due:
+                                                     ``<kind> <score> <worker>/<lease> <request>``
+``<spider>:workers``               sorted set        worker, by the server's time (milliseconds) after which
+                                                     it counts as dead
+``<spider>:worker:<id>``           hash              what a worker said of itself, and its last exchange
+``<spider>:leases:<id>``           hash              what a worker holds: lease, and ``<kind> <score>
+                                                     <deaths> <request>``
+``<spider>:history``               hash              SHA-1 of a request that came back, and what befell it:
+                                                     ``died:`` or ``refused:``, worker, ``@`` and second
+``<spider>:failed`` *              list              requests and seeds set aside, each a JSON object with
+                                                     the reason and the time; the latest
+                                                     ``FRONTIER_MAX_FAILED`` of them
+``<spider>:meta``                  hash              what the frontier was made with, and its epoch
+``<spider>:finished``              string            the server's time (milliseconds) of the last finish
+=================================  ================  =======================================================
 """
 
 from __future__ import annotations
@@ -61,6 +60,7 @@ def expand(template: str, spider: str, job: str = "", hash_tag: bool = False) ->
 
     :param template: may say ``%(spider)s`` or, as scrapy-redis's seeds key does, ``%(name)s``; and
         ``%(job)s``.
+    :param job: which of several crawls of the spider it is.
     :param hash_tag: whether the name goes into braces, unless *template* has some, so that a Redis Cluster
         keeps all keys of the spider on one slot.
     """

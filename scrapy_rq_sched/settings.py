@@ -197,11 +197,7 @@ class _Reader:
         return templates_of_seeds(name, self._settings.get(name) or default, self.job())
 
     def job(self) -> str:
-        job = (
-            self._settings.get("FRONTIER_JOB")
-            or self._settings.get("SCRAPY_JOB")
-            or os.environ.get("SCRAPY_JOB")
-        )
+        job = self._settings.get("FRONTIER_JOB") or os.environ.get("SCRAPY_JOB")
         if job and not _JOB.fullmatch(str(job)):
             raise SettingError(f"FRONTIER_JOB is {job!r}; it may be a name with no space, %, {{ or }} in it")
         return str(job or "")

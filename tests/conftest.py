@@ -48,7 +48,7 @@ def topology(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield servers
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def private_redis(topology: Topology) -> PrivateRedis:
     """The single server itself."""
     assert isinstance(topology, Single)

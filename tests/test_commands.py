@@ -14,6 +14,8 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from .crawl import Fleet, run_python, wait_until
 from .project.crawls.graph import links_of, page_url
 
+pytestmark = pytest.mark.single("its data, byte for byte")
+
 LINKS_OF_7 = " ".join(map(str, links_of(7, 500)))
 FIRST_LINK = page_url(links_of(7, 500)[0])
 

@@ -498,7 +498,7 @@ def test_the_redis_of_a_deployment_keeps_its_data_and_deletes_nothing(
         said = client.config_get("*")
         assert (said["appendonly"], said["maxmemory-policy"]) == ("yes", "noeviction")
         assert int(said["maxmemory"]) == 2**30
-        assert connection.check_server(client) == []
+        assert connection.check_server(client, "s:requests") == []
 
 
 def test_the_workers_of_the_compose_file_find_its_redis_and_may_be_many() -> None:
