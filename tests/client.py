@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.exchange import Batch, Finished, Lease, Limits, Push, Reply
 from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
@@ -31,7 +32,9 @@ class Client:
         **bounds: Any,
     ) -> None:
         limits = Limits(lease, deaths, **bounds)
-        self.frontier = Frontier(server, keys or Keys("s"), name, discipline, limits, dupefilter)
+        self.frontier = Frontier(
+            server, keys or Keys("s", hash_tag=needs_hash_tag(server)), name, discipline, limits, dupefilter
+        )
         self.name = name
         self.number = 0
 

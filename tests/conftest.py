@@ -11,6 +11,7 @@ import redis
 from scrapy.settings import default_settings
 from scrapy.utils.reactor import install_reactor
 
+from scrapy_rq_sched import embedded
 from scrapy_rq_sched.embedded import PrivateRedis
 
 from .client import Client, Join
@@ -23,9 +24,12 @@ INTSETS = "set-max-intset-entries"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--topology", choices=TOPOLOGIES, default="single", help="the servers that tests run on")
+    parser.addoption("--redis-server", metavar="PATH", help="the server's program, instead of the wheel's")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if path := config.getoption("--redis-server"):
+        embedded.server_executable = lambda: path
     # A Scrapy that cannot do without a reactor does not make a crawler before there is one.
     if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")

@@ -163,6 +163,7 @@ def test_closing_an_unfinished_crawl_clears_nothing(make: Make, server: redis.Re
     assert server.scard("example:dupefilter") == 1
 
 
+@pytest.mark.single("all of its keys")
 def test_closing_a_finished_crawl_clears_it_all(make: Make, server: redis.Redis) -> None:
     scheduler = make()
     scheduler.enqueue_request(Request(URL))
@@ -295,6 +296,7 @@ def test_a_redis_that_is_not_there_is_one_error_with_its_address(make: Make) -> 
         make(REDIS_URL="redis://:secret@127.0.0.1:1/0")
 
 
+@pytest.mark.single("all of its keys")
 def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, server: redis.Redis) -> None:
     from scrapy_rq_sched import keys
 

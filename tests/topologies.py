@@ -18,8 +18,8 @@ import redis
 import trustme
 from redis.crc import key_slot
 
-from scrapy_rq_sched import connection
-from scrapy_rq_sched.embedded import PrivateRedis, free_port, server_executable
+from scrapy_rq_sched import connection, embedded
+from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.topology import LazyCluster
 
 from .crawl import wait_until
@@ -190,7 +190,7 @@ class Sentinels(Replaceable):
             "sentinel failover-timeout crawls 5000\n"
         )
         log = (self.folder / f"sentinel-{port}.log").open("wb")
-        process = subprocess.Popen([server_executable(), str(file), "--sentinel"], stdout=log)
+        process = subprocess.Popen([embedded.server_executable(), str(file), "--sentinel"], stdout=log)
         self._stack.callback(_end, process)
         client = redis.Redis(port=port)
         wait_until(lambda: _answers(client), message="a Sentinel starts")
