@@ -48,7 +48,7 @@ class RFPDupeFilter(BaseDupeFilter):
     def from_settings(cls, settings: Any) -> Self:
         """Return a filter for standalone use: its key has the time in it, so it is shared by nobody."""
         server = connection.get_redis_from_settings(settings)
-        key = f"dupefilter:{int(time.time())}"
+        key = keys.STANDALONE_DUPEFILTER % {"timestamp": int(time.time())}
         return cls(server, key, settings.getbool("DUPEFILTER_DEBUG"))
 
     @classmethod

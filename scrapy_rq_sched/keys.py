@@ -34,6 +34,10 @@ key                         type              holds
                                               ``FRONTIER_MAX_FAILED`` of them
 ``<spider>:meta``           hash              what the frontier was made with, and its epoch
 ``<spider>:finished``       string            the server's time (milliseconds) of the last finish
+``<spider>:items`` *        list              items, serialized: see ``pipelines.py``
+``<spider>:stats``          hash              statistics: see ``stats.py``
+``…:batch:<id>``           string            of items and of statistics: the number of the last batch that a
+                                              worker stored, for an hour
 ==========================  ================  ====================================================
 """
 
@@ -44,6 +48,10 @@ from dataclasses import dataclass
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"
 START_URLS = "%(name)s:start_urls"
+ITEMS = "%(spider)s:items"
+STATS = "%(spider)s:stats"
+#: Of a dupefilter that is used by itself: nobody else has one of this second.
+STANDALONE_DUPEFILTER = "dupefilter:%(timestamp)s"
 
 
 def expand(template: str, spider: str) -> str:
@@ -107,3 +115,8 @@ class Keys:
 def queue_counter(requests: str) -> str:
     """Return the key of the counter by which the queue *requests* keeps the order of arrival."""
     return f"{requests}:count"
+
+
+def last_batch(key: str, worker: str) -> str:
+    """Return the key that has the number of the last batch that *worker* stored at *key*."""
+    return f"{key}:batch:{worker}"

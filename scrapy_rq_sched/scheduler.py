@@ -284,6 +284,16 @@ class Scheduler(BaseScheduler):
         return self.worker.mark_failed(request, reason, traceback)
 
     @property
+    def refused(self) -> bool:
+        """Whether the crawl cannot start, and is about to end."""
+        return self._refusal is not None
+
+    def give_back_begun(self) -> None:
+        """Have all requests that Scrapy is at crawled again: what came of them could not be stored."""
+        if self._joined:
+            self.worker.give_back_held()
+
+    @property
     def idle_seconds(self) -> float:
         """For how many seconds the whole fleet, seeds included, has had nothing to do."""
         return self.delivery.finished.seconds if self._joined else 0.0

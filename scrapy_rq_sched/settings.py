@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from scrapy.utils.misc import load_object
 
 from . import keys
 from .errors import SettingError
@@ -37,6 +40,12 @@ class FrontierSettings:
     idle_before_close: float = 0.0
     #: ``MAX_IDLE_TIME_BEFORE_CLOSE``
     max_idle_time: float = 0.0
+    #: ``REDIS_ITEMS_KEY``
+    items_key: str = keys.ITEMS
+    #: ``REDIS_ITEMS_SERIALIZER``; None is Scrapy's JSON
+    items_serializer: Callable[[Any], Any] | None = None
+    #: ``STATS_KEY``
+    stats_key: str = keys.STATS
     #: ``REDIS_START_URLS_KEY``
     start_urls_key: str = keys.START_URLS
     #: ``REDIS_START_URLS_BATCH_SIZE``
@@ -84,6 +93,9 @@ class FrontierSettings:
             flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
             idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
             max_idle_time=read.number("MAX_IDLE_TIME_BEFORE_CLOSE", cls.max_idle_time, 0),
+            items_key=read.template("REDIS_ITEMS_KEY", cls.items_key),
+            items_serializer=read.function("REDIS_ITEMS_SERIALIZER"),
+            stats_key=read.template("STATS_KEY", cls.stats_key),
             start_urls_key=read.template("REDIS_START_URLS_KEY", cls.start_urls_key),
             seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, 1000),
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
@@ -159,6 +171,18 @@ class _Reader:
         if is_template(value):
             return str(value)
         raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
+
+    def function(self, name: str) -> Callable[[Any], Any] | None:
+        value = self._settings.get(name)
+        if not value:
+            return None
+        try:
+            function: Callable[[Any], Any] = load_object(value)
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise SettingError(f"{name} is {value!r}, which cannot be loaded: {error}") from None
+        if not callable(function):
+            raise self._refusal(name, "a function, or the path of one")
+        return function
 
     def encoding(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default
