@@ -30,7 +30,7 @@ class BlockingPipeline(RedisPipeline):
 class AfterPipeline:
     """Records an item when the pipelines before it are through with it."""
 
-    def process_item(self, item):
+    def process_item(self, item, spider=None):
         record("after", str(item["page"]))
         return item
 
