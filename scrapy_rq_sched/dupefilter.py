@@ -42,7 +42,8 @@ class RFPDupeFilter(BaseDupeFilter):
         self.key = key
         self.debug = debug
         self.fingerprinter = fingerprinter or RequestFingerprinter()
-        self._told_of_one = False
+        #: Whether the first duplicate is still to be logged.
+        self.logdupes = True
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
@@ -63,6 +64,11 @@ class RFPDupeFilter(BaseDupeFilter):
             settings.getbool("DUPEFILTER_DEBUG"),
             crawler.request_fingerprinter,
         )
+
+    @classmethod
+    def from_spider(cls, spider: Spider) -> Self:
+        """Return the filter of *spider*, for a script: the scheduler makes its own."""
+        return cls.from_crawler(spider.crawler)
 
     def request_seen(self, request: Request) -> bool:
         """Mark *request* as seen, and return whether it was before. Waits for Redis."""
@@ -93,8 +99,8 @@ class RFPDupeFilter(BaseDupeFilter):
                 {"request": request, "referer": referer_str(request)},
                 extra={"spider": spider},
             )
-        elif not self._told_of_one:
-            self._told_of_one = True
+        elif self.logdupes:
+            self.logdupes = False
             logger.debug(
                 "Filtered duplicate request: %(request)s - no more duplicates will be shown (see "
                 "DUPEFILTER_DEBUG to show all duplicates)",

@@ -89,6 +89,7 @@ class Scheduler(BaseScheduler):
 
         :raises FrontierError: if there is no crawl, and something prevents it.
         """
+        self.spider = spider
         engine = find_engine(self.crawler)
         try:
             if self._refusal is not None:
