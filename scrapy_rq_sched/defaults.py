@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import connection, keys
+from .dupefilter import RFPDupeFilter
 from .settings import FrontierSettings
 
 #: The key of a dupefilter that is used by itself, without a spider.
@@ -30,7 +31,7 @@ SCHEDULER_QUEUE_CLASS = FrontierSettings.queue_class
 #: ``SCHEDULER_DUPEFILTER_KEY``
 SCHEDULER_DUPEFILTER_KEY = FrontierSettings.dupefilter_key
 #: ``DUPEFILTER_CLASS``, if it is not set and the scheduler is ours.
-SCHEDULER_DUPEFILTER_CLASS = "scrapy_rq_sched.dupefilter.RFPDupeFilter"
+SCHEDULER_DUPEFILTER_CLASS = f"{RFPDupeFilter.__module__}.{RFPDupeFilter.__qualname__}"
 #: ``SCHEDULER_PERSIST``
 SCHEDULER_PERSIST = FrontierSettings.persist
 #: ``REDIS_START_URLS_KEY``

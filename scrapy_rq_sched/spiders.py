@@ -24,6 +24,9 @@ from .settings import FrontierSettings, is_template
 
 logger = logging.getLogger(__name__)
 
+#: By these a spider of scrapy-redis may read seeds in a way of its own.
+_NOT_CALLED = ("fetch_data", "pop_list_queue", "pop_priority_queue")
+
 
 class RedisMixin:
     """Keeps a spider open when the frontier is empty, until ``MAX_IDLE_TIME_BEFORE_CLOSE``.
@@ -94,6 +97,13 @@ class RedisMixin:
         return longest
 
     def _opened(self) -> None:
+        for name in _NOT_CALLED:
+            if hasattr(self, name):
+                logger.warning(
+                    "Spider %r has %s, which is not called: the scheduler takes the seeds. Override "
+                    "make_request_from_data, or next_requests for requests from elsewhere",
+                    *(self.name, name),  # type: ignore[attr-defined]
+                )
         try:
             self.check_setup()
         except SettingError as error:

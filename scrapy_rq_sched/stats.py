@@ -183,6 +183,8 @@ class _Teller:
         self._key = key
         self._is_open = is_open
         self._has_joined = False
+        # Asked for now: once a scheduler of this process has closed, it is the age of another crawl.
+        self._begun = time.monotonic() - identity.age()
         self._outage = Outage(server)
         self._backoff = connection.backoff(LONGEST_BACKOFF)
         self._closing = threading.Event()
@@ -223,7 +225,8 @@ class _Teller:
         """Tell, unless only to *look*, and learn what all have told; return whether Redis answered."""
         changes = None if look else self._tally.take()
         arguments: list[Any] = [int(look), int(not self._has_joined), int(expire), KEPT]
-        arguments += [int(identity.age() * 1000), changes.number if changes else 0, REPEATED_WITHIN]
+        age = int((time.monotonic() - self._begun) * 1000)
+        arguments += [age, changes.number if changes else 0, REPEATED_WITHIN]
         arguments.append(int(changes is not None and changes.clear))
         of = changes.of if changes else {}
         arguments.append(len(of))

@@ -28,6 +28,7 @@ from scrapy_rq_sched.stats import RedisStatsCollector
 from scrapy_rq_sched.tally import Change, Tally
 
 from .crawl import PROJECT, Fleet, wait_until
+from .project.crawls.graph import page_url
 from .proxy import Proxy
 
 OURS = "scrapy_rq_sched.stats.RedisStatsCollector"
@@ -88,6 +89,15 @@ def test_no_statistic_is_told_on_the_event_loop(fleet: Fleet, private_redis: Pri
     assert fleet.reasons() == ["finished"]
 
 
+def test_the_process_ends_when_the_last_is_told(
+    fleet: Fleet, private_redis: PrivateRedis, server: redis.Redis
+) -> None:
+    with Proxy(private_redis.port, 700) as far:
+        fleet.start("starts", REDIS_URL=far.url, STATS_CLASS=OURS)
+        fleet.wait()
+        assert fleet_stats(server, "starts:stats")["finish_reason"] == "finished"
+
+
 def test_an_outage_loses_no_count(fleet: Fleet, tmp_path: Path) -> None:
     with PrivateRedis(tmp_path, ["--appendonly", "yes", "--appendfsync", "always"]) as server:
         settings = {"GRAPH_PAGES": 500, "GRAPH_LATENCY": 0.05, "STATS_CLASS": OURS}
@@ -117,10 +127,11 @@ def test_a_redis_that_is_away_at_the_end_is_one_line_and_no_error(fleet: Fleet, 
 
 def test_a_shell_tells_nothing(server: redis.Redis, fleet: Fleet) -> None:
 
-    command = [sys.executable, "-m", "scrapy", "shell", "-s", f"STATS_CLASS={OURS}", "-c", "1+1"]
+    code = f"__import__('time').sleep({2.5 * stats.INTERVAL})"  # so that it could tell something
+    command = [sys.executable, "-m", "scrapy", "shell", page_url(1), "-s", f"STATS_CLASS={OURS}", "-c", code]
     environment = {**os.environ, "REDIS_URL": fleet.redis_url}
     shell = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, timeout=30)
-    assert shell.stdout.strip() == b"2", shell.stderr
+    assert shell.stdout.strip() == b"None", shell.stderr
     assert server.keys() == []
 
 
@@ -184,16 +195,18 @@ def test_what_was_counted_is_there_at_once(make: Collectors) -> None:
         assert collector.get_value("n") == number
 
 
-def test_the_highest_and_the_lowest_are_those_of_the_fleet(make: Collectors) -> None:
-    one, other = make(), make()
-    for value in (3, 7, 5):
-        one.max_value("high", value)
-        one.min_value("low", value)
-    for value in (9.5, 1):
-        other.max_value("high", value)
-        other.min_value("low", value)
-    wait_until(lambda: (one.get_value("high"), one.get_value("low")) == (9.5, 1))
-    assert (other.get_value("high"), other.get_value("low")) == (9.5, 1)
+@pytest.mark.parametrize(
+    ("method", "values", "expected"), [("max_value", (3, 7, 5), 7), ("min_value", (5, 2.5, 9), 2.5)]
+)
+def test_the_highest_and_the_lowest_are_those_of_the_fleet(
+    make: Collectors, server: redis.Redis, method: str, values: tuple[float, ...], expected: float
+) -> None:
+    collectors = [make(), make(), make()]
+    for collector, value in zip(collectors, values, strict=True):
+        getattr(collector, method)("n", value)
+        wait_until(lambda collector=collector: not collector._tally.has_news)
+    assert decode(server.hget(KEY, "n") or b"") == expected
+    wait_until(lambda: all(collector.get_value("n") == expected for collector in collectors))
 
 
 def test_what_a_worker_has_set_it_reads_as_it_set_it(make: Collectors, server: redis.Redis) -> None:

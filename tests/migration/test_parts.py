@@ -304,3 +304,18 @@ def test_requests_from_elsewhere_are_taken_when_the_fleet_is_idle(monkeypatch: p
     monkeypatch.setattr("scrapy_rq_sched.spiders.find_scheduler", lambda crawler: None)
     crawler.signals.send_catch_log(signals.spider_idle, spider=spider, dont_log=(DontCloseSpider,))
     assert [request.url for request in crawled] == ["http://example.com/"]
+
+
+class OwnFetchSpider(FedSpider):
+    def pop_list_queue(self, redis_key: str, batch_size: int) -> list[bytes]:
+        return []
+
+
+@pytest.mark.parametrize(("cls", "warned"), [(OwnFetchSpider, True), (FedSpider, False)])
+def test_a_way_of_reading_seeds_that_is_not_called_is_warned_of(
+    caplog: pytest.LogCaptureFixture, cls: Any, warned: bool
+) -> None:
+    crawler = get_crawler(cls, {"SCHEDULER": "scrapy_rq_sched.Scheduler"})
+    spider = cls.from_crawler(crawler)
+    crawler.signals.send_catch_log(signals.spider_opened, spider=spider)
+    assert ("has pop_list_queue, which is not called" in caplog.text) is warned

@@ -163,6 +163,15 @@ def test_an_idle_redis_spider_takes_seeds_that_come_later(project: Project, shop
     assert project.running[0].poll() is None
 
 
+def test_a_project_that_names_no_serializer_needs_none(project: Project) -> None:
+    settings = project.folder / "shop" / "settings.py"
+    lines = settings.read_text().splitlines(keepends=True)
+    settings.write_text("".join(line for line in lines if "SERIALIZER" not in line))
+    project.start("sitemap")
+    project.wait()
+    assert sum(project.items("sitemap:items").values()) == site.CATEGORIES + site.PRODUCTS
+
+
 def test_the_statistics_are_in_the_hash(project: Project, shop: str) -> None:
     project.run("feed.py", "offers:todo", *(json.dumps({"product": n}) for n in range(3)))
     project.start("offers", "-s", "SCHEDULER_PERSIST=True")
