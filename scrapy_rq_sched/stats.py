@@ -20,7 +20,7 @@ from .outage import Outage
 from .scripts import register
 from .settings import FrontierSettings
 from .stat_values import decode, encode, is_number
-from .tally import Change, Tally
+from .tally import Tally
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ class RedisStatsCollector(StatsCollector):
             settings, self._refusal = FrontierSettings(), error
         self.stats_key = settings.stats_key
         self.persist = settings.persist
-        self._tally = Tally()
-        # Set by this worker, and not counted since.
-        self._own: set[str] = set()
+        self._tally = Tally(self._begin)
+        # For what is called most: to look up a name of a collector takes Scrapy long.
+        self._change = self._tally.change
         self._teller: _Teller | None = None
         self._is_open = False
 
@@ -83,22 +83,21 @@ class RedisStatsCollector(StatsCollector):
 
     def get_value(self, key: str, default: Any = None, spider: Spider | None = None) -> Any:
         """Return the value of *key*, or *default*."""
-        self._start()
-        if key in self._own:
+        self._tally.begin()
+        if key in self._tally.own:
             return self._stats.get(key, default)
         return self._tally.get(key, default)
 
     def get_stats(self, spider: Spider | None = None) -> dict[str, Any]:
         """Return all values."""
-        return {key: self.get_value(key) for key in {*self._tally.keys(), *self._own}}
+        return {key: self.get_value(key) for key in {*self._tally.keys(), *self._tally.own}}
 
     # -- what is told ------------------------------------------------------------------------------
 
     def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
         """Set *key* to *value*, of any type."""
         super().set_value(key, value)
-        self._own.add(key)
-        self._change(key, Change("set", value))
+        self._change(key, "set", value)
 
     def set_stats(self, stats: dict[str, Any], spider: Spider | None = None) -> None:
         """Set all values in *stats*. In Redis others stay."""
@@ -109,35 +108,31 @@ class RedisStatsCollector(StatsCollector):
     def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
         """Add *count* to the sum of the fleet, which begins at *start*."""
         super().inc_value(key, count, start)
-        self._count(key, Change("add", count, start))
+        if is_number(count) and is_number(start):
+            self._change(key, "add", count, start)
+        else:
+            self._change(key, "set", self._stats[key])
 
     def max_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
         """Set *key* to *value* if that is higher than what any worker has had."""
         super().max_value(key, value)
-        self._count(key, Change("max", value))
+        if is_number(value):
+            self._change(key, "max", value)
+        else:  # a date, a time span: Redis cannot compare it
+            self._change(key, "set", self._stats[key])
 
     def min_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
         """Set *key* to *value* if that is lower than what any worker has had."""
         super().min_value(key, value)
-        self._count(key, Change("min", value))
+        if is_number(value):
+            self._change(key, "min", value)
+        else:
+            self._change(key, "set", self._stats[key])
 
     def clear_stats(self, spider: Spider | None = None) -> None:
         """Forget all values, those of the fleet, too."""
         super().clear_stats()
-        self._own.clear()
         self._tally.clear()
-
-    def _count(self, key: str, change: Change) -> None:
-        if is_number(change.value) and is_number(change.start):
-            self._own.discard(key)
-            self._change(key, change)
-        else:  # a time span, a date: Redis cannot count with it
-            self._own.add(key)
-            self._change(key, Change("set", self._stats[key]))
-
-    def _change(self, key: str, change: Change) -> None:
-        self._tally.change(key, change)
-        self._start()
 
     # -- the crawl ---------------------------------------------------------------------------------
 
@@ -150,7 +145,7 @@ class RedisStatsCollector(StatsCollector):
             logger.error("The statistics of this worker are not added up in Redis: %s", self._refusal)
         # What is done in a shell is nobody else's business.
         self._is_open = not (refused or is_shell(engine))
-        self._start()
+        self._tally.begin()
 
     def close_spider(self, spider: Spider | None = None, reason: str | None = None) -> None:
         """Have the rest told. The process does not end before, unless Redis does not answer.
@@ -165,8 +160,8 @@ class RedisStatsCollector(StatsCollector):
             self._teller.close(expire=reason in ("finished", "start_error") and not self.persist)
         self._is_open = False
 
-    def _start(self) -> None:
-        if self._teller is None and self.server is not None:
+    def _begin(self) -> None:
+        if self.server is not None:
             self._teller = _Teller(self.server, self._tally, self._get_key, lambda: self._is_open)
 
 

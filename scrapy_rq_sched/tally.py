@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from .stat_values import is_number
 _NOTHING = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """What is to be done to one statistic.
 
@@ -47,33 +47,54 @@ class Changes:
 
 
 class Tally:
-    """A fleet's statistics as one worker knows them. May be used by several threads."""
+    """A fleet's statistics as one worker knows them. May be used by several threads.
 
-    def __init__(self) -> None:
+    :param begin: called when it is first used.
+    :ivar own: the names of what this worker has set, and not counted since.
+    """
+
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
         # Reentrant: what is logged while it is held is counted, too.
         self._lock = threading.RLock()
+        self._begin: Callable[[], None] | None = begin
+        self.own: set[str] = set()
         self._known: dict[str, Any] = {}
         self._sent: Changes | None = None
         self._changes: dict[str, Change] = {}
         self._clear = False
         self._number = 0
 
-    def change(self, key: str, change: Change) -> None:
-        """Take note of *change*."""
+    def change(self, key: str, how: str, value: Any, start: Any = 0) -> None:
+        """Take note of a :class:`Change`. Called many times for each page."""
         with self._lock:
             before = self._changes.get(key)
-            if change.how == "set" or before is None:
-                self._changes[key] = change
-            elif before.how == change.how == "add":
-                self._changes[key] = Change("add", before.value + change.value, before.start)
-            elif before.how in (change.how, "set"):
-                self._changes[key] = Change(before.how, change.applied_to(before.value))
+            if how == "set":
+                self.own.add(key)
+                self._changes[key] = Change("set", value)
             else:
-                self._changes[key] = Change("set", change.applied_to(self.get(key, _NOTHING)))
+                self.own.discard(key)
+                if before is None:
+                    self._changes[key] = Change(how, value, start)
+                elif before.how == how == "add":
+                    before.value += value
+                elif before.how in (how, "set"):
+                    before.value = Change(how, value, start).applied_to(before.value)
+                else:
+                    self._changes[key] = Change("set", Change(how, value, start).applied_to(self.get(key)))
+        if self._begin is not None:
+            self.begin()
+
+    def begin(self) -> None:
+        """Have it begin, if it has not."""
+        with self._lock:
+            begin, self._begin = self._begin, None
+        if begin is not None:
+            begin()
 
     def clear(self) -> None:
         """Forget all statistics of the fleet."""
         with self._lock:
+            self.own.clear()
             self._known.clear()
             self._changes.clear()
             self._clear = True

@@ -416,7 +416,7 @@ def test_what_is_told_in_batches_makes_the_same_as_each_by_itself(steps: list[An
         else:
             before = here.get("n", step.start if step.how == "add" else step.value)
             here["n"] = step.applied_to(before)
-            tally.change("n", step)
+            tally.change("n", step.how, step.value, step.start)
         assert tally.get("n") == here.get("n")
     while tally.has_news:
         settle()
