@@ -1,6 +1,7 @@
 """A Scrapy scheduler and dupefilter that keep a crawl's frontier in Redis, for many workers."""
 
 from .addon import Addon
+from .connection import get_redis, get_redis_from_settings
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import FrontierError
 from .failed import FailedRequest, FailedRequests
@@ -21,4 +22,6 @@ __all__ = [
     "RedisCrawlSpider",
     "RedisSpider",
     "Scheduler",
+    "get_redis",
+    "get_redis_from_settings",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from scrapy import Spider
@@ -145,9 +146,20 @@ def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:
         except (ImportError, NameError, ValueError, TypeError) as error:
             raise SettingError(f"DUPEFILTER_CLASS is {value!r}, which cannot be loaded: {error}") from None
     if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):
-        debug = settings.getbool("DUPEFILTER_DEBUG")
-        return cls(server, key, debug, crawler.request_fingerprinter)
+        return _make_filter(cls, server, key, settings.getbool("DUPEFILTER_DEBUG"), crawler)
     return build_from_crawler(cls, crawler)
+
+
+def _make_filter(cls: Any, server: Any, key: str, debug: bool, crawler: Crawler) -> Any:
+    fingerprinter = crawler.request_fingerprinter
+    try:
+        inspect.signature(cls).bind(server, key, debug, fingerprinter)
+    except TypeError:
+        # A subclass whose constructor is that of scrapy-redis, which has no fingerprinter.
+        dupefilter = cls(server, key, debug)
+        dupefilter.fingerprinter = fingerprinter
+        return dupefilter
+    return cls(server, key, debug, fingerprinter)
 
 
 def filters_in_exchange(dupefilter: Any) -> bool:

@@ -26,7 +26,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 from scrapy.utils.misc import load_object
 
-from . import topology
+from . import keys, topology
 from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError
 from .topology import address, needs_hash_tag, slot
 
@@ -41,6 +41,7 @@ __all__ = [
     "call_and_wait",
     "check_server",
     "describe_error",
+    "expand_key",
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
@@ -191,6 +192,11 @@ class Backoff(EqualJitterBackoff):
 def backoff(longest: float) -> Backoff:
     """Return a policy that waits at most *longest* seconds."""
     return Backoff(cap=longest, base=0.1)
+
+
+def expand_key(client: Client, template: str, spider: str, job: str = "") -> str:
+    """Return the key that *template* names, as the servers of *client* need it; see :func:`keys.expand`."""
+    return keys.expand(template, spider, job, needs_hash_tag(client))
 
 
 def socket_timeout(client: Client) -> float | None:

@@ -45,7 +45,8 @@ class RFPDupeFilter(BaseDupeFilter):
         self.key = key
         self.debug = debug
         self.fingerprinter = fingerprinter or RequestFingerprinter()
-        self._told_of_one = False
+        #: Whether the first duplicate is still to be logged.
+        self.logdupes = True
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
@@ -55,7 +56,7 @@ class RFPDupeFilter(BaseDupeFilter):
         :raises SettingError: if redis-py refuses what they say of Redis.
         """
         server = connection.get_redis_from_settings(settings)
-        key = f"dupefilter:{int(time.time())}"
+        key = keys.STANDALONE_DUPEFILTER % {"timestamp": int(time.time())}
         return cls(server, key, settings.getbool("DUPEFILTER_DEBUG"))
 
     @classmethod
@@ -70,10 +71,15 @@ class RFPDupeFilter(BaseDupeFilter):
         server = connection.get_redis_from_settings(settings)
         return cls(
             server,
-            keys.expand(read.dupefilter_key, name, read.job, connection.needs_hash_tag(server)),
+            connection.expand_key(server, read.dupefilter_key, name, read.job),
             settings.getbool("DUPEFILTER_DEBUG"),
             crawler.request_fingerprinter,
         )
+
+    @classmethod
+    def from_spider(cls, spider: Spider) -> Self:
+        """Return the filter of *spider*, for a script: the scheduler makes its own."""
+        return cls.from_crawler(spider.crawler)
 
     def request_seen(self, request: Request) -> bool:
         """Mark *request* as seen, and return whether it was before. Waits for Redis."""
@@ -104,8 +110,8 @@ class RFPDupeFilter(BaseDupeFilter):
                 {"request": request, "referer": referer_str(request)},
                 extra={"spider": spider},
             )
-        elif not self._told_of_one:
-            self._told_of_one = True
+        elif self.logdupes:
+            self.logdupes = False
             logger.debug(
                 "Filtered duplicate request: %(request)s - no more duplicates will be shown (see "
                 "DUPEFILTER_DEBUG to show all duplicates)",

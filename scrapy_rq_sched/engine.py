@@ -16,6 +16,7 @@ from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.threads import deferToThread
 
 from .errors import ScrapyInternalsError
 
@@ -185,6 +186,19 @@ def find_engine(crawler: Crawler) -> Any:
     except RuntimeError:  # since Scrapy 2.19, where there is none yet
         return None
     return engine if getattr(engine, "_slot", None) is not None else None
+
+
+def is_closing(crawler: Crawler) -> bool:
+    """Return whether the spider of *crawler* is being closed."""
+    engine = find_engine(crawler)
+    return engine is not None and getattr(engine._slot, "closing", None) is not None
+
+
+async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what *function* returns, called in a thread of Twisted's or asyncio's pool."""
+    if "twisted.internet.reactor" in sys.modules:
+        return await maybe_deferred_to_future(deferToThread(function, *arguments))
+    return await asyncio.to_thread(function, *arguments)
 
 
 class EventLoop:

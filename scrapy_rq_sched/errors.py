@@ -37,6 +37,14 @@ class UnserializableRequestError(FrontierError):
     """A request holds something that the serializer cannot give back unchanged."""
 
 
+class UnserializableItemError(FrontierError):
+    """An item cannot be written by the serializer of items."""
+
+
+class ItemNotStoredError(FrontierError):
+    """An item is not in Redis, because the spider had to close while Redis did not answer."""
+
+
 class PayloadError(FrontierError):
     """An entry of the queue cannot be turned back into a request."""
 

@@ -38,6 +38,11 @@ key                                type              holds
                                                      ``FRONTIER_MAX_FAILED`` of them
 ``<spider>:meta``                  hash              what the frontier was made with, and its epoch
 ``<spider>:finished``              string            the server's time (milliseconds) of the last finish
+``<spider>:items`` *               list              items, serialized: see ``pipelines.py``
+``<spider>:items:batch:<id>``      string            number of the last batch of items that a worker stored,
+                                                     for an hour
+``<spider>:stats``                 hash              statistics: see ``stats.py``
+``<spider>:stats:batch:<id>``      string            the same of statistics
 =================================  ================  =======================================================
 """
 
@@ -51,6 +56,9 @@ DUPEFILTER = "%(spider)s:dupefilter"
 START_URLS = "%(name)s:start_urls"
 ITEMS = "%(spider)s:items"
 STATS = "%(spider)s:stats"
+
+#: Of a dupefilter that is used by itself: nobody else has one of this second.
+STANDALONE_DUPEFILTER = "dupefilter:%(timestamp)s"
 
 _SUFFIX = ":requests"
 
@@ -146,3 +154,8 @@ class Keys:
 def queue_counter(requests: str) -> str:
     """Return the key of the counter by which the queue *requests* keeps the order of arrival."""
     return f"{requests}:count"
+
+
+def last_batch(key: str, worker: str) -> str:
+    """Return the key of the number of the last batch of *worker* that *key* has taken."""
+    return f"{key}:batch:{worker}"

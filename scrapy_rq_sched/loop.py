@@ -103,7 +103,7 @@ class ExchangeLoop:
         self._waits_for_seed = False
         self._seeds_awaited_from = 0.0
         self._stopping: Deferred[None] | None = None
-        self._outage = Outage(frontier)
+        self._outage = Outage(frontier.server)
         self._last_exchange = 0.0
         self._last_reply: Reply | None = None
         self._cancel_timer: Callable[[], None] = lambda: None
@@ -280,7 +280,8 @@ class ExchangeLoop:
         if not isinstance(error, RedisError):
             logger.error("The exchange failed in a way it should not", exc_info=error)
         self._scheduler.count_error()
-        self._outage.failed(error, self._worker)
+        in_hand = len(self._worker.ready) + len(self._worker.held)
+        self._outage.failed(error, f"the crawl goes on with the {in_hand} requests in hand, and tries again")
         if self._stopping is not None and time.monotonic() > self._stop_by:
             logger.error(
                 "Redis did not answer in time for a clean stop: what this worker holds goes back "

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 from .connection import RedisError, describe_error
-from .frontier import Frontier
-from .worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -16,28 +15,29 @@ LOG_INTERVAL = 30.0
 
 
 class Outage:
-    """Says when Redis stops answering, while it does not, and when it does again."""
+    """Says when Redis stops answering, while it does not, and when it does again.
 
-    def __init__(self, frontier: Frontier) -> None:
+    :param server: the client that it does not answer.
+    """
+
+    def __init__(self, server: Any) -> None:
         self.failures = 0
-        self._frontier = frontier
+        self._server = server
         self._since = 0.0
         self._logged = 0.0
 
-    def failed(self, error: Exception, worker: Worker) -> None:
-        """Note a failed exchange."""
+    def failed(self, error: Exception, meanwhile: str) -> None:
+        """Note a failed attempt.
+
+        :param meanwhile: what happens until Redis answers again, as the end of a sentence.
+        """
         now = time.monotonic()
         if self.failures == 0:
             self._since = now
         if self.failures == 0 or now - self._logged > LOG_INTERVAL:
             self._logged = now
-            text = describe_error(self._frontier.server, error) if isinstance(error, RedisError) else error
-            logger.warning(
-                "%s. For %.0f s now; the crawl goes on with the %d requests in hand, and tries again",
-                text,
-                now - self._since,
-                len(worker.ready) + len(worker.held),
-            )
+            text = describe_error(self._server, error) if isinstance(error, RedisError) else error
+            logger.warning("%s. For %.0f s now; %s", text, now - self._since, meanwhile)
         self.failures += 1
 
     def over(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from scrapy import Request, Spider
 
 from . import connection, keys, request, serializers
+from .errors import UnserializableRequestError
 
 #: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the
 #: order is exact for 2**32 pushes a crawl and priorities between -2**20 and 2**20; beyond, requests
@@ -42,7 +43,7 @@ class Base(ABC):
     def __init__(self, server: Any, spider: Spider, key: str, serializer: Any = None) -> None:
         self.server = server
         self.spider = spider
-        self.key = keys.expand(key, spider.name, hash_tag=connection.needs_hash_tag(server))
+        self.key = connection.expand_key(server, key, spider.name)
         self.serializer = serializers.load_serializer("json" if serializer is None else serializer)
         self._nonces = (f"{secrets.token_hex(5)}{n:x}" for n in itertools.count())
 
@@ -53,6 +54,11 @@ class Base(ABC):
         :param unique: whether an equal request may be in the queue as well, and both shall stay.
         :raises UnserializableRequestError: naming the field that could not be kept.
         """
+        if type(self)._encode_request is not Base._encode_request:
+            return self._encode_by_subclass(item)
+        return self._encode(item, unique)
+
+    def _encode(self, item: Request, unique: bool) -> bytes:
         nonce = next(self._nonces) if unique and self.folds_equal else None
         data = request.request_to_dict(item, self.spider, nonce)
         return serializers.dump(self.serializer, data)
@@ -63,7 +69,27 @@ class Base(ABC):
         :raises PayloadError: if it does not stand for one.
         :raises UnknownCodeError: if the spider lacks its callback or its class.
         """
-        return request.request_from_dict(serializers.load(self.serializer, entry), self.spider)
+        return self._decode_request(entry)
+
+    # Subclasses written for scrapy-redis override these two.
+
+    def _encode_request(self, request: Request) -> Any:
+        # Whether an equal one may stay is not said here, so it may.
+        return self._encode(request, unique=True)
+
+    def _decode_request(self, encoded_request: bytes) -> Request:
+        return request.request_from_dict(serializers.load(self.serializer, encoded_request), self.spider)
+
+    def _encode_by_subclass(self, item: Request) -> bytes:
+        try:
+            entry = self._encode_request(item)
+            return entry.encode() if isinstance(entry, str) else bytes(entry)
+        except UnserializableRequestError:
+            raise
+        except Exception as error:  # the user's code may raise anything; the request is kept in memory
+            raise UnserializableRequestError(
+                f"_encode_request raised {type(error).__name__}: {error}"
+            ) from error
 
     def clear(self) -> None:
         """Delete the queue."""

@@ -90,6 +90,7 @@ class Scheduler(BaseScheduler):
 
         :raises FrontierError: if there is no crawl, and something prevents it.
         """
+        self.spider = spider
         engine = find_engine(self.crawler)
         shell = is_shell(engine)
         if shell or runs_command(spider):
@@ -291,6 +292,16 @@ class Scheduler(BaseScheduler):
     def is_aside(self) -> bool:
         """Whether this is no crawl of the fleet's: a shell, or a command such as ``scrapy fetch``."""
         return self._aside is not None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the crawl cannot start, and is about to end."""
+        return self._refusal is not None
+
+    def give_back_begun(self) -> None:
+        """Have all requests that Scrapy is at crawled again: what came of them could not be stored."""
+        if self._joined:
+            self.worker.give_back_held()
 
     @property
     def idle_seconds(self) -> float:

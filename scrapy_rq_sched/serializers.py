@@ -61,7 +61,7 @@ class JSONSerializer:
         try:
             return self._write(obj)
         except (TypeError, ValueError, RecursionError) as error:
-            raise UnserializableRequestError(_blame(self._write, obj, error)) from error
+            raise UnserializableRequestError(blame(self._write, obj, error)) from error
 
     def _write(self, obj: Any) -> bytes:
         _check_json(obj, "")
@@ -176,7 +176,7 @@ class MsgpackSerializer:
         try:
             return self._pack(obj)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise UnserializableRequestError(_blame(self._pack, obj, error)) from error
+            raise UnserializableRequestError(blame(self._pack, obj, error)) from error
 
     def _pack(self, obj: Any) -> bytes:
         _refuse_buffers(obj)
@@ -219,7 +219,7 @@ class PickleSerializer:
         try:
             return self._pack(obj)
         except Exception as error:  # an object may raise anything
-            raise UnserializableRequestError(_blame(self._pack, obj, error)) from error
+            raise UnserializableRequestError(blame(self._pack, obj, error)) from error
 
     @staticmethod
     def _pack(obj: Any) -> bytes:
@@ -284,7 +284,7 @@ def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
         written = written.encode() if isinstance(written, str) else bytes(written)
         same = _same(serializer.loads(written), obj)
     except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
-        raise UnserializableRequestError(_blame(serializer.dumps, obj, error)) from error
+        raise UnserializableRequestError(blame(serializer.dumps, obj, error)) from error
     if not same:
         raise UnserializableRequestError("the serializer does not give it back unchanged")
     return written
@@ -320,7 +320,7 @@ def _load_module_or_object(path: str) -> Any:
     return None
 
 
-def _blame(dumps: Callable[[Any], Any], obj: Any, error: Exception) -> str:
+def blame(dumps: Callable[[Any], Any], obj: Any, error: Exception) -> str:
     """Return which field of *obj* cannot be written; only called when *obj* as a whole cannot."""
     for field, value in obj.items() if isinstance(obj, dict) else ():
         try:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from scrapy.utils.misc import load_object
 
 from . import keys
 from .errors import SettingError
@@ -39,6 +42,12 @@ class FrontierSettings:
     idle_before_close: float = 0.0
     #: ``MAX_IDLE_TIME_BEFORE_CLOSE``, in seconds; 0 is for ever
     max_idle_time: float = 0.0
+    #: ``REDIS_ITEMS_KEY``
+    items_key: str = keys.ITEMS
+    #: ``REDIS_ITEMS_SERIALIZER``; None is Scrapy's JSON
+    items_serializer: Callable[[Any], Any] | None = None
+    #: ``STATS_KEY``
+    stats_key: str = keys.STATS
     #: ``REDIS_START_URLS_KEY``
     start_urls_keys: tuple[str, ...] = (keys.START_URLS,)
     #: ``FRONTIER_JOB``
@@ -88,6 +97,9 @@ class FrontierSettings:
             flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
             idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
             max_idle_time=read.number("MAX_IDLE_TIME_BEFORE_CLOSE", cls.max_idle_time, 0),
+            items_key=read.template("REDIS_ITEMS_KEY", cls.items_key),
+            items_serializer=read.function("REDIS_ITEMS_SERIALIZER"),
+            stats_key=read.template("STATS_KEY", cls.stats_key),
             start_urls_keys=read.templates("REDIS_START_URLS_KEY", cls.start_urls_keys),
             job=read.job(),
             seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, 1000),
@@ -201,6 +213,18 @@ class _Reader:
         if job and not _JOB.fullmatch(str(job)):
             raise SettingError(f"FRONTIER_JOB is {job!r}; it may be a name with no space, %, {{ or }} in it")
         return str(job or "")
+
+    def function(self, name: str) -> Callable[[Any], Any] | None:
+        value = self._settings.get(name)
+        if not value:
+            return None
+        try:
+            function: Callable[[Any], Any] = load_object(value)
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise SettingError(f"{name} is {value!r}, which cannot be loaded: {error}") from None
+        if not callable(function):
+            raise self._refusal(name, "a function, or the path of one")
+        return function
 
     def encoding(self, name: str, default: str) -> str:
         value = self._settings.get(name) or default

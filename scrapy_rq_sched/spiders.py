@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from scrapy import Request, signals
@@ -13,26 +16,38 @@ from scrapy.spiders import CrawlSpider, Spider
 from scrapy.utils.misc import load_object
 from typing_extensions import Self
 
+from . import connection
+from .components import load_keys
 from .engine import end_crawl, find_scheduler
-from .errors import SettingError
+from .errors import FrontierError, SettingError
 from .scheduler import Scheduler
 from .seeds import request_from_seed
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
+#: By these a spider of scrapy-redis may read seeds in a way of its own.
+_NOT_CALLED = ("fetch_data", "pop_list_queue", "pop_priority_queue")
+
 
 class RedisMixin:
     """Keeps a spider open when the frontier is empty, until ``MAX_IDLE_TIME_BEFORE_CLOSE``.
 
-    :cvar redis_key: the seeds' key; by default that of ``REDIS_START_URLS_KEY``.
+    :cvar redis_key: the seeds' key, or several; by default that of ``REDIS_START_URLS_KEY``.
     :cvar redis_encoding: of the seeds; by default ``REDIS_ENCODING``.
     :cvar max_idle_time: seconds; by default ``MAX_IDLE_TIME_BEFORE_CLOSE``; 0 is for ever.
+    :cvar redis_batch_size: not read; see ``REDIS_START_URLS_BATCH_SIZE``.
     """
 
-    redis_key: str | None = None
+    redis_key: str | list[str] | None = None
     redis_encoding: str | None = None
     max_idle_time: float | None = None
+    redis_batch_size: int | None = None
+
+    @cached_property
+    def server(self) -> Any:
+        """A client for the spider's own commands, as in scrapy-redis. The event loop waits for each."""
+        return connection.get_redis_from_settings(self.settings)  # type: ignore[attr-defined]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -41,8 +56,23 @@ class RedisMixin:
         spider.setup_redis(crawler)
         return spider
 
-    def setup_redis(self, crawler: Crawler) -> None:
-        """Have the spider stay open."""
+    def setup_redis(self, crawler: Crawler | None = None) -> None:
+        """Have the spider stay open, and fill in what its attributes leave to the settings.
+
+        :param crawler: by default the spider's.
+        :raises ValueError: if there is none.
+        """
+        crawler = crawler or getattr(self, "crawler", None)
+        if crawler is None:
+            raise ValueError("setup_redis() needs a crawler, because this spider has none yet")
+        with suppress(FrontierError):  # what is wrong with a setting or a key, the scheduler says
+            settings = FrontierSettings.from_settings(crawler.settings)
+            server = connection.get_redis_from_settings(crawler.settings)
+            name: str = self.name  # type: ignore[attr-defined]
+            expanded = load_keys(settings, server, name, self.redis_key).start_urls
+            if "%" not in "".join(expanded):  # else it would not be taken for a template
+                self.redis_key = expanded if len(expanded) > 1 else expanded[0]
+        self.redis_encoding = self.redis_encoding or crawler.settings.get("REDIS_ENCODING") or "utf-8"
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
 
@@ -72,6 +102,13 @@ class RedisMixin:
         return longest
 
     def _opened(self) -> None:
+        for name in _NOT_CALLED:
+            if hasattr(self, name):
+                logger.warning(
+                    "Spider %r has %s, which is not called: the scheduler takes the seeds. Override "
+                    "make_request_from_data, or next_requests for requests from elsewhere",
+                    *(self.name, name),  # type: ignore[attr-defined]
+                )
         try:
             self.check_setup()
         except SettingError as error:
@@ -85,11 +122,23 @@ class RedisMixin:
 
         :param data: the seed as it is in Redis.
         """
-        encoding = self.redis_encoding or self.settings.get("REDIS_ENCODING") or "utf-8"  # type: ignore[attr-defined]
-        return request_from_seed(data, self, encoding)  # type: ignore[arg-type]
+        return request_from_seed(data, self, self.redis_encoding or "utf-8")  # type: ignore[arg-type]
+
+    def next_requests(self) -> Iterable[Request]:
+        """Return requests from elsewhere, when the fleet is idle: none, unless a subclass has some.
+
+        Seeds do not come this way. They are leased by the scheduler, before the spider is idle.
+        """
+        return ()
+
+    def schedule_next_requests(self) -> None:
+        """Give Scrapy what :meth:`next_requests` returns."""
+        for request in self.next_requests():
+            self.crawler.engine.crawl(request)  # type: ignore[attr-defined]
 
     def spider_idle(self) -> None:
         """Keep the spider open, unless the whole fleet has been idle for too long."""
+        self.schedule_next_requests()
         longest = self._longest_idle()
         scheduler = find_scheduler(self.crawler)  # type: ignore[attr-defined]
         if getattr(scheduler, "is_aside", False):  # with another scheduler the spider is being refused

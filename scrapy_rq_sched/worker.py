@@ -131,6 +131,12 @@ class Worker:
             self.releases.give_back(lease)
         self.ready.clear()
 
+    def give_back_held(self) -> None:
+        """Note that what the engine is at goes back to where it stood, whatever comes of it here."""
+        for lease in self.held.values():
+            self.releases.give_back(lease)
+        self._let_go()
+
     def forget_memory(self) -> int:
         """Note that what is in memory will not be crawled, so that it does not count as seen.
 
@@ -305,10 +311,13 @@ class Worker:
 
     def _rewind(self) -> None:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
+        self._let_go()
+        self.ready.clear()
+        self.releases.clear()
+        self.outbox.rewind()
+
+    def _let_go(self) -> None:
         self._unleased.update(self.held)
         self.held.clear()
         self._begun_at.clear()
         self._failing.clear()
-        self.ready.clear()
-        self.releases.clear()
-        self.outbox.rewind()

@@ -733,6 +733,27 @@ def test_the_rights_of_the_page_suffice_for_a_worker(
         assert "refuses this user" not in fleet.log(worker)
 
 
+def test_the_rights_of_the_page_suffice_for_items_and_statistics(
+    fleet: Fleet, server: redis.Redis, redis_url: str
+) -> None:
+    (more,) = re.findall(r"with `RedisStatsCollector`,\s+`([^`]*)`", PAGE.read_text())
+    rule = [word.replace("~target:", "~starts:") for word in acl_rule("worker")]
+    server.execute_command("ACL", "SETUSER", *rule, *more.split())
+    try:
+        fleet.start(
+            "starts",
+            REDIS_URL=redis_url.replace("redis://", f"redis://worker:{SECRET}@"),
+            ITEM_PIPELINES=json.dumps({"scrapy_rq_sched.pipelines.RedisPipeline": 300}),
+            STATS_CLASS="scrapy_rq_sched.stats.RedisStatsCollector",
+        )
+        fleet.wait()
+    finally:
+        server.execute_command("ACL", "DELUSER", "worker")
+    assert server.llen("starts:items") == 40
+    assert server.hget("starts:stats", "item_scraped_count") == b"40"
+    assert "refuses this user" not in fleet.log()
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
@@ -29,6 +30,9 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("SCHEDULER_FLUSH_ON_START", "flush_on_start", False, "1", True),
     ("SCHEDULER_IDLE_BEFORE_CLOSE", "idle_before_close", 0.0, "10", 10.0),
     ("MAX_IDLE_TIME_BEFORE_CLOSE", "max_idle_time", 0.0, "7.5", 7.5),
+    ("REDIS_ITEMS_KEY", "items_key", "%(spider)s:items", "i:%(spider)s", "i:%(spider)s"),
+    ("REDIS_ITEMS_SERIALIZER", "items_serializer", None, "json.dumps", json.dumps),
+    ("STATS_KEY", "stats_key", "%(spider)s:stats", "s:%(spider)s", "s:%(spider)s"),
     (
         "REDIS_START_URLS_KEY",
         "start_urls_keys",

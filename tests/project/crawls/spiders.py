@@ -179,6 +179,20 @@ class LoopThreadSpider(GraphSpider):
         return super().from_crawler(crawler, *args, **kwargs)
 
 
+class ItemsSpider(LoopThreadSpider):
+    """Yields an item for each page; with ``-a odd=1``, one more that cannot be written as JSON."""
+
+    name = "items"
+    odd = ""
+
+    def parse(self, response):
+        page = int(response.url.rpartition("/")[2])
+        yield {"page": page}
+        if self.odd:
+            yield {"page": page, "kept": object()}
+        yield from super().parse(response)
+
+
 class PlainQueue(PriorityQueue):
     """A queue of a user's own: ours, with a push that the exchange does not know."""
 

@@ -1,0 +1,42 @@
+"""The defaults, by scrapy-redis's names. Nothing here reads them: they are those of the modules that do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import connection, keys
+from .dupefilter import RFPDupeFilter
+from .settings import FrontierSettings
+
+#: The key of a dupefilter that is used by itself, without a spider.
+DUPEFILTER_KEY = keys.STANDALONE_DUPEFILTER
+#: ``REDIS_ITEMS_KEY``
+PIPELINE_KEY = FrontierSettings.items_key
+#: ``STATS_KEY``
+STATS_KEY = FrontierSettings.stats_key
+
+#: The class of the client, unless ``REDIS_PARAMS`` has a ``redis_cls``.
+REDIS_CLS = connection.Client
+#: ``REDIS_ENCODING``: of seeds, and of nothing else.
+REDIS_ENCODING = FrontierSettings.encoding
+#: What ``REDIS_PARAMS`` are added to. Changing it here changes nothing: set ``REDIS_PARAMS``.
+REDIS_PARAMS: dict[str, Any] = dict(connection.DEFAULT_PARAMS)
+#: ``CONCURRENT_REQUESTS``, which is Scrapy's.
+REDIS_CONCURRENT_REQUESTS = FrontierSettings.concurrency
+
+#: ``SCHEDULER_QUEUE_KEY``
+SCHEDULER_QUEUE_KEY = FrontierSettings.queue_key
+#: ``SCHEDULER_QUEUE_CLASS``
+SCHEDULER_QUEUE_CLASS = FrontierSettings.queue_class
+#: ``SCHEDULER_DUPEFILTER_KEY``
+SCHEDULER_DUPEFILTER_KEY = FrontierSettings.dupefilter_key
+#: ``DUPEFILTER_CLASS``, if it is not set and the scheduler is ours.
+SCHEDULER_DUPEFILTER_CLASS = f"{RFPDupeFilter.__module__}.{RFPDupeFilter.__qualname__}"
+#: ``SCHEDULER_PERSIST``
+SCHEDULER_PERSIST = FrontierSettings.persist
+#: ``REDIS_START_URLS_KEY``
+START_URLS_KEY = FrontierSettings.start_urls_keys[0]
+#: ``REDIS_START_URLS_AS_SET``, ``REDIS_START_URLS_AS_ZSET``: not read, the type of the key says it.
+START_URLS_AS_SET = START_URLS_AS_ZSET = False
+#: ``MAX_IDLE_TIME_BEFORE_CLOSE``
+MAX_IDLE_TIME = FrontierSettings.max_idle_time

@@ -1,0 +1,59 @@
+-- Add what a worker has counted to the statistics of its fleet, once, and tell what they are then.
+--
+-- KEYS  statistics, number of this worker's last batch
+-- ARGV  look (0/1: change nothing), first (0/1: this worker has told nothing yet), expire (0/1: the crawl is
+--       finished), for how long those of a finished crawl are kept (seconds), how long ago this worker was
+--       started (ms), batch (its number), for how long it may be sent again (seconds), clear (0/1: forget all
+--       before), n, then n times: how, field, value, start
+-- How   'set', 'add' (to start, if nothing is there), 'max', 'min'
+-- Reply field, value, field, value, …
+local STATS, LAST_BATCH = KEYS[1], KEYS[2]
+local look, first, expire = argument(), argument(), argument()
+local kept, age = number(), number()
+local batch, again, clear = argument(), argument(), argument()
+local problem = wrong_type({{STATS, 'hash'}, {LAST_BATCH, 'string'}})
+if problem then return wrong_type_error(problem) end
+
+-- Only those of a finished crawl have a time to live. If that was finished before this worker was started they
+-- are another crawl's.
+local left = redis.call('PTTL', STATS)
+local is_old = left >= 0 and kept * 1000 - left > age
+if look == '1' then
+  return is_old and {} or redis.call('HGETALL', STATS)
+end
+if first == '1' and is_old then redis.call('DEL', STATS) end
+
+local function has_failed(reply)
+  return type(reply) == 'table' and reply.err
+end
+local function add(field, by, start)
+  redis.call('HSETNX', STATS, field, start)
+  if not has_failed(redis.pcall('HINCRBY', STATS, field, by)) then return end
+  if not has_failed(redis.pcall('HINCRBYFLOAT', STATS, field, by)) then return end
+  redis.call('HSET', STATS, field, by) -- what is there is no number
+end
+local function is_beyond(how, field, value)
+  local there, here = tonumber(redis.call('HGET', STATS, field) or ''), tonumber(value)
+  if not there or not here then return true end
+  if how == 'max' then return here > there end
+  return here < there
+end
+
+if redis.call('GET', LAST_BATCH) ~= batch then
+  if clear == '1' then redis.call('DEL', STATS) end
+  for _ = 1, number() do
+    local how, field, value, start = argument(), argument(), argument(), argument()
+    if how == 'add' then
+      add(field, value, start)
+    elseif how == 'set' or is_beyond(how, field, value) then
+      redis.call('HSET', STATS, field, value)
+    end
+  end
+  redis.call('SET', LAST_BATCH, batch, 'EX', again)
+end
+if expire == '1' then
+  redis.call('EXPIRE', STATS, kept)
+else
+  redis.call('PERSIST', STATS)
+end
+return redis.call('HGETALL', STATS)

@@ -1,0 +1,195 @@
+"""Items go to a list in Redis, where whoever works on them takes them from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from itemadapter import ItemAdapter
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.serialize import ScrapyJSONEncoder
+from typing_extensions import Self
+
+from . import connection, identity, keys
+from .engine import end_crawl, find_scheduler, is_closing, run_in_thread
+from .errors import FrontierError, UnserializableItemError
+from .items import ItemStore
+from .serializers import blame
+from .settings import FrontierSettings
+
+logger = logging.getLogger(__name__)
+
+default_serialize = ScrapyJSONEncoder().encode
+
+
+class RedisPipeline:
+    """Appends each item, serialized, to a list in Redis: ``RPUSH``, from a thread, many at a time.
+
+    An item is processed when Redis has it. So its page, if it came by :class:`scrapy_rq_sched.Scheduler`, is
+    released only after that, and while Redis is away no more items are taken than Scrapy processes at a time.
+
+    :meth:`item_key` and the serializer are called in the thread.
+
+    :param server: a redis-py client.
+    :param key: template of the list's key, with ``%(spider)s`` for the spider's name.
+    :param serialize_func: returns an item as text or bytes; by default as JSON.
+    """
+
+    #: Seconds for which Redis is tried when the spider closes.
+    patience = FrontierSettings.lease_timeout
+    _job = ""
+    crawler: Crawler | None = None
+    _store: ItemStore | None = None
+    _refusal: FrontierError | None = None
+
+    def __init__(
+        self, server: Any, key: str = keys.ITEMS, serialize_func: Callable[[Any], Any] = default_serialize
+    ) -> None:
+        self.server = server
+        self.key = key
+        self.serialize = serialize_func
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Tell what a subclass's own ``from_crawler`` makes which crawl it is for: from_settings() cannot."""
+        super().__init_subclass__(**arguments)
+        own = cls.__dict__.get("from_crawler")
+        if isinstance(own, classmethod):
+            make = own.__func__
+
+            def from_crawler(cls: Any, crawler: Crawler, *arguments: Any, **options: Any) -> Any:
+                pipeline = make(cls, crawler, *arguments, **options)
+                pipeline.crawler = crawler
+                return pipeline
+
+            cls.from_crawler = classmethod(from_crawler)  # type: ignore[assignment]
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> Self:
+        """Return the pipeline that ``REDIS_ITEMS_KEY`` and ``REDIS_ITEMS_SERIALIZER`` describe.
+
+        :raises SettingError: if one of them has a value that it may not have.
+        """
+        checked = FrontierSettings.from_settings(settings)
+        # What repeats a batch knows of the outage; a _process_item of the user's own repeats nothing.
+        retry = {} if cls._waits() else {"retry": connection.no_retry()}
+        arguments: dict[str, Any] = {"server": connection.get_redis_from_settings(settings, **retry)}
+        if settings.get("REDIS_ITEMS_KEY"):
+            arguments["key"] = checked.items_key
+        if checked.items_serializer is not None:
+            arguments["serialize_func"] = checked.items_serializer
+        pipeline = cls(**arguments)
+        pipeline.patience = checked.lease_timeout
+        pipeline._job = checked.job
+        return pipeline
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the pipeline of *crawler*.
+
+        :raises SettingError: as :meth:`from_settings`, unless a crawl is under way: that ends with one line.
+        """
+        try:
+            pipeline = cls.from_settings(crawler.settings)
+        except FrontierError as error:
+            if not crawler.crawling:
+                raise
+            pipeline = cls.__new__(cls)
+            pipeline._refusal = error
+            _refuse(crawler, error)
+        pipeline.crawler = crawler
+        return pipeline
+
+    async def process_item(self, item: Any, spider: Spider | None = None) -> Any:
+        """Return *item* when it is in Redis.
+
+        :raises UnserializableItemError: if it cannot be written; others are not touched.
+        :raises ItemNotStoredError: if Redis did not answer while the spider was closing.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        spider = spider or self._spider()
+        if self._waits():
+            return await run_in_thread(self._process_item, item, spider)
+        if self._store is None:
+            self._store = self._make_store(spider)
+        await maybe_deferred_to_future(self._store.append(partial(self._entry, item, spider)))
+        return item
+
+    async def close_spider(self, spider: Spider | None = None) -> None:
+        """Wait until all items are in Redis, or given up."""
+        if self._store is not None:
+            await maybe_deferred_to_future(self._store.close())
+
+    def item_key(self, item: Any, spider: Spider) -> str:
+        """Return the key of the list that *item* goes to. Override it to have several."""
+        return self._expanded(spider)
+
+    def _expanded(self, spider: Spider) -> str:
+        return connection.expand_key(self.server, self.key, spider.name, self._job)
+
+    def _process_item(self, item: Any, spider: Spider) -> Any:
+        """Store *item*, wait for Redis, and return it.
+
+        A subclass may override this, as with scrapy-redis: then it is called in a thread, once for each item.
+        """
+        self.server.rpush(*self._entry(item, spider))
+        return item
+
+    @classmethod
+    def _waits(cls) -> bool:
+        return cls._process_item is not RedisPipeline._process_item
+
+    def _entry(self, item: Any, spider: Spider) -> tuple[bytes, bytes]:
+        encode = self.server.get_encoder().encode
+        key: bytes = encode(self.item_key(item, spider))
+        try:
+            return key, encode(self.serialize(item))
+        except Exception as error:  # the user's code, or the item's, may raise anything
+            reason = blame(self.serialize, _fields(item), error)
+            raise UnserializableItemError(
+                f"An item of spider {spider.name!r} cannot be stored: {reason}. Change what the spider "
+                "yields, or set REDIS_ITEMS_SERIALIZER"
+            ) from error
+
+    def _spider(self) -> Spider:
+        if self.crawler is None or self.crawler.spider is None:
+            raise TypeError(
+                "process_item() needs a spider, because this pipeline was not made by from_crawler()"
+            )
+        return self.crawler.spider
+
+    def _make_store(self, spider: Spider) -> ItemStore:
+        crawler = self.crawler or spider.crawler
+        return ItemStore(
+            self.server,
+            keys.last_batch(self._expanded(spider), identity.worker_name()),
+            is_closing=lambda: is_closing(crawler),
+            given_up=lambda: _give_pages_back(crawler),
+            patience=self.patience,
+            count=lambda name, by: crawler.stats.inc_value(name, by),
+        )
+
+
+def _fields(item: Any) -> Any:
+    return dict(ItemAdapter(item)) if ItemAdapter.is_item(item) else item
+
+
+def _give_pages_back(crawler: Crawler) -> None:
+    scheduler = find_scheduler(crawler)
+    if hasattr(scheduler, "give_back_begun"):  # ours, or one derived from it
+        scheduler.give_back_begun()
+
+
+def _refuse(crawler: Crawler, error: FrontierError) -> None:
+    def opened() -> None:
+        if getattr(find_scheduler(crawler), "refused", False):
+            return  # our scheduler has found the same, and says so
+        logger.error("The crawl cannot start: %s", error)
+        end_crawl(crawler, "frontier_error")
+
+    # Not weakly: nobody else will hold it.
+    crawler.signals.connect(opened, signals.spider_opened, weak=False)

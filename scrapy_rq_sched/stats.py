@@ -1,0 +1,246 @@
+"""Statistics of a whole fleet, added up in a hash in Redis."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from scrapy import Spider, version_info
+from scrapy.crawler import Crawler
+from scrapy.statscollectors import StatsCollector
+from typing_extensions import Self
+
+from . import connection, identity, keys
+from .engine import find_engine, find_scheduler, is_shell
+from .errors import FrontierError
+from .items import REPEATED_WITHIN
+from .outage import Outage
+from .scripts import register
+from .settings import FrontierSettings
+from .stat_values import decode, encode, is_number
+from .tally import Tally
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two batches, and between two attempts while Redis does not answer, at the most.
+INTERVAL, LONGEST_BACKOFF = 1.0, 5.0
+#: Seconds for which Redis is tried at the end of a crawl.
+PATIENCE = 5.0
+#: Seconds for which the statistics of a finished crawl are kept, unless ``SCHEDULER_PERSIST``.
+KEPT = 86_400
+
+
+class RedisStatsCollector(StatsCollector):
+    """Adds up the statistics of all workers of a spider. Set ``STATS_CLASS`` to its path.
+
+    A thread tells Redis once a second what has changed, and learns what the others have told. No method
+    waits. What counts (``inc_value``, ``max_value``, ``min_value``) is read as the fleet's, as of a second
+    ago, with all that this worker has counted since. What this worker has set is read as it set it; in Redis
+    is what was set last, by whichever worker. The dump at the end of the log is this worker's own.
+
+    :param crawler: whose settings are read.
+    """
+
+    server: Any = None
+
+    def __init__(self, crawler: Crawler, spider: Spider | None = None) -> None:
+        super().__init__(crawler)
+        self._crawler = crawler  # not kept by Scrapy 2.13
+        self.spider = spider
+        self.spider_name = spider.name if spider else crawler.spidercls.name
+        self._refusal: FrontierError | None = None
+        try:
+            settings = FrontierSettings.from_settings(crawler.settings)
+            self.server = connection.get_redis_from_settings(crawler.settings, retry=connection.no_retry())
+        except FrontierError as error:
+            settings, self._refusal = FrontierSettings(), error
+        self.stats_key = settings.stats_key
+        self._job = settings.job
+        self.persist = settings.persist
+        self._tally = Tally(self._begin)
+        # For what is called most: to look up a name of a collector takes Scrapy long.
+        self._change = self._tally.change
+        self._teller: _Teller | None = None
+        self._is_open = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the collector of *crawler*."""
+        return cls(crawler)
+
+    @classmethod
+    def from_spider(cls, spider: Spider) -> Self:
+        """Return a collector for *spider*."""
+        return cls(spider.crawler, spider)
+
+    def _get_key(self, spider: Spider | None = None) -> str:
+        """Return the key of the hash. A subclass may override it."""
+        spider = spider or self.spider
+        name = spider.name if spider else self.spider_name or "scrapy"
+        return connection.expand_key(self.server, self.stats_key, name, self._job)
+
+    # -- what is asked -----------------------------------------------------------------------------
+
+    def get_value(self, key: str, default: Any = None, spider: Spider | None = None) -> Any:
+        """Return the value of *key*, or *default*."""
+        self._tally.begin()
+        if key in self._tally.own:
+            return self._stats.get(key, default)
+        return self._tally.get(key, default)
+
+    def get_stats(self, spider: Spider | None = None) -> dict[str, Any]:
+        """Return all values."""
+        return {key: self.get_value(key) for key in {*self._tally.keys(), *self._tally.own}}
+
+    # -- what is told ------------------------------------------------------------------------------
+
+    def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
+        """Set *key* to *value*, of any type."""
+        super().set_value(key, value)
+        self._change(key, "set", value)
+
+    def set_stats(self, stats: dict[str, Any], spider: Spider | None = None) -> None:
+        """Set all values in *stats*. In Redis others stay."""
+        super().set_stats(dict(stats))
+        for key, value in stats.items():
+            self.set_value(key, value)
+
+    def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
+        """Add *count* to the sum of the fleet, which begins at *start*."""
+        super().inc_value(key, count, start)
+        if is_number(count) and is_number(start):
+            self._change(key, "add", count, start)
+        else:
+            self._change(key, "set", self._stats[key])
+
+    def max_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
+        """Set *key* to *value* if that is higher than what any worker has had."""
+        super().max_value(key, value)
+        if is_number(value):
+            self._change(key, "max", value)
+        else:  # a date, a time span: Redis cannot compare it
+            self._change(key, "set", self._stats[key])
+
+    def min_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
+        """Set *key* to *value* if that is lower than what any worker has had."""
+        super().min_value(key, value)
+        if is_number(value):
+            self._change(key, "min", value)
+        else:
+            self._change(key, "set", self._stats[key])
+
+    def clear_stats(self, spider: Spider | None = None) -> None:
+        """Forget all values, those of the fleet, too."""
+        super().clear_stats()
+        self._tally.clear()
+
+    # -- the crawl ---------------------------------------------------------------------------------
+
+    def open_spider(self, spider: Spider | None = None) -> None:
+        """Begin to tell."""
+        self.spider = spider or self._crawler.spider
+        engine = find_engine(self._crawler)
+        refused = getattr(find_scheduler(self._crawler), "refused", False)
+        if self._refusal is not None and not refused:
+            logger.error("The statistics of this worker are not added up in Redis: %s", self._refusal)
+        # What is done in a shell is nobody else's business.
+        self._is_open = not (refused or is_shell(engine))
+        self._tally.begin()
+
+    def close_spider(self, spider: Spider | None = None, reason: str | None = None) -> None:
+        """Have the rest told. The process does not end before, unless Redis does not answer.
+
+        If the crawl is *finished*, and ``SCHEDULER_PERSIST`` is false, the statistics have a time to live.
+        """
+        if version_info >= (2, 14):
+            super().close_spider(reason=reason)
+        else:
+            super().close_spider(spider, reason)
+        if self._teller is not None and self._is_open:
+            self._teller.close(expire=reason in ("finished", "start_error") and not self.persist)
+        self._is_open = False
+
+    def _begin(self) -> None:
+        if self.server is not None:
+            self._teller = _Teller(self.server, self._tally, self._get_key, lambda: self._is_open)
+
+
+class _Teller:
+    """The thread that tells Redis.
+
+    :param is_open: returns whether to tell, and not only to look.
+    """
+
+    def __init__(self, server: Any, tally: Tally, key: Any, is_open: Any) -> None:
+        self._script = register(server, "keys", "stats")
+        self._worker = identity.worker_name()
+        self._tally = tally
+        self._key = key
+        self._is_open = is_open
+        self._has_joined = False
+        # Asked for now: once a scheduler of this process has closed, it is the age of another crawl.
+        self._begun = time.monotonic() - identity.age()
+        self._outage = Outage(server)
+        self._backoff = connection.backoff(LONGEST_BACKOFF)
+        self._closing = threading.Event()
+        self._one_at_a_time = threading.Lock()
+        threading.Thread(target=self._run, name="stats", daemon=True).start()
+
+    def close(self, expire: bool) -> None:
+        """Tell the rest in a thread that the process waits for.
+
+        :param expire: whether the statistics are to have a time to live.
+        """
+        self._closing.set()
+        threading.Thread(target=self._tell_rest, args=(expire,), name="stats-rest").start()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._closing.wait(pause):
+            with self._one_at_a_time:
+                if not self._closing.is_set():
+                    self._exchange(look=not self._is_open())
+            failures = self._outage.failures
+            pause = self._backoff.compute(failures) if failures else INTERVAL
+
+    def _tell_rest(self, expire: bool) -> None:
+        stop_by = time.monotonic() + PATIENCE
+        with self._one_at_a_time:
+            while not self._exchange(expire=expire) or self._tally.has_news:
+                if time.monotonic() > stop_by:
+                    logger.error(
+                        "The last statistics of this worker are not in Redis, which did not answer for %g s "
+                        "at the end: the sums of the fleet lack them. They are in the dump above",
+                        PATIENCE,
+                    )
+                    return
+                time.sleep(self._backoff.compute(self._outage.failures))
+
+    def _exchange(self, look: bool = False, expire: bool = False) -> bool:
+        """Tell, unless only to *look*, and learn what all have told; return whether Redis answered."""
+        changes = None if look else self._tally.take()
+        arguments: list[Any] = [int(look), int(not self._has_joined), int(expire), KEPT]
+        age = int((time.monotonic() - self._begun) * 1000)
+        arguments += [age, changes.number if changes else 0, REPEATED_WITHIN]
+        arguments.append(int(changes is not None and changes.clear))
+        of = changes.of if changes else {}
+        arguments.append(len(of))
+        for name, change in of.items():
+            field = name.encode("utf-8", "backslashreplace")
+            arguments += [change.how, field, encode(change.value), encode(change.start)]
+        key = self._key()
+        try:
+            reply = self._script(keys=[key, keys.last_batch(key, self._worker)], args=arguments)
+        except connection.RedisError as error:
+            self._outage.failed(error, "the statistics are kept, and told when it answers")
+            return False
+        self._outage.over()
+        known = {reply[n].decode("utf-8", "replace"): decode(reply[n + 1]) for n in range(0, len(reply), 2)}
+        if changes is None:
+            self._tally.look(known)
+        else:
+            self._has_joined = True
+            self._tally.settle(known)
+        return True

@@ -1,0 +1,144 @@
+"""What a worker has counted and not yet told, on top of what it knows of the fleet. Nothing here waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .stat_values import is_number
+
+_NOTHING = object()
+
+
+@dataclass(slots=True)
+class Change:
+    """What is to be done to one statistic.
+
+    :param how: ``set``, ``add``, ``max`` or ``min``.
+    :param start: what to add to, if nothing is there.
+    """
+
+    how: str
+    value: Any
+    start: Any = 0
+
+    def applied_to(self, value: Any) -> Any:
+        """Return what becomes of *value*, which may be none."""
+        if self.how == "set" or not (is_number(value) or value is _NOTHING):
+            return self.value
+        if self.how == "add":
+            return (self.start if value is _NOTHING else value) + self.value
+        return self.value if value is _NOTHING else (max if self.how == "max" else min)(value, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is told at once.
+
+    :param number: from 1; the same again if the reply was lost.
+    :param clear: whether to forget all before.
+    """
+
+    number: int
+    clear: bool
+    of: dict[str, Change]
+
+
+class Tally:
+    """A fleet's statistics as one worker knows them. May be used by several threads.
+
+    :param begin: called when it is first used.
+    :ivar own: the names of what this worker has set, and not counted since.
+    """
+
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+        # Reentrant: what is logged while it is held is counted, too.
+        self._lock = threading.RLock()
+        self._begin: Callable[[], None] | None = begin
+        self.own: set[str] = set()
+        self._known: dict[str, Any] = {}
+        self._sent: Changes | None = None
+        self._changes: dict[str, Change] = {}
+        self._clear = False
+        self._number = 0
+
+    def change(self, key: str, how: str, value: Any, start: Any = 0) -> None:
+        """Take note of a :class:`Change`. Called many times for each page."""
+        with self._lock:
+            before = self._changes.get(key)
+            if how == "set":
+                self.own.add(key)
+                self._changes[key] = Change("set", value)
+            else:
+                self.own.discard(key)
+                if before is None:
+                    self._changes[key] = Change(how, value, start)
+                elif before.how == how == "add":
+                    before.value += value
+                elif before.how in (how, "set"):
+                    before.value = Change(how, value, start).applied_to(before.value)
+                else:
+                    self._changes[key] = Change("set", Change(how, value, start).applied_to(self.get(key)))
+        if self._begin is not None:
+            self.begin()
+
+    def begin(self) -> None:
+        """Have it begin, if it has not."""
+        with self._lock:
+            begin, self._begin = self._begin, None
+        if begin is not None:
+            begin()
+
+    def clear(self) -> None:
+        """Forget all statistics of the fleet."""
+        with self._lock:
+            self.own.clear()
+            self._known.clear()
+            self._changes.clear()
+            self._clear = True
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value as it is in Redis once all is told, as far as that is known."""
+        with self._lock:
+            value = self._known.get(key, _NOTHING)
+            if self._sent is not None and not self._clear and key in self._sent.of:
+                value = self._sent.of[key].applied_to(value)
+            if key in self._changes:
+                value = self._changes[key].applied_to(value)
+            return default if value is _NOTHING else value
+
+    def keys(self) -> set[str]:
+        """Return the names of all that is known."""
+        with self._lock:
+            sent: Iterable[str] = self._sent.of if self._sent is not None and not self._clear else ()
+            return {*self._known, *sent, *self._changes}
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to tell."""
+        with self._lock:
+            return bool(self._sent is not None or self._changes or self._clear)
+
+    def take(self) -> Changes:
+        """Return what there is to tell; what was taken and not settled first, as it was."""
+        with self._lock:
+            if self._sent is None:
+                self._number += 1
+                self._sent = Changes(self._number, self._clear, self._changes)
+                if self._clear:
+                    self._known.clear()
+                self._changes, self._clear = {}, False
+            return self._sent
+
+    def settle(self, known: dict[str, Any]) -> None:
+        """Take note that what was taken is told, and of what the fleet's statistics are now."""
+        with self._lock:
+            self._sent = None
+            self._known = {} if self._clear else known
+
+    def look(self, known: dict[str, Any]) -> None:
+        """Take note of what the fleet's statistics are, with nothing told."""
+        with self._lock:
+            self._known = {} if self._clear else known

@@ -1,0 +1,1 @@
+"""A project on scrapy-redis, as one finds them: three spiders, a pipeline, a dupefilter, statistics."""

@@ -1,0 +1,17 @@
+from hashlib import sha1
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from scrapy_redis.dupefilter import RFPDupeFilter
+
+
+class NoSessionDupeFilter(RFPDupeFilter):
+    """The shop puts a session number into every link: the same page has many URLs."""
+
+    def __init__(self, server, key, debug=False):
+        super().__init__(server, key, debug)
+        self.ignored = {"sid"}
+
+    def request_fingerprint(self, request):
+        parts = urlsplit(request.url)
+        query = urlencode(sorted(pair for pair in parse_qsl(parts.query) if pair[0] not in self.ignored))
+        return sha1(f"{request.method} {parts._replace(query=query).geturl()}".encode()).hexdigest()

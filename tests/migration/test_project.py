@@ -1,0 +1,201 @@
+"""A project on scrapy-redis, and the same with one name replaced by the other: both find the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ..crawl import wait_until
+from . import site
+
+PROJECT = Path(__file__).parent / "project"
+ORIGINAL, OURS = "scrapy_redis", "scrapy_rq_sched"
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[str]:
+    with site.shop() as address:
+        yield address
+
+
+class Project:
+    """A copy of the project on one of both packages, and a Redis that nobody else uses."""
+
+    def __init__(self, folder: Path, package: str, shop: str, server: redis.Redis, url: str) -> None:
+        self.folder = folder / package
+        self._package = package
+        self.server = server
+        self._environment = {**os.environ, "SHOP_URL": shop, "SHOP_REDIS": url}
+        shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        for file in self.folder.rglob("*.py"):
+            # This is all that somebody has to do who comes from scrapy-redis.
+            file.write_text(file.read_text().replace(ORIGINAL, package))
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *arguments: str) -> str:
+        """Run Python in the project to its end, and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start(self, spider: str, *arguments: str) -> Path:
+        """Start a worker; return where its log is."""
+        log = self.folder / f"{spider}-{len(self.running)}.log"
+        with log.open("wb") as file:
+            self.running.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "scrapy", "crawl", spider, *arguments],
+                    cwd=self.folder,
+                    env=self._environment,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                )
+            )
+        return log
+
+    def wait(self) -> None:
+        """Wait until all workers have ended."""
+        for worker in self.running:
+            worker.wait(60)
+
+    def items(self, *keys: str) -> Counter[str]:
+        """Return the items in these lists."""
+        return Counter(
+            json.dumps(json.loads(item), sort_keys=True)
+            for key in keys
+            for item in self.server.lrange(key, 0, -1)
+        )
+
+    def has_raised(self, log: Path) -> bool:
+        """Return whether there is a traceback in *log*; scrapy-redis's statistics raise at every close."""
+        return self._package == OURS and "Traceback" in log.read_text()
+
+    def stop(self) -> None:
+        """Kill whatever still runs."""
+        for worker in self.running:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+
+
+@pytest.fixture(params=[ORIGINAL, OURS])
+def project(
+    request: pytest.FixtureRequest, tmp_path: Path, shop: str, server: redis.Redis, redis_url: str
+) -> Iterator[Project]:
+    made = Project(tmp_path, request.param, shop, server, redis_url)
+    yield made
+    made.stop()
+
+
+def text(item: dict[str, Any]) -> str:
+    return json.dumps(item, sort_keys=True)
+
+
+def product(shop: str, number: int) -> str:
+    return text({"name": f"Product {number}", "price": number + 0.5, "url": f"{shop}/product/{number}"})
+
+
+# Each test has one expectation for both: so what the one finds, the other finds.
+
+
+def test_a_redis_spider_with_seeds_of_its_own_form(project: Project, shop: str) -> None:
+    orders = [
+        {"product": 3, "campaign": "spring"},
+        {"products": [7, 10], "campaign": None},
+        {"products": []},
+    ]
+    assert project.run("feed.py", "offers:todo", *map(json.dumps, orders)) == "3\n"
+    project.start("offers")
+    project.wait()
+    assert project.items("offers:prices") == {product(shop, number): 1 for number in (3, 7, 10)}
+    assert project.items("offers:items") == {
+        text(
+            {"name": f" Product {n} ".strip(), "review": f"review {r} of {n}", "number": r, "campaign": c}
+        ): 1
+        for n, c in ((3, "spring"), (7, None), (10, None))
+        for r in range(n % 4)
+    }
+    assert not project.server.exists("offers:todo")
+
+
+def test_a_redis_crawl_spider_follows_its_rules(project: Project, shop: str) -> None:
+    project.run("feed.py", "catalogue:start_urls", json.dumps({"url": f"{shop}/"}))
+    log = project.start("catalogue")
+    project.wait()
+    assert project.items("catalogue:prices") == {product(shop, n): 1 for n in range(site.PRODUCTS)}
+    assert len(project.items("catalogue:items")) == site.CATEGORIES
+    assert not project.has_raised(log)
+
+
+def test_a_plain_spider_crawls_each_page_once_though_its_links_differ(project: Project, shop: str) -> None:
+    log = project.start("sitemap")
+    project.wait()
+    names = Counter(json.loads(item)["name"] for item in project.items("sitemap:items").elements())
+    expected = [f"Category {n}" for n in range(site.CATEGORIES)]
+    expected += [f"Product {n}" for n in range(site.PRODUCTS)]
+    assert names == dict.fromkeys(expected, 1)
+    assert not project.has_raised(log)
+
+
+def test_an_idle_redis_spider_takes_seeds_that_come_later(project: Project, shop: str) -> None:
+    log = project.start("offers", "-a", "max_idle_time=0")
+    wait_until(lambda: "Spider opened" in log.read_text())
+    project.run("feed.py", "offers:todo", json.dumps({"product": 5}))
+    wait_until(lambda: project.items("offers:prices") == {product(shop, 5): 1}, message=log.read_text())
+    assert project.running[0].poll() is None
+
+
+def test_a_project_that_names_no_serializer_needs_none(project: Project) -> None:
+    settings = project.folder / "shop" / "settings.py"
+    lines = settings.read_text().splitlines(keepends=True)
+    settings.write_text("".join(line for line in lines if "SERIALIZER" not in line))
+    project.start("sitemap")
+    project.wait()
+    assert sum(project.items("sitemap:items").values()) == site.CATEGORIES + site.PRODUCTS
+
+
+def test_the_statistics_are_in_the_hash(project: Project, shop: str) -> None:
+    project.run("feed.py", "offers:todo", *(json.dumps({"product": n}) for n in range(3)))
+    project.start("offers", "-s", "SCHEDULER_PERSIST=True")
+    project.wait()
+    found = project.server.hgetall("offers:stats")
+    assert found[b"offers/ordered"] == b"3"
+    assert found[b"downloader/request_count"] == b"6"
+    assert found[b"finish_reason"] == b"finished"
+
+
+@pytest.mark.parametrize("spider", ["offers", "catalogue", "sitemap"])
+def test_what_was_queued_by_a_stopped_worker_is_crawled_by_the_next(
+    project: Project, shop: str, spider: str
+) -> None:
+    if spider != "sitemap":
+        seeds = {"offers": ("offers:todo", {"products": list(range(25))})}
+        key, seed = seeds.get(spider, ("catalogue:start_urls", {"url": f"{shop}/"}))
+        project.run("feed.py", key, json.dumps(seed))
+    project.start(spider, "-s", "CLOSESPIDER_PAGECOUNT=5", "-s", "CONCURRENT_REQUESTS=2")
+    project.wait()
+    waiting = f"{spider}:requests"
+    assert project.server.exists(waiting)
+    project.start(spider)
+    project.wait()
+    assert not project.server.exists(waiting)
+    reached = {"offers": 25, "catalogue": site.PRODUCTS, "sitemap": 0}[spider]
+    assert len(project.items(f"{spider}:prices")) == reached
