@@ -185,13 +185,21 @@ def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerpri
     return Fingerprints(make, size if by_url else 0)
 
 
-def made_with(queue: Any, crawler: Crawler) -> dict[str, str]:
+def made_with(queue: Any, dupefilter: Any, crawler: Crawler) -> dict[str, str]:
     """Return what every worker of a frontier has to have in common."""
     return {
         "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
         "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
-        "REQUEST_FINGERPRINTER_CLASS": _path(type(crawler.request_fingerprinter)),
+        "REQUEST_FINGERPRINTER_CLASS": _fingerprints_by(dupefilter, crawler),
     }
+
+
+def _fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
+    cls = type(dupefilter)
+    own = getattr(cls, "request_fingerprint", RFPDupeFilter.request_fingerprint)
+    if own is RFPDupeFilter.request_fingerprint:
+        return _path(type(crawler.request_fingerprinter))
+    return f"{_path(cls)}.request_fingerprint"
 
 
 def _path(cls: type) -> str:

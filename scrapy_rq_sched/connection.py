@@ -42,6 +42,7 @@ __all__ = [
     "check_server",
     "describe_error",
     "expand_key",
+    "get_client",
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
@@ -101,9 +102,8 @@ def get_redis(**params: Any) -> Client:
             f"{where}. A URL looks like redis://host:6379/0, rediss:// (TLS), unix://, "
             "redis+sentinel://host:26379/service, redis+cluster://host:6379 or embedded:///folder"
         ) from None
-    options = topology.connection_options(client)
-    # Also where the URL says otherwise.
-    options["decode_responses"] = params.get("decode_responses", False)
+    if "decode_responses" in params:  # also where the URL says otherwise
+        topology.connection_options(client)["decode_responses"] = params["decode_responses"]
     try:
         topology.check(client)
     except (ValueError, TypeError, RedisError) as error:
@@ -111,17 +111,38 @@ def get_redis(**params: Any) -> Client:
     return client
 
 
-def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
-    """Return the client that a Scrapy settings object describes. It connects at its first command.
+def get_redis_from_settings(settings: Any) -> Client:
+    """Return the client that a Scrapy settings object describes, for a project's own use.
 
-    Read are ``REDIS_URL``, or ``REDIS_HOST``, ``REDIS_PORT`` and ``REDIS_DB``; and ``REDIS_PARAMS`` for
-    anything else that ``redis.Redis`` takes. ``REDIS_ENCODING`` is that of the seeds, and no more.
+    Read are ``REDIS_URL``, or ``REDIS_HOST``, ``REDIS_PORT`` and ``REDIS_DB``; ``REDIS_DECODE_RESPONSES``;
+    and ``REDIS_PARAMS`` for anything else that ``redis.Redis`` takes. ``REDIS_ENCODING`` is that of the
+    seeds, and no more.
 
-    :param settings: Scrapy's.
-    :param overrides: what to take instead of :data:`DEFAULT_PARAMS`, unless ``REDIS_PARAMS`` says otherwise.
     :raises SettingError: if redis-py refuses them.
     """
-    params: dict[str, Any] = {**DEFAULT_PARAMS, **overrides}
+    return get_redis(**{"decode_responses": _decodes(settings), **_params(settings)})
+
+
+def get_client(settings: Any, **overrides: Any) -> Client:
+    """Return the client that this package itself uses: the same, but replies are bytes.
+
+    :param overrides: what ``REDIS_PARAMS`` may still say otherwise.
+    :raises SettingError: if redis-py refuses the settings.
+    """
+    # Replies are payloads: bytes that only the serializer understands. Keys and scripts are UTF-8.
+    return get_redis(**{**overrides, **_params(settings), "decode_responses": False, "encoding": "utf-8"})
+
+
+def _decodes(settings: Any) -> bool:
+    try:
+        return bool(settings.getbool("REDIS_DECODE_RESPONSES"))
+    except (ValueError, TypeError):
+        value = settings.get("REDIS_DECODE_RESPONSES")
+        raise SettingError(f"REDIS_DECODE_RESPONSES is {value!r}; it may be True or False") from None
+
+
+def _params(settings: Any) -> dict[str, Any]:
+    params: dict[str, Any] = dict(DEFAULT_PARAMS)
     try:
         params.update(settings.getdict("REDIS_PARAMS"))
     except (ValueError, TypeError):
@@ -130,9 +151,7 @@ def get_redis_from_settings(settings: Any, **overrides: Any) -> Client:
     for setting, param in _LEGACY_SETTINGS.items():
         if settings.get(setting):
             params[param] = settings.get(setting)
-    # Replies are payloads: bytes that only the serializer understands. Keys and scripts are UTF-8.
-    params.update(decode_responses=False, encoding="utf-8")
-    return get_redis(**params)
+    return params
 
 
 from_settings = get_redis_from_settings

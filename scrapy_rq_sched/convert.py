@@ -82,7 +82,7 @@ class Conversion:
         :raises SettingError: if a setting has a value that it may not have.
         """
         read = FrontierSettings.from_settings(settings)
-        server = connection.get_redis_from_settings(settings)
+        server = connection.get_client(settings)
         queue_class = load_queue_class(read)
         if not issubclass(queue_class, (PriorityQueue, FifoQueue, LifoQueue)):
             raise SettingError(

@@ -199,7 +199,13 @@ class Delivery:
     def _sow(self, lease: Lease) -> None:
         """Turn a seed into requests for the frontier, or set it aside."""
         try:
-            for request in requests_of_seed(lease.payload, self._spider, self._settings.encoding):
+            settings = self._settings
+            requests = requests_of_seed(
+                lease.payload, self._spider, settings.encoding, settings.seed_form_data
+            )
+            if not requests:
+                logger.debug("make_request_from_data made no request of seed %.200r", lease.payload)
+            for request in requests:
                 self._crawl(request)
             self._stats.inc_value("frontier/seeds")
         except UnknownCodeError as error:

@@ -55,7 +55,7 @@ class RFPDupeFilter(BaseDupeFilter):
         :param settings: Scrapy's.
         :raises SettingError: if redis-py refuses what they say of Redis.
         """
-        server = connection.get_redis_from_settings(settings)
+        server = connection.get_client(settings)
         key = keys.STANDALONE_DUPEFILTER % {"timestamp": int(time.time())}
         return cls(server, key, settings.getbool("DUPEFILTER_DEBUG"))
 
@@ -68,7 +68,7 @@ class RFPDupeFilter(BaseDupeFilter):
         settings = crawler.settings
         read = FrontierSettings.from_settings(settings)
         name = (crawler.spider or crawler.spidercls).name
-        server = connection.get_redis_from_settings(settings)
+        server = connection.get_client(settings)
         return cls(
             server,
             connection.expand_key(server, read.dupefilter_key, name, read.job),

@@ -116,7 +116,7 @@ class FailedRequests:
         :raises SettingError: if a setting has a value that it may not have.
         """
         read = FrontierSettings.from_settings(settings)
-        server = connection.get_redis_from_settings(settings)
+        server = connection.get_client(settings)
         keys = load_keys(read, server, spider, redis_key)
         discipline = getattr(load_queue_class(read), "discipline", None)
         if discipline is None:

@@ -76,7 +76,7 @@ class RedisPipeline:
         checked = FrontierSettings.from_settings(settings)
         # What repeats a batch knows of the outage; a _process_item of the user's own repeats nothing.
         retry = {} if cls._waits() else {"retry": connection.no_retry()}
-        arguments: dict[str, Any] = {"server": connection.get_redis_from_settings(settings, **retry)}
+        arguments: dict[str, Any] = {"server": connection.get_client(settings, **retry)}
         if settings.get("REDIS_ITEMS_KEY"):
             arguments["key"] = checked.items_key
         if checked.items_serializer is not None:

@@ -74,7 +74,7 @@ class Scheduler(BaseScheduler):
         """
         try:
             settings = FrontierSettings.from_settings(crawler.settings)
-            server = connection.get_redis_from_settings(crawler.settings, retry=connection.no_retry())
+            server = connection.get_client(crawler.settings, retry=connection.no_retry())
         except FrontierError as error:
             if not crawler.crawling:
                 raise
@@ -109,7 +109,7 @@ class Scheduler(BaseScheduler):
         return None
 
     def _assemble(self, spider: Spider, engine: Any) -> None:
-        settings = self.settings
+        settings = self.settings = self.settings.of_spider(spider)
         if "download" in settings.set_aside:
             failures.check_middleware(self.crawler.settings)
         keys = components.load_keys(settings, self.server, spider.name, getattr(spider, "redis_key", None))
@@ -156,7 +156,7 @@ class Scheduler(BaseScheduler):
         server_age = connection.server_age(self.server, self.frontier.keys.requests)
         try:
             opened = self.frontier.open(
-                components.made_with(self.queue, self.crawler),
+                components.made_with(self.queue, self.df, self.crawler),
                 json.dumps({"scrapy": __version__}),
                 identity.age(),
                 busy=self.delivery.busy(),

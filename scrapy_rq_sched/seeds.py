@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Request, Spider
+from scrapy import FormRequest, Request, Spider
 
 from . import request
 from .errors import PayloadError, SeedError, UnknownCodeError
@@ -29,11 +29,16 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "flags": (list,),
 }
 
+#: What is not part of the form, where a seed is one.
+_NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
+
 #: Schemes whose URLs are nothing without a host.
 _SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
 
 
-def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> Request:
+def request_from_seed(
+    data: bytes, spider: Spider, encoding: str = "utf-8", form_data: bool = False
+) -> Request:
     """Return the request that a seed asks for.
 
     It is not filtered as a duplicate unless the seed says ``"dont_filter": false``: who pushes a seed
@@ -41,6 +46,8 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
 
     :param data: the seed as it is in Redis.
     :param encoding: of its text (``REDIS_ENCODING``).
+    :param form_data: whether what a JSON object has besides ``url``, ``method`` and ``meta`` is a form's, as
+        scrapy-redis has it (``FRONTIER_SEED_FORM_DATA``).
     :raises SeedError: saying what is wrong with it.
     :raises UnknownCodeError: if *spider* lacks a callback that it names.
     """
@@ -48,10 +55,14 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
         text = data.decode(encoding).strip()
     except UnicodeError as error:
         raise SeedError(f"not text in {encoding}: {error}") from error
-    fields = _fields_of(text) if text.startswith("{") else {"url": text}
+    fields = _fields_of(text, form_data) if text.startswith("{") else {"url": text}
+    form = {name: value for name, value in fields.items() if form_data and name not in _NOT_OF_A_FORM}
+    fields = {name: value for name, value in fields.items() if name not in form}
     try:
         made = request.request_from_dict({"dont_filter": True, **fields}, spider)
-    except PayloadError as error:
+        if form_data:
+            made = FormRequest(made.url, method=made.method, meta=made.meta, formdata=form, dont_filter=True)
+    except (PayloadError, TypeError, ValueError) as error:  # a form's value may be of a type that no form has
         raise SeedError(str(error)) from error
     try:
         parts = urlsplit(made.url)
@@ -64,28 +75,30 @@ def request_from_seed(data: bytes, spider: Spider, encoding: str = "utf-8") -> R
     return made
 
 
-def requests_of_seed(data: bytes, spider: Spider, encoding: str) -> list[Request]:
+def requests_of_seed(data: bytes, spider: Spider, encoding: str, form_data: bool = False) -> list[Request]:
     """Return the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
+
+    None is a seed that the spider wants nothing of.
 
     :raises SeedError: saying what is wrong with it.
     :raises UnknownCodeError: if *spider* lacks a callback that it names.
     """
     make = getattr(spider, "make_request_from_data", None)
     if make is None:
-        return [request_from_seed(data, spider, encoding)]
+        return [request_from_seed(data, spider, encoding, form_data)]
     try:
         made = make(data)
-        requests = list(made) if isinstance(made, Iterable) else [made]
+        requests = list(made) if isinstance(made, Iterable) else [] if made is None else [made]
     except (SeedError, UnknownCodeError):
         raise
     except Exception as error:  # the user's code may raise anything; the seed is set aside
         raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error
-    if not requests or not all(isinstance(item, Request) for item in requests):
-        raise SeedError("make_request_from_data made no request of it")
+    if not all(isinstance(item, Request) for item in requests):
+        raise SeedError("make_request_from_data made something of it that is no request")
     return requests
 
 
-def _fields_of(text: str) -> dict[str, Any]:
+def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -93,6 +106,8 @@ def _fields_of(text: str) -> dict[str, Any]:
     if "url" not in fields:
         raise SeedError("it has no url")
     for name, value in fields.items():
+        if form_data and name not in _NOT_OF_A_FORM:
+            continue
         if name not in FIELDS:
             raise SeedError(f"unknown field {name!r}; known are {', '.join(FIELDS)}")
         if not isinstance(value, FIELDS[name]) or (isinstance(value, bool) and name != "dont_filter"):

@@ -262,12 +262,16 @@ def load_serializer(value: Any) -> Serializer:
     return serializer  # type: ignore[no-any-return] # has what the protocol asks for
 
 
+_PICKLECOMPAT = "scrapy_rq_sched.picklecompat"
+
+
 def serializer_name(serializer: Any) -> str:
     """Return what identifies *serializer* to the workers of a fleet."""
     if type(serializer) in _BY_NAME.values():
         return str(serializer.name)
     if inspect.ismodule(serializer):
-        return serializer.__name__
+        # The same by another name, which is scrapy-redis's.
+        return PickleSerializer.name if serializer.__name__ == _PICKLECOMPAT else serializer.__name__
     cls = type(serializer)
     return f"{cls.__module__}.{cls.__qualname__}"
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scrapy.utils.misc import load_object
@@ -17,6 +17,9 @@ from .errors import SettingError
 #: What ``FRONTIER_SET_ASIDE`` may name: requests whose callback raised, and those whose download failed
 #: for good.
 SET_ASIDE = ("callback", "download")
+
+#: Seeds that an exchange may take.
+MOST_SEEDS = 1000
 
 _TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
 _JOB = re.compile(r"[^\s{}%]+")
@@ -54,6 +57,8 @@ class FrontierSettings:
     job: str = ""
     #: ``REDIS_START_URLS_BATCH_SIZE``, in seeds an exchange
     seed_batch: int = 100
+    #: ``FRONTIER_SEED_FORM_DATA``
+    seed_form_data: bool = False
     #: ``REDIS_ENCODING``
     encoding: str = "utf-8"
     #: ``FRONTIER_LEASE_TIMEOUT``, in seconds
@@ -102,7 +107,8 @@ class FrontierSettings:
             stats_key=read.template("STATS_KEY", cls.stats_key),
             start_urls_keys=read.templates("REDIS_START_URLS_KEY", cls.start_urls_keys),
             job=read.job(),
-            seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, 1000),
+            seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, MOST_SEEDS),
+            seed_form_data=read.boolean("FRONTIER_SEED_FORM_DATA"),
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
             lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
             max_deliveries=read.whole("FRONTIER_MAX_DELIVERIES", cls.max_deliveries, 1),
@@ -119,6 +125,22 @@ class FrontierSettings:
             seen_cache=read.whole("FRONTIER_SEEN_CACHE", cls.seen_cache, 0),
             concurrency=max(1, settings.getint("CONCURRENT_REQUESTS", cls.concurrency)),
         )
+
+    def of_spider(self, spider: Any) -> FrontierSettings:
+        """Return these settings with what *spider* says otherwise: ``redis_batch_size``.
+
+        :raises SettingError: if that is not a number that it may be.
+        """
+        size = getattr(spider, "redis_batch_size", None)
+        if size is None:
+            return self
+        try:
+            number = int(size)
+        except (TypeError, ValueError):
+            number = 0
+        if not 1 <= number <= MOST_SEEDS:
+            raise SettingError(f"redis_batch_size is {size!r}; it may be a whole number of 1 to {MOST_SEEDS}")
+        return replace(self, seed_batch=number)
 
 
 def is_template(value: Any) -> bool:

@@ -36,13 +36,14 @@ class RedisMixin:
     :cvar redis_key: the seeds' key, or several; by default that of ``REDIS_START_URLS_KEY``.
     :cvar redis_encoding: of the seeds; by default ``REDIS_ENCODING``.
     :cvar max_idle_time: seconds; by default ``MAX_IDLE_TIME_BEFORE_CLOSE``; 0 is for ever.
-    :cvar redis_batch_size: not read; see ``REDIS_START_URLS_BATCH_SIZE``.
+    :cvar redis_batch_size: seeds an exchange takes; by default ``REDIS_START_URLS_BATCH_SIZE``.
     """
 
     redis_key: str | list[str] | None = None
     redis_encoding: str | None = None
     max_idle_time: float | None = None
     redis_batch_size: int | None = None
+    _form_data = False
 
     @cached_property
     def server(self) -> Any:
@@ -67,7 +68,8 @@ class RedisMixin:
             raise ValueError("setup_redis() needs a crawler, because this spider has none yet")
         with suppress(FrontierError):  # what is wrong with a setting or a key, the scheduler says
             settings = FrontierSettings.from_settings(crawler.settings)
-            server = connection.get_redis_from_settings(crawler.settings)
+            self._form_data = settings.seed_form_data
+            server = connection.get_client(crawler.settings)
             name: str = self.name  # type: ignore[attr-defined]
             expanded = load_keys(settings, server, name, self.redis_key).start_urls
             if "%" not in "".join(expanded):  # else it would not be taken for a template
@@ -118,11 +120,13 @@ class RedisMixin:
     def make_request_from_data(self, data: bytes) -> Request:
         """Return the request that a seed asks for. Override it for seeds of another form.
 
-        Whatever it raises sets the seed aside, with the error.
+        Whatever it raises sets the seed aside, with the error. It may return several requests, or None for a
+        seed of which nothing is wanted.
 
         :param data: the seed as it is in Redis.
         """
-        return request_from_seed(data, self, self.redis_encoding or "utf-8")  # type: ignore[arg-type]
+        encoding = self.redis_encoding or "utf-8"
+        return request_from_seed(data, self, encoding, self._form_data)  # type: ignore[arg-type]
 
     def next_requests(self) -> Iterable[Request]:
         """Return requests from elsewhere, when the fleet is idle: none, unless a subclass has some.

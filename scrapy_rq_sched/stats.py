@@ -53,7 +53,7 @@ class RedisStatsCollector(StatsCollector):
         self._refusal: FrontierError | None = None
         try:
             settings = FrontierSettings.from_settings(crawler.settings)
-            self.server = connection.get_redis_from_settings(crawler.settings, retry=connection.no_retry())
+            self.server = connection.get_client(crawler.settings, retry=connection.no_retry())
         except FrontierError as error:
             settings, self._refusal = FrontierSettings(), error
         self.stats_key = settings.stats_key

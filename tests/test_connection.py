@@ -53,7 +53,7 @@ each_setting_of_an_address = pytest.mark.parametrize(
 
 def client_of(**settings: Any) -> redis.Redis:
     """Return a client as the scheduler makes it: what repeats a command is its loop."""
-    return connection.get_redis_from_settings(Settings(settings), retry=connection.no_retry())
+    return connection.get_client(Settings(settings), retry=connection.no_retry())
 
 
 # -- which server ------------------------------------------------------------------------------------
@@ -81,13 +81,28 @@ def test_parameters_have_defaults_that_the_user_can_change(
     assert client_of(**settings).connection_pool.connection_kwargs[name] == expected
 
 
-@pytest.mark.parametrize("how", ["params", "url"])
-def test_replies_are_bytes_whatever_the_user_asks_for(redis_url: str, how: str) -> None:
-    if how == "url":
-        client = client_of(REDIS_URL=f"{redis_url}?decode_responses=true")
-    else:
-        client = client_of(REDIS_URL=redis_url, REDIS_PARAMS={"decode_responses": True})
+ASKS_FOR_TEXT = {
+    "url": lambda url: {"REDIS_URL": f"{url}?decode_responses=true"},
+    "params": lambda url: {"REDIS_URL": url, "REDIS_PARAMS": {"decode_responses": True}},
+    "setting": lambda url: {"REDIS_URL": url, "REDIS_DECODE_RESPONSES": "True"},
+}
+
+
+@pytest.mark.parametrize("how", ASKS_FOR_TEXT)
+def test_the_replies_to_this_package_are_bytes_whatever_the_user_asks_for(redis_url: str, how: str) -> None:
+    client = client_of(**ASKS_FOR_TEXT[how](redis_url))
     assert client.echo("a") == b"a"
+
+
+@pytest.mark.parametrize("how", ["params", "setting"])
+def test_a_client_for_the_users_own_use_gives_text_if_asked_to(redis_url: str, how: str) -> None:
+    client = connection.get_redis_from_settings(Settings(ASKS_FOR_TEXT[how](redis_url)))
+    assert client.echo("a") == "a"
+
+
+def test_a_decode_responses_that_is_no_switch_is_refused() -> None:
+    with pytest.raises(SettingError, match="REDIS_DECODE_RESPONSES is 'perhaps'; it may be True or False"):
+        connection.get_redis_from_settings(Settings({"REDIS_DECODE_RESPONSES": "perhaps"}))
 
 
 class OwnClient(redis.Redis):

@@ -12,8 +12,8 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import FrontierError, PriorityQueue, Scheduler
-from scrapy_rq_sched.errors import RedisUnreachableError, SettingError
+from scrapy_rq_sched import FrontierError, PriorityQueue, RFPDupeFilter, Scheduler
+from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError, SettingError
 
 from .crawl import wait_until
 
@@ -432,3 +432,38 @@ def test_what_was_dropped_is_new_at_once_to_the_worker_that_dropped_it(make: Mak
         scheduler.enqueue_request(Request(f"{URL}{name}", priority=priority))
     scheduler.next_request()
     assert scheduler.enqueue_request(Request(f"{URL}z", priority=7))
+
+
+# -- what a spider or a dupefilter says itself -----------------------------------------------------
+
+
+class InTens(ExampleSpider):
+    redis_batch_size = "10"
+
+
+class InNone(ExampleSpider):
+    redis_batch_size = 0
+
+
+def test_a_spider_may_say_how_many_seeds_an_exchange_takes(make: Make, server: redis.Redis) -> None:
+    assert make(InTens).settings.seed_batch == 10
+    with pytest.raises(SettingError, match="redis_batch_size is 0; it may be a whole number of 1 to 1000"):
+        make(InNone)
+
+
+class ByHost(RFPDupeFilter):
+    def request_fingerprint(self, request: Request) -> str:
+        return request.url.split("/")[2]
+
+
+def test_workers_whose_filters_make_other_fingerprints_do_not_share_a_frontier(make: Make) -> None:
+    make()
+    with pytest.raises(
+        FrontierMismatchError, match=r"REQUEST_FINGERPRINTER_CLASS .*ByHost.request_fingerprint"
+    ):
+        make(DUPEFILTER_CLASS=ByHost)
+
+
+def test_workers_may_call_pickle_by_either_name(make: Make) -> None:
+    make(SCHEDULER_SERIALIZER="pickle")
+    make(SCHEDULER_SERIALIZER="scrapy_rq_sched.picklecompat")

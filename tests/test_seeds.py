@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request
+from scrapy_redis.spiders import RedisSpider
 
 from scrapy_rq_sched.errors import SeedError, UnknownCodeError
 from scrapy_rq_sched.seeds import FIELDS, request_from_seed, requests_of_seed
@@ -243,6 +244,30 @@ def test_any_data_is_a_request_or_a_bad_seed(data: bytes) -> None:
     assert isinstance(made, Request)
 
 
+# -- seeds as forms ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"url": URL},
+        {"url": URL, "q": "a b", "page": "2"},
+        {"url": URL, "method": "post", "headers": "x", "q": ["1", "2"], "meta": {"depth": 3}},
+    ],
+    ids=["url", "get", "post"],
+)
+def test_a_seed_with_form_data_is_what_it_is_to_scrapy_redis(fields: dict[str, Any]) -> None:
+    theirs = RedisSpider(name="theirs", redis_encoding="utf-8").make_request_from_data(seed(**fields))
+    ours = request_from_seed(seed(**fields), SPIDER, form_data=True)
+    assert_same_request(theirs, ours)
+
+
+@pytest.mark.parametrize("value", [5, None], ids=repr)
+def test_form_data_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(SeedError, match=r"must be|to_bytes|str"):
+        request_from_seed(seed(url=URL, method="POST", q=value), SPIDER, form_data=True)
+
+
 # -- seeds of another form ---------------------------------------------------------------------------
 
 
@@ -304,19 +329,22 @@ def test_a_spiders_own_method_gets_the_seed_as_it_is_in_redis() -> None:
     assert got == [b" \xff "]
 
 
+@pytest.mark.parametrize("nothing", [None, [], ()], ids=repr)
+def test_a_spiders_own_method_may_want_nothing_of_a_seed(nothing: Any) -> None:
+    assert requests_of_seed(b"1", spider_making(lambda data: nothing), "utf-8") == []
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
         (failing, "ZeroDivisionError: of its own"),
         (failing_generator, "LookupError: of its own"),
         (refusing, "^this page is closed$"),
-        (lambda data: None, "no request"),
-        (lambda data: [], "no request"),
         (lambda data: "http://example.com/", "no request"),
         (lambda data: {"url": URL}, "no request"),
         (lambda data: [Request(URL), {"item": 1}], "no request"),
     ],
-    ids=["raises", "raises late", "refuses", "None", "nothing", "text", "dict", "request and item"],
+    ids=["raises", "raises late", "refuses", "text", "dict", "request and item"],
 )
 def test_a_seed_that_the_spiders_own_method_makes_no_request_of_is_refused_with_the_reason(
     make: Callable[[bytes], Any], reason: str

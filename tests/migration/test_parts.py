@@ -109,7 +109,7 @@ def test_every_default_is_the_one_that_is_used() -> None:
     assert used.dupefilter_key == scrapy_redis.defaults.SCHEDULER_DUPEFILTER_KEY
     assert used.items_key == defaults.PIPELINE_KEY == scrapy_redis.defaults.PIPELINE_KEY
     assert used.stats_key == defaults.STATS_KEY == scrapy_redis.defaults.STATS_KEY
-    assert used.start_urls_key == defaults.START_URLS_KEY == scrapy_redis.defaults.START_URLS_KEY
+    assert used.start_urls_keys[0] == defaults.START_URLS_KEY == scrapy_redis.defaults.START_URLS_KEY
 
 
 @pytest.mark.parametrize("value", [b"text", "text", 7])
