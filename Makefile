@@ -52,8 +52,8 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	$(BIN)/python -m tests.chaos --ledger docs/ledger.md
 
-# The tests on what users have: old and new Python, Scrapy, redis-py and Twisted, and other reactors (tox.ini). It
-# takes about ten minutes an environment; one whose interpreter is not there is passed over, and said.
+# The tests on what users have: old and new Python, Scrapy, redis-py and Twisted, other reactors, other servers
+# (tox.ini). It takes about ten minutes an environment; one whose interpreter is not there is passed over, and said.
 # `make matrix ARGS="-e lowest,py312 -- -k crawl"` runs a part.
 matrix: $(VENV)/.installed-matrix
 	$(BIN)/python -m tests.matrix $(ARGS)

