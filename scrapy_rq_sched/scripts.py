@@ -10,7 +10,8 @@ from typing import Any
 def register(server: Any, *parts: str) -> Any:
     """Return the script that the Lua files of these names make, ready to be called on *server*."""
     folder = files("scrapy_rq_sched.lua")
-    return server.register_script("\n".join((folder / f"{part}.lua").read_text("utf-8") for part in parts))
+    # As bytes: to encode text, redis-py would ask a Cluster first which nodes there are.
+    return server.register_script(b"\n".join((folder / f"{part}.lua").read_bytes() for part in parts))
 
 
 def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:

@@ -12,6 +12,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.components import load_keys
 from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 
@@ -89,6 +90,16 @@ def test_on_a_cluster_braces_of_the_users_own_are_left_as_they_are() -> None:
 def test_keys_on_different_slots_of_a_cluster_are_refused() -> None:
     with pytest.raises(SettingError, match=r"'\{shop\}:requests' and 'seen' are on different slots"):
         load(CLUSTER, SCHEDULER_DUPEFILTER_KEY="seen")
+
+
+@pytest.mark.parametrize("url", [CLUSTER, "redis+sentinel://localhost:1/name", "embedded:///dev/null/folder"])
+def test_to_make_a_frontier_connects_to_nothing(url: str) -> None:
+    server = connection.get_client(Settings({"REDIS_URL": url}))
+    keys = load_keys(FrontierSettings(), server, "shop")
+    frontier = Frontier(server, keys, "a", "priority")
+    assert connection.address(frontier.server).startswith(url.partition("//")[0])
+    with pytest.raises(connection.RedisError):
+        frontier.open({})
 
 
 # -- several crawls side by side -----------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from scrapy_rq_sched.keys import Keys
 from .client import Client
 from .crawl import Fleet, wait_until
 from .test_crawl import pages
+from .test_security import PAGE as SECURITY_PAGE
+from .test_security import SECRET, acl_rule
 from .topologies import TOPOLOGIES, Cluster, Replaceable, Topology
 
 
@@ -50,6 +53,26 @@ def test_a_failover_in_mid_crawl_loses_nothing(workers: Fleet, servers: Replacea
     assert set(workers.urls("parsed")) == pages(1500)
     assert workers.reasons() == ["finished", "finished"]
     assert "goes on" in workers.log() or "answers again" in workers.log()
+
+
+@pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
+def test_a_user_with_few_rights_can_crawl(tmp_path: Path, servers: Replaceable) -> None:
+    on_cluster = isinstance(servers, Cluster)
+    (more,) = re.findall(r"workers also need `([^`]*)`", SECURITY_PAGE.read_text())
+    user, *rule = (word.replace("~target:", "~graph:") for word in acl_rule("worker"))
+    if on_cluster:
+        rule = [*(word.replace("~graph:", "~{graph}:") for word in rule), *more.split()]
+    for server in servers.servers.values():
+        with redis.Redis(port=server.port) as client:
+            client.execute_command("ACL", "SETUSER", user, *rule)
+    fleet = Fleet(tmp_path, servers.url.replace("://", f"://{user}:{SECRET}@"))
+    try:
+        fleet.start("graph", 2, GRAPH_PAGES=200, GRAPH_LATENCY=0.01)
+        fleet.wait()
+    finally:
+        fleet.stop()
+    assert fleet.urls("parsed") == dict.fromkeys(pages(200), 1)
+    assert "WARNING" not in fleet.log()
 
 
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
