@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 
 from redis.backoff import EqualJitterBackoff, NoBackoff
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     AuthorizationError,
+    ClusterDownError,
     ClusterError,
     MovedError,
     NoPermissionError,
@@ -24,14 +26,16 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError
 from scrapy.utils.misc import load_object
 
 from . import keys, topology
-from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError
-from .topology import address, needs_hash_tag, slot
+from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError, one_line
+from .topology import address, close, needs_hash_tag, server_of, slot
 
 __all__ = [
     "NoPermissionError",
+    "NoScriptError",
     "RedisConnectionError",
     "RedisError",
     "RedisTimeoutError",
@@ -40,6 +44,7 @@ __all__ = [
     "backoff",
     "call_and_wait",
     "check_server",
+    "close",
     "describe_error",
     "expand_key",
     "get_client",
@@ -48,6 +53,7 @@ __all__ = [
     "hide_password",
     "needs_hash_tag",
     "server_age",
+    "server_of",
     "slot",
     "socket_timeout",
     "unreachable",
@@ -58,6 +64,9 @@ Client: TypeAlias = Any
 
 #: The oldest server whose commands suffice (``RPOP`` with a count, ``BLMOVE``).
 OLDEST_SERVER = (6, 2)
+
+#: Characters of an error's text that are shown.
+LONGEST_ERROR = 300
 
 #: Timeouts in seconds; a user's ``REDIS_PARAMS`` come after these. Protocol 2, because with 3 redis-py
 #: asks every server on connecting for what only some offer, and logs that it failed.
@@ -174,29 +183,32 @@ def call_and_wait(
     :param timeout: seconds to wait at the most, unless the client gives up sooner.
     :return: the script's reply, and how many replicas have it.
     """
-    client = script.registered_client
+    client = script.server
     patience = socket_timeout(client)
     if patience:
         timeout = min(timeout, 0.8 * patience)
 
-    def attempt() -> tuple[Any, Any]:
+    def attempt() -> tuple[Any, int]:
         # One connection for both: Redis waits for what this connection wrote.
-        pipeline = topology.server_of(client, keys[0]).pipeline(transaction=False)
+        pipeline = server_of(client, keys[0]).pipeline(transaction=False)
         pipeline.evalsha(script.sha, len(keys), *keys, *arguments)
         pipeline.wait(replicas, max(1, int(timeout * 1000)))
-        reply, reached = pipeline.execute(raise_on_error=False)
+        results = pipeline.execute(raise_on_error=False)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        reply, reached = results
         return reply, reached
 
-    results = attempt()
-    if isinstance(results[0], NoScriptError):
-        client.script_load(script.script)
-        results = attempt()
-    if isinstance(results[0], (RedisConnectionError, MovedError)):
+    try:
+        return attempt()
+    except NoScriptError:
+        script.load(keys[0])
+        return attempt()
+    except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError):
+        # This connection is to one node; the client of a Cluster would have found another.
         topology.find_servers_anew(client)
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
-    return results
+        raise
 
 
 class Backoff(EqualJitterBackoff):
@@ -225,22 +237,26 @@ def socket_timeout(client: Client) -> float | None:
 
 
 def hide_password(url: str) -> str:
-    """Return *url* with its password replaced by ``***``."""
+    """Return *url* with its passwords replaced by ``***``."""
     # By hand: a password that is not escaped may hold what parses as the end of the host.
-    url = re.sub(r"([?&]password=)[^&#]*", r"\1***", url)
-    url = re.sub(r"^(\w+://)[^:@/]+@", r"\1***@", url)
-    return re.sub(r"^((?:\w+:)?(?://)?[^:@/]*:)(?!//).*@", r"\1***@", url)
+    url = re.sub(r"([?&]\w*password=)[^&#]*", r"\1***", url)
+    url = re.sub(r"^([\w+.-]+://)[^:@/]+@", r"\1***@", url)
+    url = re.sub(r"^((?:[\w+.-]+:)?(?://)?[^:@/]*:)(?!//).*@", r"\1***@", url)
+    # Where each of several hosts has one.
+    return re.sub(r"(,[^,:@/]*:)[^,@/]*@", r"\1***@", url)
 
 
 def describe_error(client: Client, error: RedisError) -> str:
     """Return one line that says which Redis failed, how, and what to do."""
     where, error_text = address(client), str(error)
-    secret = topology.connection_options(client).get("password")
-    if secret:
+    for secret in topology.secrets(client):
         # What does not know AUTH says what it was told.
-        error_text = error_text.replace(str(secret), "***")
+        error_text = error_text.replace(secret, "***")
+    error_text = one_line(error_text)[:LONGEST_ERROR]
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
         return f"Redis at {where} refuses this user: {error_text}. Check the user and password"
+    if isinstance(error, MasterNotFoundError):
+        return f"Redis at {where}: no Sentinel answers, or none knows a master of that name. Check REDIS_URL"
     if isinstance(error, RedisTimeoutError):
         return f"Redis at {where} does not answer in time ({error_text}). Check REDIS_URL and the network"
     if isinstance(error, RedisConnectionError):
@@ -264,7 +280,7 @@ def check_server(client: Client, key: str) -> list[str]:
     :raises RedisUnsuitableError: if it is too old.
     """
     try:
-        server_of_key = topology.server_of(client, key)
+        server_of_key = server_of(client, key)
         server_of_key.ping()
         try:
             server, memory = server_of_key.info("server"), server_of_key.info("memory")
@@ -291,7 +307,7 @@ def server_age(client: Client, key: str) -> float:
     :raises RedisUnreachableError: if it does not answer.
     """
     try:
-        return float(topology.server_of(client, key).info("server").get("uptime_in_seconds", math.inf))
+        return float(server_of(client, key).info("server").get("uptime_in_seconds", math.inf))
     except NoPermissionError:
         return math.inf
     except RedisError as error:

@@ -18,8 +18,8 @@ from typing_extensions import Self
 
 from . import connection, request, serializers
 from .components import load_keys, load_queue_class
-from .errors import FrontierError, PayloadError, SettingError, UnserializableRequestError
-from .keys import Keys
+from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
+from .keys import Keys, converting
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .scripts import register
 from .settings import FrontierSettings
@@ -56,6 +56,7 @@ class Conversion:
     :param queue_class: :class:`PriorityQueue`, :class:`FifoQueue` or :class:`LifoQueue`.
     :param source: the serializer that they are in.
     :param target: the serializer that they shall be in.
+    :param most_failed: how many entries the failed list keeps.
     """
 
     def __init__(
@@ -65,13 +66,19 @@ class Conversion:
         queue_class: Any,
         source: serializers.Serializer,
         target: serializers.Serializer,
+        most_failed: int = FrontierSettings.max_failed,
     ) -> None:
         self.server = server
         self._keys = keys
         self._is_list = issubclass(queue_class, (FifoQueue, LifoQueue))
         self._source = source
         self._target = target
+        self._all_keys = [*keys.all()[:12], converting(keys.requests)]
+        self._begin = register(server, "keys", "convert_begin")
         self._step = register(server, "keys", "convert_list" if self._is_list else "convert_zset")
+        self._end = register(server, "keys", "convert_end")
+        #: How many entries the failed list keeps.
+        self.most_failed = most_failed
 
     @classmethod
     def from_settings(cls, settings: Any, spider: str, source: Any = "pickle", target: Any = None) -> Self:
@@ -88,91 +95,100 @@ class Conversion:
             raise SettingError(
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, which keeps requests in its own way"
             )
-        loaded = (serializers.load_serializer(value) for value in (source, target or read.serializer))
-        return cls(server, load_keys(read, server, spider), queue_class, *loaded)
-
-    def check(self) -> None:
-        """Check that nobody is at the frontier.
-
-        :raises FrontierError: if somebody is, or if the queue is of another class.
-        """
-        keys, server = self._keys, self.server
-        kind, expected = server.type(keys.requests), b"list" if self._is_list else b"zset"
-        if kind not in (expected, b"none"):
-            raise FrontierError(
-                f"Key {keys.requests!r} in Redis is a {kind.decode()}, where this queue class needs a "
-                f"{expected.decode()}. Set SCHEDULER_QUEUE_CLASS to the class that it was filled with"
-            )
-        workers = server.zrange(f"{keys.prefix}:workers", 0, -1)
-        held = sum(server.hlen(f"{keys.prefix}:leases:{name.decode()}") for name in workers)
-        now, _ = server.time()
-        alive = server.zcount(f"{keys.prefix}:workers", f"({now * 1000}", "+inf")
-        if alive:
-            raise FrontierError(
-                f"{alive} workers are at the frontier of spider {keys.spider!r}. Stop them first"
-            )
-        if held or server.exists(f"{keys.prefix}:delayed"):
-            raise FrontierError(
-                f"Workers that died hold requests of spider {keys.spider!r}. Start a worker as they were set "
-                "up, so that these go back to the queue, and stop it again"
-            )
+        loaded_source = serializers.load_serializer(source)
+        loaded_target = serializers.load_serializer(target or read.serializer)
+        keys = load_keys(read, server, spider)
+        return cls(server, keys, queue_class, loaded_source, loaded_target, read.max_failed)
 
     def look(self) -> Converted:
         """Return what :meth:`run` would meet, and change nothing."""
         met = Converted()
         for entries in self._entries():
             for entry in entries:
-                self._convert(entry, met)
+                self._convert(*entry, met)
         return met
 
     def run(self) -> Converted:
-        """Convert all; what cannot be goes into the failed list."""
+        """Convert all; what cannot be goes into the failed list. No worker joins until it is through.
+
+        :raises FrontierError: if somebody is at the frontier, if the queue is of another class, or if another
+            conversion broke off.
+        """
         met = Converted()
+        left = self._begin_or_go_on()
         if self._is_list:
-            self._run_list(met)
+            self._run_list(met, left)
         else:
-            for entries in self._entries():
-                self._replace(entries, met)
-        self._rename()
+            self._run_sorted_set(met)
+        self._end(keys=self._all_keys, args=[serializers.serializer_name(self._target)])
         return met
 
-    def _entries(self) -> Iterator[list[bytes]]:
+    def _begin_or_go_on(self) -> int:
+        names = [serializers.serializer_name(serializer) for serializer in (self._source, self._target)]
+        problem, *rest = self._begin(keys=self._all_keys, args=[*names, int(self._is_list)])
+        spider = self._keys.spider
+        if problem == b"type":
+            raise FrontierError(
+                f"Key {self._keys.requests!r} in Redis is a {rest[0].decode()}, where this queue class needs "
+                f"a {'list' if self._is_list else 'zset'}. Set SCHEDULER_QUEUE_CLASS to the class that it "
+                "was filled with"
+            )
+        if problem == b"alive":
+            raise FrontierError(
+                f"{rest[0]} workers are at the frontier of spider {spider!r}. Stop them first"
+            )
+        if problem == b"held":
+            raise FrontierError(
+                f"Workers that died hold requests of spider {spider!r}. Start a worker as they were set up, "
+                "so that these go back to the queue, and stop it again"
+            )
+        if problem == b"other":
+            source, target = (name.decode() for name in rest)
+            raise FrontierError(
+                f"A conversion of spider {spider!r} from {source} to {target} broke off. Run that to its end "
+                f"first: --from {source} --to {target}"
+            )
+        return int(rest[0])
+
+    def _entries(self) -> Iterator[list[tuple[bytes, str]]]:
+        """Yield all entries and their scores, some at a time."""
         key = self._keys.requests
         if self._is_list:
             for start in range(0, self.server.llen(key), STEP):
-                yield self.server.lrange(key, start, start + STEP - 1)
+                yield [(entry, "0") for entry in self.server.lrange(key, start, start + STEP - 1)]
             return
         cursor, first = 0, True
         while cursor or first:
             cursor, found = self.server.zscan(key, cursor, count=STEP)
             first = False
-            yield [entry for entry, _ in found]
+            yield [(entry, repr(score)) for entry, score in found]
 
-    def _run_list(self, met: Converted) -> None:
+    def _run_list(self, met: Converted, left: int) -> None:
         # The list is turned round once, from its tail to its head: so each step is short, however long it is.
         # How many are left to do is in Redis, changed in the same step.
-        progress = f"{self._keys.requests}:converting"
-        left = int(self.server.get(progress) or self.server.llen(self._keys.requests))
         while left:
-            entries = self.server.lrange(self._keys.requests, -min(STEP, left), -1)
-            if not entries:
-                raise FrontierError(
-                    "The queue has become shorter: another is at it. Stop it, and run this again"
-                )
-            self._replace(entries[::-1], met, left, progress)
+            entries = self.server.lrange(self._keys.requests, -min(STEP, left), -1)[::-1]
+            self._replace([(entry, "0") for entry in entries], met, left)
             left -= len(entries)
 
-    def _replace(self, entries: list[bytes], met: Converted, left: int = 0, progress: str = "") -> None:
+    def _run_sorted_set(self, met: Converted) -> None:
+        done = -1
+        # Once more after the last that was found: scrapy-redis does not know that it should not push.
+        while done < met.changed + sum(met.problems.values()):
+            done = met.changed + sum(met.problems.values())
+            for entries in self._entries():
+                self._replace(entries, met)
+
+    def _replace(self, entries: list[tuple[bytes, str]], met: Converted, left: int = 0) -> None:
         arguments: list[Any] = [left, len(entries)]
-        for entry in entries:
-            arguments += [entry, *self._convert(entry, met)]
-        keys = [*self._keys.all()[:12], *([progress] if progress else [])]
-        if not self._step(keys=keys, args=arguments):
+        for entry, score in entries:
+            arguments += [entry, *self._convert(entry, score, met)]
+        if not self._step(keys=self._all_keys, args=arguments):
             raise FrontierError(
                 "The queue has changed meanwhile: another is at it. Stop it, and run this again"
             )
 
-    def _convert(self, entry: bytes, met: Converted) -> tuple[bytes, str]:
+    def _convert(self, entry: bytes, score: str, met: Converted) -> tuple[bytes, str]:
         """Return the entry in the target, or what goes into the failed list instead."""
         try:
             data = self._source.loads(entry)
@@ -180,11 +196,12 @@ class Conversion:
             if self._is_converted(entry):
                 met.already += 1
                 return entry, ""
-            return self._set_aside(entry, f"not {serializers.serializer_name(self._source)}: {error}", met)
+            reason = f"not {serializers.serializer_name(self._source)}: {error}"
+            return self._set_aside(entry, score, reason, met)
         try:
             converted = self._dump(data)
-        except (PayloadError, UnserializableRequestError) as error:
-            return self._set_aside(entry, str(error), met)
+        except (PayloadError, UnserializableRequestError, UnknownCodeError) as error:
+            return self._set_aside(entry, score, str(error), met)
         met.changed += 1
         return converted, ""
 
@@ -201,7 +218,7 @@ class Conversion:
             return False
         return isinstance(data, dict) and "url" in data
 
-    def _set_aside(self, entry: bytes, reason: str, met: Converted) -> tuple[bytes, str]:
+    def _set_aside(self, entry: bytes, score: str, reason: str, met: Converted) -> tuple[bytes, str]:
         met.problems[reason] += 1
         failed = {
             "id": f"convert/{secrets.token_hex(6)}",
@@ -212,15 +229,10 @@ class Conversion:
             "deaths": 0,
             "deliveries": 0,
             "history": "",
-            "score": "0",
+            "score": score,
             "data_hex": entry.hex(),
         }
         return b"", json.dumps(failed)
-
-    def _rename(self) -> None:
-        meta = f"{self._keys.prefix}:meta"
-        if self.server.hexists(meta, "SCHEDULER_SERIALIZER"):
-            self.server.hset(meta, "SCHEDULER_SERIALIZER", serializers.serializer_name(self._target))
 
 
 def _spider_with(data: dict[Any, Any]) -> Spider:

@@ -32,9 +32,13 @@ REPLICA_TIMEOUT = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a worker finds when it joins."""
+    """What a worker finds when it joins.
+
+    :param kept_for: whose the filter is as well, so that it was not cleared.
+    """
 
     flushed: bool
+    kept_for: str
     waiting: int
     seen: int
     seeds: int
@@ -71,7 +75,6 @@ class Frontier:
         self._leave = register(server, *parts, "leave")
         self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
         self._dupefilter = dupefilter
-        self._shares = keys.prefix if keys.dupefilter_is_shared else ""
         self._awaited = itertools.cycle(keys.start_urls)
 
     def open(
@@ -96,8 +99,15 @@ class Frontier:
         :raises FrontierMismatchError: if it was made with something else.
         """
         # Here there is time for it; the first exchange would have to ask twice.
-        self.server.script_load(self._exchange.script)
-        flags = (int(busy), int(flush), int(persist), int(min(server_age, 1e9) * 1000), about, self._shares)
+        self._exchange.load(self.keys.requests)
+        flags = (
+            int(busy),
+            int(flush),
+            int(persist),
+            int(min(server_age, 1e9) * 1000),
+            about,
+            self.keys.prefix,
+        )
         made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]
         arguments = (self.worker, self.limits.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
@@ -133,8 +143,8 @@ class Frontier:
                 f"this worker is set up with {ours!r}. Set it up alike, or start the frontier anew "
                 "with SCHEDULER_FLUSH_ON_START"
             )
-        flushed, *counts = rest
-        return Opened(bool(flushed), *counts)
+        flushed, kept_for, *counts = rest
+        return Opened(bool(flushed), kept_for.decode(), *counts)
 
     def exchange(self, batch: Batch) -> Reply:
         """Say *batch*, in one round trip and one atomic step. May be repeated."""
@@ -152,7 +162,7 @@ class Frontier:
         :param finished: whether the worker closes because the fleet is finished.
         :return: whether the frontier was cleared, and how many leases were left behind.
         """
-        flags = (int(finished), int(persist), LATE_WORKER_GRACE, self._shares)
+        flags = (int(finished), int(persist), LATE_WORKER_GRACE, self.keys.prefix)
         arguments = (self.worker, *flags, *self._trailing())
         cleared, left = self._leave(keys=self._all_keys, args=arguments)
         if cleared:

@@ -12,15 +12,16 @@ key                                type              holds
                                                      and ``LifoQueue``, a sorted set for ``PriorityQueue``
 ``<spider>:requests:count``        string            how many were ever pushed: equal priorities keep the
                                                      order of arrival by it
-``<spider>:requests:converting``   string            while a list is converted: how many requests are left
+``<spider>:requests:converting``   hash              while the queue is converted to another serializer:
+                                                     from what, to what, and how much of a list is left
 ``<spider>:dupefilter``            set               fingerprints seen, in hexadecimal; with
                                                      ``CompactDupeFilter``, those not yet converted
 ``<spider>:dupefilter:*``          hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it
                                                      consists of; ``…:<name>:<n>``, 62 bits of each
                                                      fingerprint; ``…:cleared``, cleared ones yet to be
                                                      deleted
-``<spider>:dupefilter:frontiers``  set               of a filter whose key has no spider's name in it:
-                                                     the frontiers that have it, of which the last clears it
+``<spider>:dupefilter:frontiers``  set               the frontiers that have this filter, by what their
+                                                     keys begin with: the last of them clears it
 ``<spider>:start_urls`` *          list              seeds; a set or a sorted set is read as well
 ``<spider>:started``               set               fingerprints of the start requests this crawl has had
 ``<spider>:delayed``               sorted set        requests and seeds set back for another worker, by the
@@ -110,22 +111,19 @@ class Keys:
         return self.of(self.dupefilter_template)
 
     @property
-    def dupefilter_is_shared(self) -> bool:
-        """Whether other spiders, or other crawls of this one, may have the same filter."""
-        return not any(field in self.dupefilter_template for field in ("%(spider)s", "%(name)s", "%(job)s"))
-
-    @property
     def start_urls(self) -> list[str]:
         """Seeds, the first of those that are read first."""
         return [self.of(template) for template in self.start_urls_templates]
 
     @property
     def prefix(self) -> str:
-        """What the other keys begin with: the queue's key, without ``:requests`` if it ends with it.
+        """What the other keys begin with: the queue's key, with its ``:requests`` at the end taken away.
 
-        So whoever has a queue of his own has a frontier of his own.
+        So whoever has a queue of his own has a frontier of his own. One without that end gets another, so
+        that it is nobody else's.
         """
-        return self.requests.removesuffix(_SUFFIX)
+        requests = self.requests
+        return requests.removesuffix(_SUFFIX) if requests.endswith(_SUFFIX) else f"{requests}:frontier"
 
     @property
     def failed(self) -> str:
@@ -154,6 +152,16 @@ class Keys:
 def queue_counter(requests: str) -> str:
     """Return the key of the counter by which the queue *requests* keeps the order of arrival."""
     return f"{requests}:count"
+
+
+def never(key: str) -> str:
+    """Return a key on the slot of *key* that is never there; see :meth:`Keys.all`."""
+    return f"{key}:never"
+
+
+def converting(requests: str) -> str:
+    """Return the key of how far the conversion of the queue *requests* has got."""
+    return f"{requests}:converting"
 
 
 def last_batch(key: str, worker: str) -> str:

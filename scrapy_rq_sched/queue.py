@@ -208,7 +208,7 @@ class PriorityQueue(Base):
 
     def pop(self, timeout: float = 0) -> Request | None:
         """Take the request of the highest priority, or None if there is none within *timeout* seconds."""
-        with self.server.pipeline(transaction=True) as pipe:
+        with connection.server_of(self.server, self.key).pipeline(transaction=True) as pipe:
             pipe.zrange(self.key, 0, 0)
             pipe.zremrangebyrank(self.key, 0, 0)
             entries, _ = pipe.execute()

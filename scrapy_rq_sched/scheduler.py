@@ -202,6 +202,12 @@ class Scheduler(BaseScheduler):
             logger.warning(warning)
         if self.settings.flush_on_start and not opened.flushed:
             logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, other workers are at it")
+        if opened.kept_for:
+            logger.warning(
+                "What was seen is not cleared: the frontier %r has the same SCHEDULER_DUPEFILTER_KEY, and is "
+                "not finished",
+                opened.kept_for,
+            )
         notices.joined(self.frontier, opened)
         notices.weaker_guarantees(self.queue, self.df)
         if self._loop is not None:
@@ -363,4 +369,4 @@ class Scheduler(BaseScheduler):
                 "count as seen, and are crawled if they are found again",
                 lost,
             )
-        self.server.close()
+        connection.close(self.server)

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any
 
+from . import keys as key_names
+from .connection import NoScriptError, server_of
 
-def register(server: Any, *parts: str) -> Any:
+
+class Script:
+    """A script, ready to be called.
+
+    Not redis-py's: that one asks a Cluster which nodes there are as soon as it is made, and loads what a
+    server does not know into all of them, of which some may be away.
+
+    :param server: a redis-py client.
+    :param text: the script.
+    """
+
+    def __init__(self, server: Any, text: bytes) -> None:
+        self.server = server
+        self.text = text
+        self.sha = hashlib.sha1(text).hexdigest()  # noqa: S324 - the name that Redis gives it
+
+    def __call__(self, keys: Sequence[Any], args: Sequence[Any]) -> Any:
+        """Call it with *keys* and *args*, and return its reply."""
+        try:
+            return self.server.evalsha(self.sha, len(keys), *keys, *args)
+        except NoScriptError:
+            self.load(keys[0])
+            return self.server.evalsha(self.sha, len(keys), *keys, *args)
+
+    def load(self, key: Any) -> None:
+        """Have the server that has *key* know it."""
+        server_of(self.server, key).script_load(self.text)
+
+
+def register(server: Any, *parts: str) -> Script:
     """Return the script that the Lua files of these names make, ready to be called on *server*."""
     folder = files("scrapy_rq_sched.lua")
-    # As bytes: to encode text, redis-py would ask a Cluster first which nodes there are.
-    return server.register_script(b"\n".join((folder / f"{part}.lua").read_bytes() for part in parts))
+    return Script(server, b"\n".join((folder / f"{part}.lua").read_bytes() for part in parts))
 
 
 def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
@@ -21,6 +52,6 @@ def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     :return: a function of what ``lua/seen_step.lua`` can do; it waits for Redis.
     """
     script = register(server, "keys", "seen", f"seen_{kind}", "seen_step")
-    # Of the keys that lua/keys.lua names this step knows one, the third; the first have to be some key
-    # on the same slot of a cluster.
-    return lambda what, fingerprint="": int(script(keys=[key] * 3, args=[what, fingerprint]))
+    # Of the keys that lua/keys.lua names this step knows one, the third.
+    names = [key_names.never(key), key, key]
+    return lambda what, fingerprint="": int(script(names, [what, fingerprint]))

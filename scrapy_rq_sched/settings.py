@@ -22,7 +22,7 @@ SET_ASIDE = ("callback", "download")
 MOST_SEEDS = 1000
 
 _TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
-_JOB = re.compile(r"[^\s{}%]+")
+_JOB = re.compile(r"[^\s:{}%]+")
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,14 @@ def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
     :raises SettingError: if one of them cannot be a key.
     """
     # As Scrapy has it for lists: on the command line they are separated by commas.
-    several = tuple(
-        value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
-    )
-    if not several or not all(map(is_template, several)):
+    several: tuple[Any, ...] = ()
+    if isinstance(value, str):
+        several = tuple(part.strip() for part in value.split(","))
+    elif isinstance(value, (list, tuple)):
+        several = tuple(value)
+    if not several or not all(map(is_template, several)) or len(set(several)) < len(several):
         raise SettingError(
-            f"{name} is {value!r}; it may be a key such as '%(name)s:start_urls', or a list of them"
+            f"{name} is {value!r}; it may be a key such as '%(name)s:start_urls', or a list of different ones"
         )
     for template in several:
         _check_job(name, template, job)
@@ -233,7 +235,9 @@ class _Reader:
     def job(self) -> str:
         job = self._settings.get("FRONTIER_JOB") or os.environ.get("SCRAPY_JOB")
         if job and not _JOB.fullmatch(str(job)):
-            raise SettingError(f"FRONTIER_JOB is {job!r}; it may be a name with no space, %, {{ or }} in it")
+            raise SettingError(
+                f"FRONTIER_JOB is {job!r}; it may be a name with no space, colon, %, {{ or }} in it"
+            )
         return str(job or "")
 
     def function(self, name: str) -> Callable[[Any], Any] | None:

@@ -30,7 +30,6 @@ from redis.crc import key_slot
 from redis.exceptions import RedisClusterException
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from . import local_server
 from .errors import FrontierError
 
 #: What a client of one server does not get by its scheme, but by ``redis_cls``.
@@ -72,7 +71,10 @@ class LazyCluster(RedisCluster):
     def close(self) -> None:
         """Close all connections."""
         if self._is_made:
-            super().close()
+            # A copy: another thread may be finding out which nodes there are.
+            for node in list(self.nodes_manager.nodes_cache.values()):
+                if node.redis_connection is not None:
+                    node.redis_connection.close()
 
     def __del__(self) -> None:
         self.close()
@@ -90,23 +92,29 @@ def _as_connection_errors() -> Iterator[None]:
 class EmbeddedConnection(UnixDomainSocketConnection):
     """A connection to the private server in *folder*, which is started if it does not run.
 
+    What is overridden is redis-py's own hook for the ways to connect.
+
     :param folder: where it keeps its data and its socket.
     """
 
     def __init__(self, folder: str, **options: Any) -> None:
+        # Not for all systems: it needs their locks.
+        from . import local_server
+
         self._folder = folder
+        self._local_server = local_server
         super().__init__(path=str(local_server.socket_path(folder)), **options)
 
-    def connect(self) -> None:
-        """Connect.
-
-        :raises redis.ConnectionError: if the server cannot be started, or does not answer.
-        """
+    def _connect(self) -> Any:
         try:
-            local_server.ensure_running(self._folder)
+            self._local_server.join(self._folder)
+            try:
+                return super()._connect()
+            except (ConnectionRefusedError, FileNotFoundError):
+                self._local_server.ensure_running(self._folder)
+                return super()._connect()
         except FrontierError as error:
             raise redis.ConnectionError(str(error)) from error
-        super().connect()
 
 
 def make_client(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
@@ -128,7 +136,7 @@ def _make_sentinel(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     service, _, database = path.partition("/")
     if not service:
         raise ValueError("it names no service: redis+sentinel://host:26379/service")
-    options = {**params, **options}
+    options = {**_without_host(params), **options}
     if database:
         options["db"] = _whole(database)
     own = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
@@ -145,7 +153,7 @@ def _make_cluster(url: str, cls: Any, params: Mapping[str, Any]) -> LazyCluster:
     hosts, path, options = _parse_several(url, REDIS_PORT)
     if path not in ("", "0"):
         raise ValueError("a Redis Cluster has no databases but 0")
-    options = {**params, **options}
+    options = {**_without_host(params), **options}
     options.pop("db", None)
     return LazyCluster(hosts, options)
 
@@ -154,11 +162,15 @@ def _make_embedded(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     folder = url.partition("://")[2]
     if not folder or "?" in folder:
         raise ValueError("it names no folder: embedded:///path/of/folder")
-    options = {name: value for name, value in params.items() if name not in ("host", "port")}
+    options = _without_host(params)
     pool = redis.ConnectionPool(
         connection_class=EmbeddedConnection, folder=str(Path(folder).absolute()), **options
     )
     return cls(connection_pool=pool)
+
+
+def _without_host(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in ("host", "port")}
 
 
 def _parse_several(url: str, default_port: int) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
@@ -195,6 +207,41 @@ _BY_SCHEME: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
 # -- what others have to know of a client --------------------------------------------------------
 
 
+#: Options of a Cluster's client that are not its connections'.
+_OF_A_CLUSTER = {
+    "ssl",
+    "max_connections",
+    "read_from_replicas",
+    "require_full_coverage",
+    "reinitialize_steps",
+    "dynamic_startup_nodes",
+    "cluster_error_retry_attempts",
+}
+
+
+def secrets(client: Any) -> list[str]:
+    """Return the passwords that *client* was given."""
+    every = [connection_options(client)]
+    manager = _sentinels(client)
+    if manager is not None:
+        every += map(connection_options, manager.sentinels)
+    return [str(options["password"]) for options in every if options.get("password")]
+
+
+def _sentinels(client: Any) -> Any:
+    return (
+        None if isinstance(client, LazyCluster) else getattr(client.connection_pool, "sentinel_manager", None)
+    )
+
+
+def close(client: Any) -> None:
+    """Close all connections of *client*, those to Sentinels, too."""
+    client.close()
+    manager = _sentinels(client)
+    for sentinel in manager.sentinels if manager is not None else ():
+        sentinel.close()
+
+
 def connection_options(client: Any) -> dict[str, Any]:
     """Return what the connections of *client* are made with; to change it is to change them."""
     lazy = isinstance(client, LazyCluster)
@@ -209,7 +256,7 @@ def check(client: Any) -> None:
     """
     if isinstance(client, LazyCluster):
         cls: Any = SSLConnection if client.given.get("ssl") else redis.Connection
-        cls(**{name: value for name, value in client.given.items() if name != "ssl"})
+        cls(**{name: value for name, value in client.given.items() if name not in _OF_A_CLUSTER})
     else:
         client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
 
@@ -255,14 +302,18 @@ def slot(client: Any, key: str) -> int:
     return key_slot(key.encode()) if needs_hash_tag(client) else 0
 
 
-def server_of(client: Any, key: str) -> Any:
+def server_of(client: Any, key: Any) -> Any:
     """Return a client of the server that has *key*: for what concerns a server, not a key."""
     if not isinstance(client, RedisCluster):
         return client
-    return client.get_redis_connection(client.get_node_from_key(key))
+    if isinstance(key, bytes):
+        key = key.decode()
+    with _as_connection_errors():
+        return client.get_redis_connection(client.get_node_from_key(key))
 
 
 def find_servers_anew(client: Any) -> None:
     """Have *client* ask which server has what, after one has said that it does not have it."""
     if isinstance(client, RedisCluster):
-        client.nodes_manager.initialize()
+        with _as_connection_errors():
+            client.nodes_manager.initialize()

@@ -67,7 +67,8 @@ def compact_member(fingerprint: str) -> bytes:
 
 def compact_members(server: redis.Redis, key: str = "s:dupefilter") -> list[bytes]:
     """Return all that the compact filter at *key* keeps."""
-    buckets = [name for name in server.scan_iter(f"{key}:*") if server.type(name) == b"set"]
+    names = (name for name in server.scan_iter(f"{key}:*") if not name.endswith(b":frontiers"))
+    buckets = [name for name in names if server.type(name) == b"set"]
     return [member for name in buckets for member in server.smembers(name)]
 
 

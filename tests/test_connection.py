@@ -137,6 +137,12 @@ def test_a_redis_behind_a_unix_socket_will_do() -> None:
         f"redis://:a/{SECRET}@example.com:6379/0",
         f"redis://:{SECRET}/b@example.com:6379/0",
         f"redis://:{SECRET}#b@example.com:6379/0",
+        f"redis+sentinel://:{SECRET}@h1,h2",
+        f"redis+sentinel://:{SECRET}@h1,h2/name/x",
+        f"redis+sentinel://h1,h2/name/x?sentinel_password={SECRET}",
+        f"redis+cluster://:{SECRET}@h1:7000,h2:7001/3",
+        f"redis+cluster://:{SECRET}@h1:99999999",
+        f"redis+sentinal://user:{SECRET}@h1,h2/name",
         f"redis://user:{SECRET}?b@example.com:6379/0",
         f"redis://user:{SECRET}]b@example.com:6379/0",
         f"redis://example.com:port/0?password={SECRET}",
@@ -231,6 +237,11 @@ def test_a_password_in_a_url_is_replaced_and_nothing_else(url: str, expected: st
         f"redis://example.com/0?db=1&password={SECRET}&ssl=1",
         f"unix:///run/redis.sock?db=1&password={SECRET}",
         f"user:{SECRET}@example.com",
+        f"redis+sentinel://:{SECRET}@h1,h2",
+        f"redis+sentinel://h1,h2/name?sentinel_password={SECRET}",
+        f"rediss+cluster://user:{SECRET}@h1:7000,h2:7001/3",
+        f"redis+sentinal://user:{SECRET}@h1,h2/name",
+        f"redis+cluster://user:a@h1:7000,user:{SECRET}@h2:7000",
     ],
 )
 def test_a_password_in_an_odd_url_is_not_shown(url: str) -> None:
@@ -420,3 +431,38 @@ def test_waits_grow_and_differ_from_worker_to_worker() -> None:
     first, later = ([backoff.compute(failures) for _ in range(20)] for failures in (1, 8))
     assert max(first) < min(later)
     assert len(set(later)) > 1
+
+
+# -- several servers -------------------------------------------------------------------------------
+
+
+def test_no_sentinel_is_one_line_without_its_password() -> None:
+    port = free_port()
+    client = client_of(REDIS_URL=f"redis+sentinel://127.0.0.1:{port}/name?sentinel_password={SECRET}")
+    with pytest.raises(RedisUnreachableError) as error:
+        connection.check_server(client, "s:requests")
+    assert str(error.value) == (
+        f"Redis at redis+sentinel://127.0.0.1:{port}/name/0: no Sentinel answers, or none knows a master of "
+        "that name. Check REDIS_URL"
+    )
+
+
+def test_no_node_of_a_cluster_is_one_line() -> None:
+    port = free_port()
+    client = client_of(REDIS_URL=f"redis+cluster://user:{SECRET}@127.0.0.1:{port}")
+    with pytest.raises(RedisUnreachableError) as error:
+        connection.check_server(client, "s:requests")
+    assert str(error.value).startswith(
+        f"Redis at redis+cluster://user:***@127.0.0.1:{port} cannot be reached"
+    )
+    assert "\n" not in str(error.value)
+
+
+def test_options_of_a_clusters_client_may_be_given() -> None:
+    client = client_of(
+        REDIS_URL="redis+cluster://127.0.0.1:7000",
+        REDIS_HOST="elsewhere",
+        REDIS_PARAMS={"max_connections": 5, "require_full_coverage": False},
+    )
+    assert connection.address(client) == "redis+cluster://127.0.0.1:7000"
+    assert "host" not in client.given

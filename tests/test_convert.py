@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -144,7 +145,6 @@ def test_a_converted_frontier_is_popped_in_the_same_order(
     count = 2 * STEP + 7
     expected = filled(server, name, count)
     converted = conversion(redis_url, name, target)
-    converted.check()
     met = converted.run()
     assert (met.changed, met.problems) == (count + 4, {})
     queue_class = f"scrapy_rq_sched.{name}"
@@ -193,15 +193,64 @@ def test_a_conversion_that_broke_off_goes_on_where_it_was(
     assert {request.url for request in found} == {request.url for request in expected}
 
 
-@pytest.mark.parametrize("name", ["FifoQueue", "LifoQueue"])
-def test_a_worker_does_not_join_while_a_list_is_half_converted(
+@each_queue
+def test_a_worker_does_not_join_while_a_queue_is_half_converted(
     redis_url: str, server: redis.Redis, name: str
 ) -> None:
     filled(server, name)
     server.delete(KEY)
-    server.set(f"{KEY}:converting", 5)
+    server.hset(f"{KEY}:converting", mapping={"from": "pickle", "to": "json", "left": 5, "length": 5})
     with pytest.raises(FrontierMismatchError, match="scrapy frontier convert pages"):
         a_scheduler(redis_url, SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}")
+
+
+def test_a_worker_that_slept_is_given_nothing_while_the_queue_is_converted(server: redis.Redis) -> None:
+    worker = Client(server, "a", "priority", 30.0, 5).open()
+    worker.push("x")
+    server.hset("s:requests:converting", mapping={"from": "pickle", "to": "json"})
+    with pytest.raises(redis.ResponseError, match="CONVERTING"):
+        worker.take(1)
+    server.delete("s:requests:converting")
+    assert worker.repeat(want=1).leases
+
+
+@each_queue
+def test_a_conversion_does_not_go_on_to_another_serializer_than_it_began_with(
+    redis_url: str, server: redis.Redis, name: str
+) -> None:
+    filled(server, name)
+    server.hset(f"{KEY}:converting", mapping={"from": "pickle", "to": "json", "left": 2, "length": 4})
+    with pytest.raises(FrontierError, match=r"broke off.*--from pickle --to json"):
+        conversion(redis_url, name, "msgpack").run()
+
+
+def test_what_is_pushed_while_a_sorted_set_is_converted_is_converted_too(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "PriorityQueue", 10)
+    mine, pushed = conversion(redis_url), []
+    step = mine._step
+
+    def and_another_pushes(**said: Any) -> Any:
+        if not pushed:
+            pushed.append(
+                theirs.PriorityQueue(server, PagesSpider(), KEY).push(Request("http://example.com/late"))
+            )
+        return step(**said)
+
+    mine._step = and_another_pushes  # type: ignore[assignment]
+    assert mine.run().changed == 15
+    assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
+
+
+def test_a_request_of_a_class_that_is_not_here_is_counted_among_those_that_cannot_be(
+    redis_url: str, server: redis.Redis
+) -> None:
+    server.zadd(KEY, {pickle.dumps({"url": "http://example.com/", "_class": "no.such.Request"}): -5})
+    met = conversion(redis_url).run()
+    assert "no.such.Request" in next(iter(met.problems))
+    (failed,) = FailedRequests.from_settings(Settings({"REDIS_URL": redis_url}), "pages")
+    assert float(failed.score) == -5
 
 
 @each_queue
@@ -227,18 +276,18 @@ def test_nothing_is_converted_while_a_worker_is_at_it(redis_url: str, server: re
     worker = Client(server, "a", "priority", 30.0, 5).open()
     settings = Settings({"REDIS_URL": redis_url})
     with pytest.raises(FrontierError, match="1 workers are at the frontier of spider 's'"):
-        Conversion.from_settings(settings, "s").check()
+        Conversion.from_settings(settings, "s").run()
     worker.push("x")
     worker.take(1)
     server.zadd("s:workers", {"a": 1})
     with pytest.raises(FrontierError, match="Workers that died hold requests"):
-        Conversion.from_settings(settings, "s").check()
+        Conversion.from_settings(settings, "s").run()
 
 
 def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis.Redis) -> None:
     filled(server, "FifoQueue")
     with pytest.raises(FrontierError, match="is a list, where this queue class needs a zset"):
-        conversion(redis_url).check()
+        conversion(redis_url).run()
 
 
 def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
@@ -258,6 +307,8 @@ def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
     with pytest.raises(FrontierError, match="another is at it"):
         mine.run()
     assert server.llen(KEY) == before - 1
+    assert conversion(redis_url, "FifoQueue").run().total == before - 1
+    assert all(entry.startswith(b"{") for entry in server.lrange(KEY, 0, -1))
 
 
 # -- the command ---------------------------------------------------------------------------------
@@ -301,6 +352,17 @@ def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_tol
     assert server.dump(KEY) == before
     assert command(redis_url, "pages", "--set-aside").returncode == 0
     assert (server.exists(KEY), server.llen("pages:failed")) == (0, 1)
+
+
+def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
+    redis_url: str, server: redis.Redis
+) -> None:
+    for number in range(3):
+        bad = Request("http://example.com/", meta={"t": (number,)})
+        theirs.PriorityQueue(server, PagesSpider(), KEY).push(bad)
+    refused = command(redis_url, "pages", "--set-aside", "-s", "FRONTIER_MAX_FAILED=2")
+    assert (refused.returncode, server.zcard(KEY)) == (1, 3)
+    assert "would keep only 2 of these" in refused.stderr
 
 
 @pytest.mark.parametrize(

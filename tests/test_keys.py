@@ -8,8 +8,9 @@ import pytest
 import redis
 from redis.crc import key_slot
 from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import connection
+from scrapy_rq_sched import Scheduler, connection
 from scrapy_rq_sched.components import load_keys
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.frontier import Frontier
@@ -19,6 +20,7 @@ from scrapy_rq_sched.settings import FrontierSettings
 from .client import Client, Join
 from .crawl import Fleet
 from .test_crawl import pages
+from .test_request import PagesSpider
 
 CLUSTER = "redis+cluster://localhost:7000"
 SHARED = "all:seen"
@@ -39,12 +41,20 @@ def test_all_keys_begin_with_the_spiders_name() -> None:
         ("%(spider)s:requests", "shop"),
         ("prod:%(spider)s:requests", "prod:shop"),
         ("%(spider)s:%(job)s:requests", "shop:7"),
-        ("queue-of-%(spider)s", "queue-of-shop"),
+        ("queue-of-%(spider)s", "queue-of-shop:frontier"),
     ],
 )
 def test_who_has_a_queue_of_his_own_has_all_other_keys_of_his_own(template: str, prefix: str) -> None:
     keys = load(SCHEDULER_QUEUE_KEY=template, FRONTIER_JOB="7")
     assert {keys.failed, keys.all()[5]} == {f"{prefix}:failed", f"{prefix}:workers"}
+
+
+def test_queues_of_which_one_is_named_as_what_the_other_begins_with_have_nothing_in_common() -> None:
+    one, other = (
+        set(load(SCHEDULER_QUEUE_KEY=key).all()) for key in ("x:%(spider)s:requests", "x:%(spider)s")
+    )
+    common = {load().dupefilter, *load().start_urls}
+    assert one & other == common
 
 
 def test_the_job_is_taken_from_the_environment_if_no_setting_names_one(
@@ -148,7 +158,38 @@ def test_a_shared_filter_filters_for_all_and_is_cleared_by_the_last(
     assert list(server.scan_iter(f"{SHARED}*")) == []
 
 
-@pytest.mark.single("keys with other names")
+def test_two_jobs_with_one_filter_share_it_though_the_spiders_name_is_in_it(server: redis.Redis) -> None:
+    jobs = []
+    for job in "12":
+        keys = Keys("s", "%(spider)s:%(job)s:requests", job=job)
+        jobs.append(Client(server, job, "priority", 30.0, 5, keys=keys).open())
+    jobs[0].push("x")
+    assert jobs[1].push("x", "y").duplicates == (0,)
+    end(jobs[0])
+    assert jobs[1].push("x").duplicates == (0,)
+
+
+def test_a_shared_filter_is_cleared_though_one_who_had_it_was_deleted(server: redis.Redis) -> None:
+    gone, other = (sharing(server, spider, "exact") for spider in ("a", "b"))
+    gone.push("x")
+    server.delete(*server.keys("a:*"))
+    other.push("y")
+    end(other)
+    assert list(server.scan_iter(f"{SHARED}*")) == []
+
+
+def test_a_flush_that_leaves_a_shared_filter_says_whose_it_is_as_well(
+    server: redis.Redis, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sharing(server, "a", "exact").push("x")
+    settings = {"SCHEDULER_DUPEFILTER_KEY": SHARED, "SCHEDULER_FLUSH_ON_START": True, "REDIS_URL": redis_url}
+    crawler = get_crawler(PagesSpider, settings)
+    scheduler = Scheduler.from_crawler(crawler)
+    scheduler.open(PagesSpider.from_crawler(crawler))
+    assert "What was seen is not cleared: the frontier 'a' has the same" in caplog.text
+    scheduler.close("shutdown")
+
+
 def test_a_shared_filter_outlasts_a_crawl_that_is_to_be_resumed(server: redis.Redis) -> None:
     stopped, other = (sharing(server, spider, "exact") for spider in ("a", "b"))
     stopped.push("x")

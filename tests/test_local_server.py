@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
-from scrapy_rq_sched import connection, local_server
+from scrapy_rq_sched import connection, local_server, server_watch
 from scrapy_rq_sched.errors import SettingError
 
 from .crawl import wait_until
@@ -79,7 +80,7 @@ def users(tmp_path: Path) -> Iterator[Users]:
     for user in users.processes:
         if user.poll() is None:
             users.stop(user, signal.SIGKILL)
-    wait_until(lambda: not local_server._is_held(str(users.folder), "server.lock"), message="all is gone")
+    wait_until(lambda: not server_watch.is_held(str(users.folder), server_watch.WATCH), message="all is gone")
 
 
 def test_the_first_starts_it_the_others_join_and_it_is_gone_with_the_last(users: Users) -> None:
@@ -134,6 +135,46 @@ def test_a_server_whose_watch_was_killed_is_gone_with_the_last_all_the_same(user
     users.stop(user)
     users.stop(another)
     users.wait_until_it_is_gone(server)
+
+
+def test_a_server_that_is_busy_is_not_taken_for_one_that_is_gone(users: Users) -> None:
+    first = users.start()
+    _, server = said(first)
+    watch = int(Path(f"/proc/{server}/stat").read_text().split(")")[-1].split()[1])
+    os.kill(watch, signal.SIGKILL)
+    second = users.start()  # its watch has not started the server itself
+    said(second)
+    with redis.Redis(unix_socket_path=str(users.folder / "redis.sock"), socket_timeout=10) as client:
+        client.execute_command("DEBUG", "SLEEP", "2.5")
+    assert said(users.start())[1] == server
+
+
+def test_a_process_that_was_stopped_while_it_looked_keeps_no_other_from_its_work(users: Users) -> None:
+    user = users.start()
+    said(user)
+    with server_watch.lock(str(users.folder), server_watch.START, 1):
+        assert user.stdin
+        user.stdin.write("\n")
+        user.stdin.flush()
+        assert said(user)[0] == 2
+
+
+def test_a_lock_that_another_holds_for_too_long_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "START_TIMEOUT", 0.05)
+    client = connection.get_redis(url=f"embedded://{tmp_path}/data")
+    (tmp_path / "data").mkdir()
+    held = server_watch.lock(f"{tmp_path}/data", server_watch.START, 1)
+    with held, pytest.raises(connection.RedisError) as error:
+        client.ping()
+    assert "is held by another process" in connection.describe_error(client, error.value)
+
+
+def test_what_it_writes_is_for_nobody_else(users: Users) -> None:
+    users.folder.mkdir(mode=0o755)
+    said(users.start())
+    assert {path.stat().st_mode & 0o077 for path in users.folder.iterdir()} == {0}
 
 
 def test_nobody_else_may_reach_it(users: Users) -> None:

@@ -11,6 +11,7 @@ import redis
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.scripts import seen_step
 
 from .client import Client
 from .crawl import Fleet, wait_until
@@ -94,6 +95,46 @@ def test_no_exchange_is_made_where_only_some_of_the_keys_are(servers: Cluster) -
         worker.say(want=1)
     assert "a slot is being moved" in connection.describe_error(client, refusal.value)
     assert worker.repeat(want=1).leases
+    client.close()
+
+
+@pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+def test_a_filter_by_itself_is_not_asked_where_only_some_of_its_keys_are(servers: Cluster) -> None:
+    client = servers.client()
+    step = seen_step(client, "{s}:dupefilter", "compact")
+    assert step("add", "x") == 1
+    with servers.moving_slot("s:requests", only="s:dupefilter:buckets"), pytest.raises(redis.RedisError):
+        step("add", "x")
+    assert step("add", "x") == 0
+    client.close()
+
+
+@pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+def test_a_worker_that_waits_for_replicas_finds_the_new_master(servers: Cluster) -> None:
+    client = servers.client()
+    worker = Client(client, "a", "priority", 30.0, 5, wait_replicas=1, keys=Keys("s", hash_tag=True)).open()
+    worker.push("x")
+    servers.fail_over("s:requests")
+    worker.number += 1
+
+    def goes_on() -> bool:
+        try:
+            return worker.repeat(want=1).waiting >= 0
+        except redis.RedisError:
+            return False
+
+    wait_until(goes_on, message="the worker goes on")
+    client.close()
+
+
+@pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+def test_scripts_that_were_lost_with_all_nodes_are_loaded_again(servers: Cluster) -> None:
+    client = servers.client()
+    worker = Client(client, "a", "priority", 30.0, 5, keys=Keys("s", hash_tag=True)).open()
+    for server in servers.servers.values():
+        with redis.Redis(port=server.port) as node:
+            node.script_flush()
+    assert worker.push("x").waiting == 1
     client.close()
 
 

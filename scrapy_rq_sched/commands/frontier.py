@@ -82,19 +82,23 @@ class Command(ScrapyCommand):
             self._refuse(describe_error(conversion.server, error))
 
     def _convert(self, conversion: Conversion, dry_run: bool, set_aside: bool) -> None:
-        conversion.check()
         looked_at = conversion.look()
         self._say(f"{looked_at.total} requests wait: {_counts(looked_at)}")
         for problem, count in looked_at.problems.most_common(10):
             self._say(f"  {count} cannot be converted: {problem}")
         if looked_at.problems and not set_aside:
             self._refuse("Nothing was changed. With --set-aside these go into the failed list")
+        elif sum(looked_at.problems.values()) > conversion.most_failed:
+            self._refuse(
+                f"Nothing was changed. The failed list would keep only {conversion.most_failed} of these "
+                "(FRONTIER_MAX_FAILED)"
+            )
         elif dry_run:
             self._say("Nothing was changed (--dry-run)")
         else:
             met = conversion.run()
             self._say(
-                f"{met.changed} requests converted, {met.problems.total()} set aside in the failed list"
+                f"{met.changed} requests converted, {sum(met.problems.values())} set aside in the failed list"
             )
 
     def _say(self, text: str) -> None:
@@ -108,5 +112,5 @@ class Command(ScrapyCommand):
 def _counts(converted: Converted) -> str:
     parts = [f"{converted.changed} to convert", f"{converted.already} converted before"]
     if converted.problems:
-        parts.append(f"{converted.problems.total()} that cannot be")
+        parts.append(f"{sum(converted.problems.values())} that cannot be")
     return ", ".join(parts)

@@ -1,14 +1,16 @@
 -- One step of a conversion of a queue that is a list: entries go from its tail to its head, converted. So when
 -- all have gone, they stand as they stood.
 --
--- KEYS  as in keys.lua; then the key that says how many are left
+-- KEYS  as in keys.lua; then the conversion
 -- ARGV  how many are left before this step, n, then n times from the tail on: entry, converted (empty: it is
 --       not put back), an entry of the failed list (empty: none)
 -- Reply 1; 0 if the list is not what it was, and nothing was changed
-local LEFT = KEYS[13]
+local CONVERTING = KEYS[13]
 local left, n = number(), number()
 local at = arguments(3 * n)
-if (tonumber(redis.call('GET', LEFT)) or redis.call('LLEN', REQUESTS)) ~= left then return 0 end
+local before = redis.call('HMGET', CONVERTING, 'left', 'length')
+local length = redis.call('LLEN', REQUESTS)
+if tonumber(before[1]) ~= left or tonumber(before[2]) ~= length then return 0 end
 local tail = redis.call('LRANGE', REQUESTS, -n, -1)
 for i = 1, n do
   if tail[n - i + 1] ~= ARGV[at + 3 * (i - 1)] then return 0 end
@@ -19,9 +21,5 @@ for i = 1, n do
   if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
 end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)
-if left > n then
-  redis.call('SET', LEFT, left - n)
-else
-  redis.call('DEL', LEFT)
-end
+redis.call('HSET', CONVERTING, 'left', left - n, 'length', redis.call('LLEN', REQUESTS))
 return 1

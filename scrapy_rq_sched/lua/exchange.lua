@@ -40,6 +40,9 @@ local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES) or wrong_type({{held
 if problem then
   return wrong_type_error(problem)
 end
+if redis.call('EXISTS', REQUESTS .. ':converting') == 1 then
+  return redis.error_reply('CONVERTING The requests are being converted to another serializer')
+end
 local waiting = queue_length()
 local made = redis.call('HLEN', META) > 0
 local now = server_time()

@@ -1,11 +1,11 @@
 -- A worker leaves, after the exchange in which it gave back what it held.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
---       how long a late worker may still come (seconds), the frontier's name if it shares its filter
+--       how long a late worker may still come (seconds), what the frontier's keys begin with
 -- Reply {cleared (0/1), leases it left behind}
 --
 -- Only the last worker of a finished fleet clears anything; what is left then has a time to live.
-local worker, finished, persist, grace, shares = argument(), argument(), argument(), number(), argument()
+local worker, finished, persist, grace, frontier = argument(), argument(), argument(), number(), argument()
 local now = server_time()
 despite_full_memory()
 local left = redis.call('HLEN', LEASES .. worker)
@@ -28,5 +28,5 @@ if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} e
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
 if persist == '1' then return {0, left} end
 redis.call('UNLINK', REQUESTS, META)
-seen_clear(shares ~= '' and shares)
+seen_clear(frontier)
 return {1, left}

@@ -2,26 +2,21 @@
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
 --       persist (0/1), how long the server is up (ms), about this worker (text),
---       the frontier's name if it shares its filter (else empty),
+--       what the frontier's keys begin with,
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
 --       {'converting'}: the queue is being converted to another serializer; nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
---       {'', flushed (0/1), waiting, seen, seeds, leased, workers}
+--       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds, leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
-local shares = argument()
-shares = shares ~= '' and shares
+local frontier = argument()
 
 local problem = wrong_type(TYPES)
-  or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}})
-  or shares and wrong_type({{SEEN_FRONTIERS, 'set'}})
+  or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
   or seed_problem()
 if problem then return {'type', unpack(problem)} end
-
--- Half of the queue would be read as what it is not.
-if redis.call('EXISTS', REQUESTS .. ':converting') == 1 and flush ~= '1' then return {'converting'} end
 
 local now = server_time()
 -- A server that was started a moment ago was away before: nobody could get through in time.
@@ -33,6 +28,8 @@ local others = redis.call('ZCOUNT', WORKERS, was_away and '-inf' or '(' .. now, 
 local finish = tonumber(redis.call('GET', FINISHED))
 local anew = finish and now - age >= finish and others == 0
 local flushed = flush == '1' and others == 0
+-- Half of the queue would be read as what it is not.
+if redis.call('EXISTS', REQUESTS .. ':converting') == 1 and not flushed then return {'converting'} end
 -- The last worker of a finished crawl may have died before it cleared up.
 local uncleared = anew and persist ~= '1' and redis.call('EXISTS', REQUESTS) + fleet() == 0
 
@@ -67,11 +64,12 @@ if flushed then
   end
   redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', DELAYED, WORKERS)
 end
+local kept_for = ''
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
-  seen_clear(shares)
+  kept_for = seen_clear(frontier)
 end
-if shares then seen_join(shares) end
+seen_join(frontier)
 seen_open()
 if flushed or anew then redis.call('DEL', STARTED, FINISHED) end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
@@ -82,6 +80,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {
-  '', flushed and 1 or 0, queue_length(), seen_count(), seed_count(), leased,
+  '', flushed and 1 or 0, kept_for, queue_length(), seen_count(), seed_count(), leased,
   redis.call('ZCARD', WORKERS),
 }

@@ -1,12 +1,13 @@
 -- What was seen: DUPEFILTER and what a compact filter has beside it, by whichever of the two it was kept.
--- seen_join(frontier)   note that the filter is also *frontier*'s
--- seen_clear(frontier)  forget all, and leave what takes long to seen_sweep(); with the name of a frontier, not
---                       while the filter is another's as well
+-- seen_join(frontier)   note that the filter is *frontier*'s
+-- seen_clear(frontier)  -> '' or whose it is as well, and then nothing was done. Else forget all, and leave what
+--                       takes long to seen_sweep()
+-- seen_clear()          forget all, whosever it is
 -- seen_sweep(n)         -> is there more? Deletes at most n of what is left of cleared filters.
 --
 -- SEEN_STATE, a hash: name, by which this filter's buckets go; first, count, most: see seen_compact.lua.
 -- SEEN_CLEARED, a list of cleared filters whose buckets are still there: '<name> <next> <last>'
--- SEEN_FRONTIERS, a set: of a filter that several may have, the frontiers that have it.
+-- SEEN_FRONTIERS, a set: the frontiers that have this filter, by what their keys begin with.
 local SEEN_STATE, SEEN_CLEARED = DUPEFILTER .. ':buckets', DUPEFILTER .. ':cleared'
 local SEEN_FRONTIERS = DUPEFILTER .. ':frontiers'
 
@@ -33,15 +34,20 @@ end
 local function seen_clear(frontier)
   if frontier then
     redis.pcall('SREM', SEEN_FRONTIERS, frontier)
-    if redis.call('EXISTS', SEEN_FRONTIERS) == 1 then return end
+    local others = redis.pcall('SMEMBERS', SEEN_FRONTIERS)
+    for _, other in ipairs(others.err and {} or others) do
+      -- What was deleted by hand will not come back for it.
+      if redis.call('EXISTS', other .. ':meta') == 1 then return other end
+    end
   end
   local cleared = seen_state()
+  -- UNLINK: to free millions of entries is not waited for. Before what a full Redis would refuse as the first.
+  redis.call('UNLINK', DUPEFILTER, SEEN_STATE, SEEN_FRONTIERS)
   if cleared then
     local last = 2 * cleared.first - 1
     redis.pcall('RPUSH', SEEN_CLEARED, string.format('%s %.0f %.0f', cleared.name, cleared.first, last))
   end
-  -- UNLINK: to free millions of entries is not waited for.
-  redis.call('UNLINK', DUPEFILTER, SEEN_STATE)
+  return ''
 end
 
 local function seen_sweep(n)
