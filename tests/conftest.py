@@ -63,7 +63,8 @@ def topology(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="session")
 def private_redis(topology: Topology) -> PrivateRedis:
     """The single server itself."""
-    assert isinstance(topology, Single)
+    if not isinstance(topology, Single):
+        pytest.skip(f"not on {topology.name}: the single server itself")
     return topology.redis
 
 

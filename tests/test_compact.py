@@ -213,6 +213,7 @@ def test_a_compact_filter_is_not_taken_for_an_exact_one(join: Join) -> None:
         join("b")
 
 
+@pytest.mark.single("the name of the key in what is said")
 def test_a_worker_with_an_exact_filter_does_not_join_where_another_spider_keeps_a_compact_one(
     join: Join, server: redis.Redis
 ) -> None:

@@ -127,6 +127,7 @@ def test_an_item_that_cannot_be_written_is_an_error_of_its_own(fleet: Fleet, ser
     assert fleet.reasons() == ["finished"]
 
 
+@pytest.mark.single("keys with other names")
 def test_a_subclass_may_sort_items_into_several_lists(fleet: Fleet, server: redis.Redis) -> None:
     fleet.start("items", GRAPH_PAGES=100, ITEM_PIPELINES=pipelines("crawls.pipelines.KeyedPipeline"))
     fleet.wait()
@@ -134,6 +135,7 @@ def test_a_subclass_may_sort_items_into_several_lists(fleet: Fleet, server: redi
     assert sorted(stored(server, "items:odd")) == list(range(1, 100, 2))
 
 
+@pytest.mark.single("keys with other names")
 def test_a_subclass_may_wait_in_a_thread_as_with_scrapy_redis(fleet: Fleet, server: redis.Redis) -> None:
     paths = pipelines("crawls.pipelines.BlockingPipeline", "crawls.pipelines.AfterPipeline")
     fleet.start("items", GRAPH_PAGES=50, ITEM_PIPELINES=paths)
@@ -143,6 +145,7 @@ def test_a_subclass_may_wait_in_a_thread_as_with_scrapy_redis(fleet: Fleet, serv
     assert b'"spider": "items"' in server.lindex("items:items", 0)
 
 
+@pytest.mark.single("keys with other names")
 def test_the_key_and_the_serializer_are_settings(fleet: Fleet, server: redis.Redis) -> None:
     own = {"REDIS_ITEMS_KEY": "of-%(spider)s", "REDIS_ITEMS_SERIALIZER": "crawls.pipelines.upper_case"}
     fleet.start("items", GRAPH_PAGES=1, ITEM_PIPELINES=pipelines(OURS), **own)
@@ -213,6 +216,7 @@ def test_a_pipeline_may_be_used_by_hand_without_an_event_loop(server: redis.Redi
     assert server.lrange("hand:items", 0, -1) == [b'{"page": 1}']
 
 
+@pytest.mark.single("keys with other names")
 def test_the_constructor_is_that_of_scrapy_redis(server: redis.Redis) -> None:
     from scrapy import Spider
 

@@ -320,6 +320,7 @@ def test_a_worker_that_was_started_after_the_finish_counts_from_nothing(
     wait_until(lambda: server.hget(KEY, "n") == b"1")
 
 
+@pytest.mark.single("keys with other names")
 def test_the_key_is_a_setting(make: Collectors, server: redis.Redis) -> None:
     make(STATS_KEY="of-%(spider)s").inc_value("n")
     wait_until(lambda: server.hget("of-graph", "n") == b"1")
