@@ -262,6 +262,7 @@ def test_the_end_of_a_crawl_clears_all_else_where_somebody_has_overwritten_a_key
     assert push(join("b", dupefilter="compact", age=0.0), range(10)) == ()
 
 
+@pytest.mark.single("all of its keys")
 def test_a_flush_clears_all_buckets_also_by_a_worker_with_an_exact_filter(
     join: Join, server: redis.Redis
 ) -> None:
@@ -273,6 +274,7 @@ def test_a_flush_clears_all_buckets_also_by_a_worker_with_an_exact_filter(
     assert {*server.scan_iter(f"{KEY}*")} == {KEY.encode(), f"{KEY}:frontiers".encode()}
 
 
+@pytest.mark.single("all of its keys")
 def test_what_is_left_of_a_cleared_filter_goes_so_much_with_each_exchange(
     join: Join, server: redis.Redis
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_shared_filter_filters_for_all_and_is_cleared_by_the_last(
     assert list(server.scan_iter(f"{SHARED}*")) == []
 
 
+@pytest.mark.single("keys with other names")
 def test_two_jobs_with_one_filter_share_it_though_the_spiders_name_is_in_it(server: redis.Redis) -> None:
     jobs = []
     for job in "12":
@@ -169,6 +170,7 @@ def test_two_jobs_with_one_filter_share_it_though_the_spiders_name_is_in_it(serv
     assert jobs[1].push("x").duplicates == (0,)
 
 
+@pytest.mark.single("keys with other names")
 def test_a_shared_filter_is_cleared_though_one_who_had_it_was_deleted(server: redis.Redis) -> None:
     gone, other = (sharing(server, spider, "exact") for spider in ("a", "b"))
     gone.push("x")
@@ -178,6 +180,7 @@ def test_a_shared_filter_is_cleared_though_one_who_had_it_was_deleted(server: re
     assert list(server.scan_iter(f"{SHARED}*")) == []
 
 
+@pytest.mark.single("keys with other names")
 def test_a_flush_that_leaves_a_shared_filter_says_whose_it_is_as_well(
     server: redis.Redis, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_flush_that_leaves_a_shared_filter_says_whose_it_is_as_well(
     scheduler.close("shutdown")
 
 
+@pytest.mark.single("keys with other names")
 def test_a_shared_filter_outlasts_a_crawl_that_is_to_be_resumed(server: redis.Redis) -> None:
     stopped, other = (sharing(server, spider, "exact") for spider in ("a", "b"))
     stopped.push("x")

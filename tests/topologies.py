@@ -315,6 +315,10 @@ class AsOneServer(LazyCluster):
         """Execute a command."""
         return super().execute_command(*map(self._tagged, args), **options)
 
+    def get_node_from_key(self, key: Any, *args: Any, **options: Any) -> Any:
+        """Return the node that has *key*."""
+        return super().get_node_from_key(self._tagged(key), *args, **options)
+
     def pipeline(self, *args: Any, **options: Any) -> Any:
         """Return a pipeline."""
         pipeline = super().pipeline(*args, **options)
