@@ -32,9 +32,9 @@ STEP = 200
 class Converted:
     """What a conversion has met.
 
-    :ivar changed: requests that were converted, or would be.
-    :ivar already: those that were converted before.
-    :ivar problems: how many could not be, by the reason.
+    :param changed: requests that were converted, or would be.
+    :param already: those that were converted before.
+    :param problems: how many could not be, by the reason.
     """
 
     changed: int = 0
@@ -53,7 +53,8 @@ class Conversion:
     No worker may be at it, ours or scrapy-redis's. If it breaks off, :meth:`run` goes on where it was.
 
     :param server: a redis-py client.
-    :param queue_class: :class:`PriorityQueue`, :class:`FifoQueue` or :class:`LifoQueue`.
+    :param keys: the keys of the frontier.
+    :param queue_class: ``PriorityQueue``, ``FifoQueue`` or ``LifoQueue``.
     :param source: the serializer that they are in.
     :param target: the serializer that they shall be in.
     :param most_failed: how many entries the failed list keeps.
@@ -73,7 +74,7 @@ class Conversion:
         self._is_list = issubclass(queue_class, (FifoQueue, LifoQueue))
         self._source = source
         self._target = target
-        self._all_keys = [*keys.all()[:12], converting(keys.requests)]
+        self._all_keys = [*keys.own(), converting(keys.requests)]
         self._begin = register(server, "keys", "convert_begin")
         self._step = register(server, "keys", "convert_list" if self._is_list else "convert_zset")
         self._end = register(server, "keys", "convert_end")
@@ -85,7 +86,8 @@ class Conversion:
         """Return a conversion of the frontier of the spider called *spider*.
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
-        :param target: by default ``SCHEDULER_SERIALIZER``.
+        :param source: a name such as ``"pickle"``, the path of a serializer, or the serializer itself.
+        :param target: the same; by default ``SCHEDULER_SERIALIZER``.
         :raises SettingError: if a setting has a value that it may not have.
         """
         read = FrontierSettings.from_settings(settings)

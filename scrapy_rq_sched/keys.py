@@ -131,7 +131,11 @@ class Keys:
         return f"{self.prefix}:failed"
 
     def all(self) -> list[str]:
-        """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them.
+        """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them."""
+        return [*self.own(), *self.start_urls]
+
+    def own(self) -> list[str]:
+        """Return those of them that are not the seeds'.
 
         Two of them are what other keys begin with, and are never there. While a Cluster moves a slot, Redis
         refuses a script one of whose keys is not where it would run: so it never runs where only some are.
@@ -145,7 +149,6 @@ class Keys:
             self.failed,
             f"{self.prefix}:meta",
             f"{self.prefix}:finished",
-            *self.start_urls,
         ]
 
 

@@ -108,7 +108,7 @@ class RedisStatsCollector(StatsCollector):
             self.set_value(key, value)
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
-        """Add *count* to the sum of the fleet, which begins at *start*."""
+        """Add *count* to *key*, a sum of the fleet, which begins at *start*."""
         super().inc_value(key, count, start)
         if is_number(count) and is_number(start):
             self._change(key, "add", count, start)
@@ -153,6 +153,8 @@ class RedisStatsCollector(StatsCollector):
         """Have the rest told. The process does not end before, unless Redis does not answer.
 
         If the crawl is *finished*, and ``SCHEDULER_PERSIST`` is false, the statistics have a time to live.
+
+        :param reason: why the spider closes.
         """
         if version_info >= (2, 14):
             super().close_spider(reason=reason)

@@ -200,3 +200,12 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_an_address_without_a_folder_is_refused(url: str) -> None:
     with pytest.raises(SettingError, match="it names no folder"):
         connection.get_redis(url=url)
+
+
+def test_a_child_does_not_wait_for_what_its_parent_was_at() -> None:
+    with local_server._one_at_a_time:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if local_server._one_at_a_time.acquire(timeout=1) else 1)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
