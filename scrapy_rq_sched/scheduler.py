@@ -150,7 +150,8 @@ class Scheduler(BaseScheduler):
     def _join(self) -> tuple[list[str], Opened]:
         warnings = connection.check_server(self.server, self.frontier.keys.requests)
         try:
-            components.check_readable(self.queue)
+            if not self.settings.flush_on_start:
+                components.check_readable(self.queue)
         except connection.RedisError as error:
             raise connection.unreachable(self.server, error) from error
         server_age = connection.server_age(self.server, self.frontier.keys.requests)

@@ -129,6 +129,13 @@ def test_a_worker_that_cannot_read_pickles_is_refused_and_takes_none(
     assert server.keys("pages:*") == [KEY.encode(), b"pages:dupefilter"] or len(server.keys("pages:*")) == 2
 
 
+def test_a_worker_that_begins_anew_need_not_read_them(redis_url: str, server: redis.Redis) -> None:
+    filled(server, "PriorityQueue")
+    scheduler = a_scheduler(redis_url, SCHEDULER_FLUSH_ON_START=True)
+    assert popped_by(scheduler) == []
+    scheduler.close("shutdown")
+
+
 # -- converting it -------------------------------------------------------------------------------
 
 
