@@ -308,7 +308,9 @@ def test_a_request_that_the_serializer_would_change_is_refused_and_not_stored(
 
 
 @each_queue
-@pytest.mark.parametrize("serializer", ["no.such.module", "os", 5, object()], ids=str)
+@pytest.mark.parametrize(
+    "serializer", ["no.such.module", "os", 5, object()], ids=["no module", "module", "number", "object"]
+)
 def test_a_bad_serializer_is_refused_when_the_queue_is_made(
     fake: Any, cls: type[Base], serializer: Any
 ) -> None:

@@ -554,7 +554,7 @@ BAD_SERIALIZERS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD_SERIALIZERS, ids=repr)
+@pytest.mark.parametrize("value", BAD_SERIALIZERS)
 def test_a_bad_serializer_is_refused_with_what_it_was(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         load_serializer(value)

@@ -374,7 +374,9 @@ class Odd:
         raise ValueError
 
 
-@pytest.mark.parametrize("value", [{(1, 2): 3}, Odd(), [Odd()], {1, 2}, "\ud800"], ids=ascii)
+@pytest.mark.parametrize(
+    "value", [{(1, 2): 3}, Odd(), [Odd()], {1, 2}, "\ud800"], ids=["keys", "odd", "odd list", "set", "text"]
+)
 def test_whatever_it_is_it_is_written(value: Any) -> None:
     assert isinstance(encode(value), bytes)
 
