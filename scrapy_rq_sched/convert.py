@@ -87,8 +87,8 @@ class Conversion:
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
         :param source: a name such as ``"pickle"``, the path of a serializer, or the serializer itself.
-        :param target: the same; by default ``SCHEDULER_SERIALIZER``.
-        :raises SettingError: if a setting has a value that it may not have.
+        :param target: the same; by default ``SCHEDULER_SERIALIZER``, or JSON if that is *source*.
+        :raises SettingError: if a setting has a value that it may not have, or both are the same.
         """
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
@@ -99,6 +99,14 @@ class Conversion:
             )
         loaded_source = serializers.load_serializer(source)
         loaded_target = serializers.load_serializer(target or read.serializer)
+        names = [serializers.serializer_name(serializer) for serializer in (loaded_source, loaded_target)]
+        if names[0] == names[1]:
+            if target or names[0] == "json":
+                raise SettingError(
+                    f"The requests would be converted from {names[0]} to {names[1]}: say another"
+                )
+            # The crawl goes on as it was left, until it is converted.
+            loaded_target = serializers.load_serializer("json")
         keys = load_keys(read, server, spider)
         return cls(server, keys, queue_class, loaded_source, loaded_target, read.max_failed)
 

@@ -361,6 +361,15 @@ def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_tol
     assert (server.exists(KEY), server.llen("pages:failed")) == (0, 1)
 
 
+def test_the_command_converts_to_json_where_the_project_goes_on_with_pickle(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "PriorityQueue")
+    done = command(redis_url, "pages", "-s", "SCHEDULER_SERIALIZER=scrapy_rq_sched.picklecompat")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
+
+
 def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
     redis_url: str, server: redis.Redis
 ) -> None:
@@ -376,6 +385,7 @@ def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
     ("url", "options", "said"),
     [
         ("redis://127.0.0.1:1", ["pages"], "cannot be reached"),
+        (None, ["pages", "--to", "pickle"], "from pickle to pickle: say another"),
         (None, ["pages", "--to", "yaml"], "SCHEDULER_SERIALIZER is 'yaml'"),
         (None, ["pages", "-s", "SCHEDULER_QUEUE_CLASS=no.such"], "SCHEDULER_QUEUE_CLASS is 'no.such'"),
     ],

@@ -53,7 +53,7 @@ class Command(ScrapyCommand):
             "--to",
             dest="target",
             metavar="SERIALIZER",
-            help="what they shall be in (default: SCHEDULER_SERIALIZER, or json)",
+            help="what they shall be in (default: SCHEDULER_SERIALIZER if it is another, else json)",
         )
         group.add_argument("--dry-run", action="store_true", help="look at all of them, and change nothing")
         group.add_argument(
