@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.resources import files
 
 import scrapy_rq_sched
+from scrapy_rq_sched.convert import Conversion
 from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.queue import FifoQueue, PriorityQueue
+from scrapy_rq_sched.serializers import JSONSerializer, PickleSerializer
 
-
-class _Server:
-    """Takes the scripts, so that each has to be found and read."""
-
-    def register_script(self, source: str) -> str:
-        assert "local" in source
-        return source
-
-
-for discipline in ("fifo", "lifo", "priority"):
-    Frontier(_Server(), Keys("spider"), "worker", discipline)
+# Each module can be imported with nothing but what the wheel asks for; each script is found and read.
+for module in pkgutil.walk_packages(scrapy_rq_sched.__path__, "scrapy_rq_sched."):
+    import_module(module.name)
+for discipline in ("fifo", "lifo", "priority", "plain"):
+    for dupefilter in ("exact", "compact"):
+        Frontier(None, Keys("spider"), "worker", discipline, dupefilter=dupefilter)
+for queue_class in (FifoQueue, PriorityQueue):
+    Conversion(None, Keys("spider"), queue_class, PickleSerializer(), JSONSerializer())
+(command,) = entry_points(group="scrapy.commands", name="frontier")
+assert command.load().__module__ == "scrapy_rq_sched.commands.frontier"
 assert (files("scrapy_rq_sched") / "py.typed").is_file()
 assert scrapy_rq_sched.Scheduler.__module__ == "scrapy_rq_sched.scheduler"
 print("The wheel is complete:", files("scrapy_rq_sched"))
