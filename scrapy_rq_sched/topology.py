@@ -44,17 +44,30 @@ class LazyCluster(RedisCluster):
     """
 
     def __init__(self, nodes: list[tuple[str, int]], connection: Mapping[str, Any]) -> None:
-        self.__dict__.update(given_nodes=nodes, given=dict(connection), _making=threading.RLock())
+        self.given_nodes = nodes
+        self.given = dict(connection)
+        self._making = threading.RLock()
+        self._is_being_made = self._is_made = False
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is not there: it was not made yet.
         if name.startswith("__") or self._is_made:
             raise AttributeError(name)
         with self._making, _as_connection_errors():
+            if self._is_being_made:  # by this thread: what makes it asks for what it has not made yet
+                raise AttributeError(name)
             if not self._is_made:
-                nodes = [ClusterNode(host, port) for host, port in self.given_nodes]
-                super().__init__(startup_nodes=nodes, **self.given)
+                self._make()
         return getattr(self, name)
+
+    def _make(self) -> None:
+        nodes = [ClusterNode(host, port) for host, port in self.given_nodes]
+        self._is_being_made = True
+        try:
+            super().__init__(startup_nodes=nodes, **self.given)
+            self._is_made = True
+        finally:
+            self._is_being_made = False
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Execute a command.
@@ -63,10 +76,6 @@ class LazyCluster(RedisCluster):
         """
         with _as_connection_errors():
             return super().execute_command(*args, **options)
-
-    @property
-    def _is_made(self) -> bool:
-        return "result_callbacks" in self.__dict__
 
     def close(self) -> None:
         """Close all connections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,16 @@ def test_scripts_that_were_lost_with_all_nodes_are_loaded_again(servers: Cluster
             node.script_flush()
     assert worker.push("x").waiting == 1
     client.close()
+
+
+@pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+def test_a_client_that_threads_begin_to_use_at_once_serves_them_all(servers: Cluster) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(20):
+            client = connection.get_redis(url=servers.url)
+            counted = list(threads.map(lambda _, client=client: client.incr("count"), range(8)))
+            client.close()
+    assert sorted(counted) == list(range(153, 161))
 
 
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
