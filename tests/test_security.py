@@ -767,7 +767,7 @@ def test_the_rights_of_the_page_suffice_for_items_and_statistics(
         "shutdown",
         "select 1",
         "eval return 0",
-        "debug sleep 0",
+        "module list",
         "monitor",
         "migrate 127.0.0.1 1 target:meta 0 1",
         "replicaof 127.0.0.1 1",
