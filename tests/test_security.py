@@ -771,7 +771,6 @@ def test_the_rights_of_the_page_suffice_for_items_and_statistics(
         "monitor",
         "migrate 127.0.0.1 1 target:meta 0 1",
         "replicaof 127.0.0.1 1",
-        "module list",
     ],
 )
 def test_a_worker_has_no_rights_beyond_its_keys(as_user: Callable[[str], str], command: str) -> None:
