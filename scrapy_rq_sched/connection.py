@@ -263,7 +263,8 @@ def describe_error(client: Client, error: RedisError) -> str:
         return f"Redis at {where} cannot be reached ({error_text}). Check REDIS_URL and that it runs"
     if isinstance(error, ClusterError):
         return (
-            f"Redis at {where} has no node that has all keys just now ({error_text}): a slot is being moved"
+            f"Redis at {where} has no node that has all keys just now ({error_text}): a slot is being moved, "
+            "or a node is away"
         )
     return f"Redis at {where} answers with an error: {error_text}"
 

@@ -6,6 +6,7 @@ It waits for Redis, so it is for scripts and terminals, not for a spider's callb
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections import Counter
@@ -182,12 +183,17 @@ class Conversion:
             left -= len(entries)
 
     def _run_sorted_set(self, met: Converted) -> None:
-        done = -1
-        # Once more after the last that was found: scrapy-redis does not know that it should not push.
-        while done < met.changed + sum(met.problems.values()):
-            done = met.changed + sum(met.problems.values())
+        # Once more after the last that was found: scrapy-redis does not know that it should not push. But not
+        # for ever, where the source can read what the target has written.
+        last = math.inf
+        while True:
+            done = met.total - met.already
             for entries in self._entries():
                 self._replace(entries, met)
+            found = met.total - met.already - done
+            if not 0 < found < last:
+                return
+            last = found
 
     def _replace(self, entries: list[tuple[bytes, str]], met: Converted, left: int = 0) -> None:
         arguments: list[Any] = [left, len(entries)]

@@ -8,7 +8,8 @@
 --       {'type', key, its type, the type it should have}: nothing was changed
 --       {'converting'}: the queue is being converted to another serializer; nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
---       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds, leased, workers}
+--       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
+--        leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier = argument()
