@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from .components import filters_in_exchange, is_plain, load_fingerprints
 from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError, one_line
-from .exchange import Lease, Mode, Push, Reply
+from .exchange import Lease, Mode, Push, Reply, Told
 from .frontier import Frontier
 from .fullness import Fullness
 from .identity import Stopwatch
@@ -63,9 +63,9 @@ class Delivery:
         self._engine = engine
         self._crawl = crawl or self.send
         self._stats: Any = crawler.stats
-        self._notices = Notices(crawler.stats)
+        self._notices = Notices(crawler.stats, spider.name)
         self._fullness = Fullness(frontier, worker, settings.outbox_size)
-        self._standstill = Standstill(worker, settings, frontier.keys.start_urls)
+        self._standstill = Standstill(worker, settings, spider.name, frontier.keys.start_urls)
         self._start_counts: Counter[str] = Counter()
         self._lost = 0
         #: Set when the spider closes: nothing more is wanted.
@@ -159,7 +159,7 @@ class Delivery:
                 len(worker.outbox),
             )
             return None
-        if worker.memory:
+        if worker.memory and worker.told not in (Told.PAUSE, Told.STOP):
             request = worker.memory.popleft().request
             worker.hold(request, None)
             return request
@@ -250,9 +250,9 @@ class Delivery:
     # -- what the exchange loop asks and tells ---------------------------------------------------
 
     def holds_start(self) -> bool:
-        """Return whether ``start()`` should wait: there are enough requests, here or in Redis."""
+        """Return whether ``start()`` should wait: there are enough requests, or nothing is to be begun."""
         enough = self._worker.is_full or len(self._worker.memory) >= self._settings.outbox_size
-        return (enough or self._no_room) and not self.closing
+        return (enough or self._no_room or self._worker.told != Told.CRAWL) and not self.closing
 
     def prepare(self) -> None:
         """Find out what the engine is through with, and give back what it will not begin."""
@@ -261,6 +261,8 @@ class Delivery:
             if not self._engine.reads_start():
                 self._start_counts.clear()
             self.closing = self.closing or self._engine.closing()
+        if self._worker.told == Told.PAUSE:
+            self._worker.give_back()
         if self.closing:
             self._worker.give_back()
             if self._plain:
@@ -284,7 +286,7 @@ class Delivery:
 
     def wanted(self) -> int:
         """Return how many leases to have at hand."""
-        if self.closing:
+        if self.closing or self._worker.told != Told.CRAWL:
             return 0
         return self._worker.target if self.wanted_by_hand is None else self.wanted_by_hand
 
@@ -304,10 +306,13 @@ class Delivery:
 
     def take_reply(self, reply: Reply, latency: float) -> None:
         """Take in what the frontier answered."""
+        told_before = self._worker.told
         self._last_reply = reply
         unbegun = len(self._worker.ready)
         settled = self._worker.settle(reply, latency)
         self._worker.cut_off = False
+        if reply.told != told_before:
+            self._obey(reply.told)
         self._no_room = bool(reply.full)
         # All that is this worker's first: statistics and signals run others' code, which may raise.
         self._worker.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
@@ -331,8 +336,14 @@ class Delivery:
         self.finished.set(reply.finished and self._worker.is_quiet)
         news = self._worker.ready or self._worker.memory or self.finished.is_running != was_finished
         idle_is_over = self.finished.seconds >= self._settings.idle_before_close > 0
-        if self._engine is not None and (news or idle_is_over):
+        if self._engine is not None and (news or idle_is_over or reply.told != told_before):
             self._engine.wake()
+
+    def _obey(self, told: Told) -> None:
+        """Take note that all workers are told something else than before."""
+        self._notices.told(told)
+        if told == Told.STOP and self._engine is not None:
+            self._engine.close("stopped")
 
     def _note_pushed(self, settled: Settled) -> None:
         for where, count in (("redis", len(settled.stored)), ("memory", len(settled.kept))):

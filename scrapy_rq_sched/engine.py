@@ -127,6 +127,11 @@ class EngineBridge:
         slot = self._slot
         return slot is None or slot.closing is not None
 
+    def close(self, reason: str) -> None:
+        """Close the spider, unless it is being closed."""
+        if not self.closing():
+            _close_spider(self._engine, reason)
+
     def wake(self) -> None:
         """Have the engine ask for requests now, not within its 5 seconds."""
         slot = self._slot
@@ -145,10 +150,8 @@ def end_crawl(crawler: Crawler, reason: str) -> None:
         if not engine.running:
             if time.monotonic() - begun < END_TIMEOUT:  # else somebody has ended it before
                 loop.call_later(0.01, close)
-        elif hasattr(engine, "close_spider_async"):
-            deferred_from_coro(engine.close_spider_async(reason=reason))
-        else:  # before Scrapy 2.14
-            engine.close_spider(engine.spider, reason)
+        else:
+            _close_spider(engine, reason)
 
     def fail() -> None:
         # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
@@ -157,6 +160,13 @@ def end_crawl(crawler: Crawler, reason: str) -> None:
     # Not weakly: nobody else will hold these.
     crawler.signals.connect(close, signals.engine_started, weak=False)
     crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+
+
+def _close_spider(engine: Any, reason: str) -> None:
+    if hasattr(engine, "close_spider_async"):
+        deferred_from_coro(engine.close_spider_async(reason=reason))
+    else:  # before Scrapy 2.14
+        engine.close_spider(engine.spider, reason)
 
 
 def is_shell(engine: Any) -> bool:

@@ -65,5 +65,9 @@ class SeedError(FrontierError):
     """A seed cannot be turned into a request."""
 
 
+class InspectionError(FrontierError):
+    """What was asked for from outside cannot be done to this frontier."""
+
+
 class ScrapyInternalsError(FrontierError):
     """This Scrapy lacks a private name that the scheduler needs."""

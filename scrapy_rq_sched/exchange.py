@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, Literal, NamedTuple
 
 Mode = Literal["filter", "force", "start", "start+filter"]
@@ -109,6 +109,8 @@ class Batch:
     in_hand: int = 0
     #: Whether to push though too many wait.
     exceed: bool = False
+    #: How many pages this worker is through with since the last exchange.
+    pages: int = 0
     pushes: list[Push] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
@@ -122,7 +124,7 @@ class Batch:
         """Yield what ``lua/exchange.lua`` reads, in its order."""
         yield from (worker, self.number, limits.lease_ms, int(self.busy), self.want, self.want_seeds)
         yield from (self.suspects, self.in_hand, suspicious(limits.max_deliveries), limits.max_deliveries)
-        yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed)
+        yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed, self.pages)
         yield len(self.pushes)
         for push in self.pushes:
             yield from (push.mode, push.fingerprint, -push.priority, push.payload)
@@ -135,6 +137,19 @@ class Batch:
             yield len(tuples)
             for values in tuples:
                 yield from values
+
+
+class Told(str, Enum):
+    """What all workers of a frontier are told to do."""
+
+    #: To crawl.
+    CRAWL = ""
+    #: To begin nothing, until they are told to go on.
+    PAUSE = "pause"
+    #: To do what is in hand, and to take no more.
+    DRAIN = "drain"
+    #: To close.
+    STOP = "stop"
 
 
 class Standing(IntEnum):
@@ -184,6 +199,7 @@ class Reply:
     dead: tuple[str, ...] = ()
     #: The type and the name of a seeds' key that can hold no seeds.
     seeds_problem: tuple[str, ...] = ()
+    told: Told = Told.CRAWL
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
     #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
@@ -194,7 +210,7 @@ class Reply:
     def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
         """Return the reply of ``lua/exchange.lua``."""
         standing, epoch, duplicates, stored, full, *counts = raw[:11]
-        finished, returned, set_aside, forgotten, note, leases = raw[11:]
+        finished, returned, set_aside, forgotten, note, told, leases = raw[11:]
         dead, _, wrong = note.decode("utf-8", "replace").partition("|")
         waiting, delayed, seeds, workers, leased, busy = counts
         return cls(
@@ -216,6 +232,7 @@ class Reply:
             forgotten,
             tuple(dead.split()),
             tuple(wrong.split(" ", 1)) if wrong else (),
+            Told(told.decode()),
             list(_leases(leases)),
             replicated,
         )

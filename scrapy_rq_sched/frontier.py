@@ -107,6 +107,7 @@ class Frontier:
             int(min(server_age, 1e9) * 1000),
             about,
             self.keys.prefix,
+            self.keys.spider,
         )
         made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]

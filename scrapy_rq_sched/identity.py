@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import re
 import secrets
 import socket
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import scrapy
 
 #: Seconds that a worker needs to start, at the most. A process that is older has done something else
 #: before, and its crawl is a new one.
@@ -23,6 +28,23 @@ def worker_name() -> str:
     """Return a name that no other worker has or had: ``<host>-<pid>-<random>``."""
     host = re.sub(r"[^A-Za-z0-9.]+", "-", socket.gethostname()) or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def about(spider: str) -> str:
+    """Return what a worker of the spider called *spider* says of itself to those who look: a JSON object."""
+    try:
+        ours = version("scrapy-rq-sched")
+    except PackageNotFoundError:  # run from its sources
+        ours = "unknown"
+    fields = {
+        "spider": spider,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "version": ours,
+        "scrapy": scrapy.__version__,
+        "python": platform.python_version(),
+    }
+    return json.dumps(fields)
 
 
 def age() -> float:

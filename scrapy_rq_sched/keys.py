@@ -31,14 +31,20 @@ key                                type              holds
                                                      it counts as dead
 ``<spider>:worker:<id>``           hash              what a worker said of itself, and its last exchange
 ``<spider>:leases:<id>``           hash              what a worker holds: lease, and ``<kind> <score>
-                                                     <deaths> <request>``
+                                                     <deaths>@<second> <request>``
 ``<spider>:history``               hash              SHA-1 of a request that came back, and what befell it:
                                                      ``died:`` or ``refused:``, worker, ``@`` and second
 ``<spider>:failed`` *              list              requests and seeds set aside, each a JSON object with
                                                      the reason and the time; the latest
                                                      ``FRONTIER_MAX_FAILED`` of them
-``<spider>:meta``                  hash              what the frontier was made with, and its epoch
+``<spider>:meta``                  hash              what the frontier was made with, its epoch, how many
+                                                     pages were done, and what all workers are told:
+                                                     ``state`` (``paused``, ``draining``), ``stop``
 ``<spider>:finished``              string            the server's time (milliseconds) of the last finish
+``<spider>:pages``                 list              how many pages were done in each ten seconds of the last
+                                                     hour, the latest first: ``<second> <pages> <waiting>``
+``<spider>:exported``              list              while the frontier is exported: what workers were through
+                                                     with meanwhile, as they held it
 ``<spider>:items`` *               list              items, serialized: see ``pipelines.py``
 ``<spider>:items:batch:<id>``      string            number of the last batch of items that a worker stored,
                                                      for an hour
@@ -130,6 +136,54 @@ class Keys:
         """Requests and seeds that were set aside."""
         return f"{self.prefix}:failed"
 
+    @property
+    def meta(self) -> str:
+        """What the frontier was made with, and what all workers are told."""
+        return f"{self.prefix}:meta"
+
+    @property
+    def started(self) -> str:
+        """Fingerprints of the start requests that the crawl has had."""
+        return f"{self.prefix}:started"
+
+    @property
+    def delayed(self) -> str:
+        """Requests and seeds set back for another worker."""
+        return f"{self.prefix}:delayed"
+
+    @property
+    def workers(self) -> str:
+        """Workers, by when they count as dead."""
+        return f"{self.prefix}:workers"
+
+    @property
+    def finished(self) -> str:
+        """When the crawl finished last."""
+        return f"{self.prefix}:finished"
+
+    @property
+    def pages(self) -> str:
+        """How many pages were done in each ten seconds of the last hour."""
+        return f"{self.prefix}:pages"
+
+    @property
+    def exported(self) -> str:
+        """What workers are through with while the frontier is exported."""
+        return f"{self.prefix}:exported"
+
+    @property
+    def history(self) -> str:
+        """What befell requests that came back."""
+        return f"{self.prefix}:history"
+
+    def worker(self, name: str) -> str:
+        """Return the key of what the worker called *name* has said of itself."""
+        return f"{self.prefix}:worker:{name}"
+
+    def leases(self, name: str) -> str:
+        """Return the key of what the worker called *name* holds."""
+        return f"{self.prefix}:leases:{name}"
+
     def all(self) -> list[str]:
         """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them."""
         return [*self.own(), *self.start_urls]
@@ -140,15 +194,21 @@ class Keys:
         Two of them are what other keys begin with, and are never there. While a Cluster moves a slot, Redis
         refuses a script one of whose keys is not where it would run: so it never runs where only some are.
         """
-        own = ("started", "delayed", "workers", "worker:", "leases:", "history")
         return [
             self.requests,
             queue_counter(self.requests),
             self.dupefilter,
-            *(f"{self.prefix}:{name}" for name in own),
+            self.started,
+            self.delayed,
+            self.workers,
+            self.worker(""),
+            self.leases(""),
+            self.history,
             self.failed,
-            f"{self.prefix}:meta",
-            f"{self.prefix}:finished",
+            self.meta,
+            self.finished,
+            self.pages,
+            self.exported,
         ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import connection
 from .components import filters_in_exchange, is_plain
-from .exchange import Reply, Standing
+from .exchange import Reply, Standing, Told
 from .frontier import Frontier, Opened
 
 logger = logging.getLogger(__name__)
@@ -47,9 +47,11 @@ class Notices:
     """What is said in the course of a crawl.
 
     :param stats: Scrapy's statistics collector.
+    :param spider: the spider's name.
     """
 
-    def __init__(self, stats: Any) -> None:
+    def __init__(self, stats: Any, spider: str) -> None:
+        self._spider = spider
         self._stats = stats
         self._warned: set[str] = set()
 
@@ -97,6 +99,22 @@ class Notices:
                 "The seeds' key is a %s, where a list, a set or a sorted set is needed: %s is not read",
                 *reply.seeds_problem,
             )
+
+    def told(self, told: Told) -> None:
+        """Say what all workers are told to do."""
+        resume = f"scrapy frontier resume {self._spider}"
+        if told == Told.CRAWL:
+            logger.info("The crawl of spider %r goes on", self._spider)
+        elif told == Told.PAUSE:
+            logger.info("The crawl of spider %r is paused: no page is begun until %s", self._spider, resume)
+        elif told == Told.DRAIN:
+            logger.info(
+                "The crawl of spider %r is drained: this worker does what it has in hand, and takes no more "
+                "until %s",
+                *(self._spider, resume),
+            )
+        else:
+            logger.info("The fleet of spider %r is told to stop: this worker closes", self._spider)
 
     def warn_once(self, cause: str, message: str, *args: Any) -> None:
         """Log a warning, unless one of the same cause was logged before."""

@@ -6,12 +6,11 @@ background. Only where no event loop runs is the exchange made at once.
 
 from __future__ import annotations
 
-import json
 import logging
 from functools import partial
 from typing import Any
 
-from scrapy import Request, Spider, __version__
+from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.core.scheduler import Scheduler as MemoryScheduler
 from scrapy.crawler import Crawler
@@ -158,7 +157,7 @@ class Scheduler(BaseScheduler):
         try:
             opened = self.frontier.open(
                 components.made_with(self.queue, self.df, self.crawler),
-                json.dumps({"scrapy": __version__}),
+                identity.about(self.spider.name),
                 identity.age(),
                 busy=self.delivery.busy(),
                 flush=self.settings.flush_on_start,

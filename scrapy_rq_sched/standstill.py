@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from .engine import EngineBridge
-from .exchange import Reply
+from .exchange import Reply, Told
 from .settings import FrontierSettings
 from .worker import Worker
 
@@ -20,11 +20,15 @@ AFTER, AGAIN = 10.0, 60.0
 class Standstill:
     """Notes when requests are begun, and says why none are.
 
+    :param spider: the spider's name.
     :param seeds_keys: where seeds are expected.
     """
 
-    def __init__(self, worker: Worker, settings: FrontierSettings, seeds_keys: Sequence[str]) -> None:
+    def __init__(
+        self, worker: Worker, settings: FrontierSettings, spider: str, seeds_keys: Sequence[str]
+    ) -> None:
         self._worker = worker
+        self._spider = spider
         self._settings = settings
         self._seeds_keys = seeds_keys
         self._since = time.monotonic()
@@ -58,6 +62,11 @@ class Standstill:
         worker = self._worker
         if reply is None:
             return "first", "Redis has not answered yet"
+        if worker.told != Told.CRAWL:
+            return worker.told.value, (
+                f"the crawl is {'paused' if worker.told == Told.PAUSE else 'drained'}, and {reply.waiting} "
+                f"requests wait. To go on: scrapy frontier resume {self._spider}"
+            )
         if worker.is_full or worker.stands_still:
             why = {"memory": "Redis is out of memory", "bound": "as many wait as FRONTIER_MAX_WAITING allows"}
             return "full", (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from .exchange import Batch, Lease, Push, Reply, Standing, suspicious
+from .exchange import Batch, Lease, Push, Reply, Standing, Told, suspicious
 from .outbox import Outbox, Outgoing
 from .pace import Pace
 from .releases import Releases
@@ -48,6 +48,7 @@ class Worker:
     :ivar ready: leases not yet begun.
     :ivar held: requests that the engine has, and their leases.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
+    :ivar told: what all workers are told to do.
     """
 
     def __init__(self, settings: FrontierSettings) -> None:
@@ -59,6 +60,7 @@ class Worker:
         self.held: dict[Request, Lease] = {}
         self.memory: deque[Outgoing] = deque()
         self.seen = SeenCache(settings.seen_cache)
+        self.told = Told.CRAWL
         #: Set while Redis does not answer: then nothing is waited for that needs it.
         self.cut_off = False
         # Requests that the engine has and no lease stands for.
@@ -72,6 +74,8 @@ class Worker:
         self._ticked = time.monotonic(), time.process_time()
         self._suspicious = suspicious(settings.max_deliveries)
         self._number = 0
+        # Requests that the engine was through with since the last batch.
+        self._pages = 0
         self._epoch: bytes | None = None
         self._pace = Pace()
 
@@ -119,11 +123,14 @@ class Worker:
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that every request that the engine has had, and has no longer, is finished."""
-        for request in [request for request in self.held if request not in in_progress]:
+        done = [request for request in self.held if request not in in_progress]
+        for request in done:
             led_to_none = self._begun_at.pop(request) == self._found
             failing = self._failing.pop(request, ("", ""))
             self.releases.end(self.held.pop(request), 0 if led_to_none else self.outbox.enqueued, *failing)
-        self._unleased = {r for r in self._unleased if r in in_progress}
+        unleased = {r for r in self._unleased if r in in_progress}
+        self._pages += len(done) + len(self._unleased) - len(unleased)
+        self._unleased = unleased
 
     def give_back(self) -> None:
         """Note that what was not begun goes back to where it stood."""
@@ -198,6 +205,8 @@ class Worker:
     @property
     def may_begin(self) -> bool:
         """Whether one more request may be begun."""
+        if self.told in (Told.PAUSE, Told.STOP):
+            return False
         if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
             # This process was stopped, and what it holds is perhaps another's: the next reply tells.
             return False
@@ -265,9 +274,11 @@ class Worker:
             want_seeds=self._settings.seed_batch if wanted else 0,
             suspects=sum(lease.deaths >= self._suspicious for lease in (*self.ready, *self.held.values())),
             exceed=closing or stands_still,
+            pages=self._pages,
             pushes=[outgoing.push for outgoing in sent],
             requests=[outgoing.request for outgoing in sent],
         )
+        self._pages = 0
         self.releases.fill(batch, before)
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
@@ -280,6 +291,7 @@ class Worker:
         :param latency: seconds that the exchange took.
         """
         self._pace.exchanged(latency)
+        self.told = reply.told
         if reply.standing == Standing.REWOUND:
             self._rewind()
         elif reply.standing == Standing.LOST:

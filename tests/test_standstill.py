@@ -39,7 +39,7 @@ class Engine:
 def a_standstill(**settings: Any) -> tuple[Standstill, Worker]:
     read = FrontierSettings(**settings)
     worker = Worker(read)
-    return Standstill(worker, read, ["s:start_urls"]), worker
+    return Standstill(worker, read, "s", ["s:start_urls"]), worker
 
 
 def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = "", **settings: Any) -> str:

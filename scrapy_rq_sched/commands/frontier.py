@@ -1,21 +1,30 @@
-"""``scrapy frontier``: what is to be done to a frontier from a terminal."""
+"""``scrapy frontier``: look into a crawl from a terminal, and steer it."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
+from scrapy.utils.conf import arglist_to_dict
 
-from ..connection import RedisError, describe_error
-from ..convert import Conversion, Converted
+from .. import connection
 from ..errors import FrontierError
+from .action import Action, Context
+from .control import Drain, Pause, Resume, Stop
+from .convert import Convert
+from .output import Output
+from .status import Status, Workers
+
+#: In the order in which the help lists them.
+ACTIONS: tuple[type[Action], ...] = (Status, Workers, Pause, Resume, Drain, Stop, Convert)
 
 
 class Command(ScrapyCommand):
-    """``scrapy frontier convert SPIDER``."""
+    """``scrapy frontier <command>``."""
 
     requires_project = False
     requires_crawler_process = False
@@ -23,94 +32,83 @@ class Command(ScrapyCommand):
 
     def syntax(self) -> str:
         """Return what follows ``scrapy frontier``."""
-        return "[options] convert <spider>"
+        return "<command> [options] [args]"
 
     def short_desc(self) -> str:
         """Return what ``scrapy`` says of it in its list."""
-        return "Convert a spider's waiting requests to another serializer"
+        return "Look into a crawl that is shared in Redis, and steer it"
 
     def long_desc(self) -> str:
         """Return what ``scrapy frontier --help`` says of it."""
         return (
-            "Rewrite the waiting requests of a spider in place, a few at a time, so that workers with "
-            "another SCHEDULER_SERIALIZER can go on with them. No worker may be at it meanwhile. If it "
-            "breaks off, run it again: it goes on where it was. Which Redis, queue and keys, the project's "
-            "settings say, or -s."
+            "Look into a crawl that is shared in Redis, and steer it. Inside a project its settings say "
+            "which Redis; elsewhere --redis-url does. A crawl may be under way. What a command does and "
+            "takes: scrapy frontier <command> --help"
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options to *parser*."""
-        super().add_options(parser)
-        group = parser.add_argument_group(title="Conversion")
-        group.add_argument(
-            "--from",
-            dest="source",
-            default="pickle",
-            metavar="SERIALIZER",
-            help="what they are in now (default: pickle, scrapy-redis's; what is in Redis is then run)",
-        )
-        group.add_argument(
-            "--to",
-            dest="target",
-            metavar="SERIALIZER",
-            help="what they shall be in (default: SCHEDULER_SERIALIZER if it is another, else json)",
-        )
-        group.add_argument("--dry-run", action="store_true", help="look at all of them, and change nothing")
-        group.add_argument(
-            "--set-aside",
-            action="store_true",
-            help="put what cannot be converted into the failed list, instead of changing nothing",
-        )
+        """Add the commands to *parser*, each with options of its own."""
+        commands = parser.add_subparsers(title="Commands", dest="action", metavar="<command>", required=True)
+        for action in (cls() for cls in ACTIONS):
+            added = commands.add_parser(
+                action.name,
+                usage=action.usage(),
+                help=action.summary,
+                description=action.description or f"{action.summary}.",
+                formatter_class=parser.formatter_class,
+                conflict_handler="resolve",
+                allow_abbrev=False,
+            )
+            added.set_defaults(run=action)
+            if action.spider != "none":
+                nargs = "?" if action.spider == "optional" else None
+                added.add_argument("spider", nargs=nargs, metavar="SPIDER", help="the spider's name")
+            action.add_arguments(added)
+            group = added.add_argument_group(title="Which frontier")
+            group.add_argument("--redis-url", metavar="URL", help="where Redis is (default: REDIS_URL)")
+            group.add_argument(
+                "-a",
+                dest="spider_arguments",
+                action="append",
+                default=[],
+                metavar="NAME=VALUE",
+                help="what the spider's workers are given; redis_key says where its seeds are",
+            )
+            super().add_options(added)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Take over what the command line says.
+
+        :raises UsageError: if it says what no command knows.
+        """
+        if args:
+            raise UsageError(f"unrecognized arguments: {' '.join(args)}", print_help=False)
+        super().process_options(args, opts)
+        try:
+            opts.spider_arguments = arglist_to_dict(opts.spider_arguments)
+        except ValueError:
+            raise UsageError("Invalid -a value, use -a NAME=VALUE", print_help=False) from None
+        if opts.redis_url:
+            assert self.settings is not None  # noqa: S101 - Scrapy sets it before
+            self.settings.set("REDIS_URL", opts.redis_url, priority="cmdline")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Convert.
-
-        :raises UsageError: if the arguments are not right.
-        """
-        if len(args) != 2 or args[0] != "convert":
-            raise UsageError
+        """Do what the command line says."""
+        output = Output()
+        context = Context(self.settings, output, opts.spider_arguments.get("redis_key"))
         try:
-            conversion = Conversion.from_settings(self.settings, args[1], opts.source, opts.target)
+            self.exitcode: Any = opts.run.run(context, opts) or 0
         except FrontierError as error:
-            self._refuse(str(error))
-            return
-        try:
-            self._convert(conversion, opts.dry_run, opts.set_aside)
-        except FrontierError as error:
-            self._refuse(str(error))
-        except RedisError as error:
-            self._refuse(describe_error(conversion.server, error))
+            self._refuse(output, str(error))
+        except connection.RedisError as error:
+            self._refuse(output, connection.describe_error(connection.get_client(self.settings), error))
+        except KeyboardInterrupt:
+            self._refuse(output, "interrupted", 130)
+        except BrokenPipeError:
+            # Whoever read has had enough, as `head` has. What is left in the buffer is not for anybody.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.exitcode = 141
 
-    def _convert(self, conversion: Conversion, dry_run: bool, set_aside: bool) -> None:
-        looked_at = conversion.look()
-        self._say(f"{looked_at.total} requests wait: {_counts(looked_at)}")
-        for problem, count in looked_at.problems.most_common(10):
-            self._say(f"  {count} cannot be converted: {problem}")
-        if looked_at.problems and not set_aside:
-            self._refuse("Nothing was changed. With --set-aside these go into the failed list")
-        elif sum(looked_at.problems.values()) > conversion.most_failed:
-            self._refuse(
-                f"Nothing was changed. The failed list would keep only {conversion.most_failed} of these "
-                "(FRONTIER_MAX_FAILED)"
-            )
-        elif dry_run:
-            self._say("Nothing was changed (--dry-run)")
-        else:
-            met = conversion.run()
-            self._say(
-                f"{met.changed} requests converted, {sum(met.problems.values())} set aside in the failed list"
-            )
-
-    def _say(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
-
-    def _refuse(self, text: str) -> None:
-        sys.stderr.write(f"scrapy frontier: {text}\n")
-        self.exitcode: Any = 1
-
-
-def _counts(converted: Converted) -> str:
-    parts = [f"{converted.changed} to convert", f"{converted.already} converted before"]
-    if converted.problems:
-        parts.append(f"{sum(converted.problems.values())} that cannot be")
-    return ", ".join(parts)
+    def _refuse(self, output: Output, text: str, code: int = 1) -> None:
+        output.warn(text)
+        self.exitcode = code

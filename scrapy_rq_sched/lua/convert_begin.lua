@@ -5,7 +5,7 @@
 -- Reply {'', left} left: requests that are still to be converted, of a list
 --       {'alive', n}: n workers are at it; {'held'}: dead ones hold requests; {'type', what it is}
 --       {'other', from, to}: another conversion broke off
-local CONVERTING = KEYS[13]
+local CONVERTING = KEYS[15]
 local from, to, is_list = argument(), argument(), argument()
 local kind = redis.call('TYPE', REQUESTS)['ok']
 if kind ~= 'none' and kind ~= (is_list == '1' and 'list' or 'zset') then return {'type', kind} end

@@ -2,7 +2,7 @@
 --
 -- KEYS  as in keys.lua; then the conversion
 -- ARGV  to: the serializer
-redis.call('DEL', KEYS[13])
+redis.call('DEL', KEYS[15])
 if redis.call('HEXISTS', META, 'SCHEDULER_SERIALIZER') == 1 then
   redis.call('HSET', META, 'SCHEDULER_SERIALIZER', argument())
 end

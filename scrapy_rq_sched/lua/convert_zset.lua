@@ -5,7 +5,7 @@
 --       none)
 -- Reply 1; 0 if the conversion is not under way, and nothing was changed
 number()
-if redis.call('EXISTS', KEYS[13]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[15]) == 0 then return 0 end
 for _ = 1, number() do
   local entry, converted, failed = argument(), argument(), argument()
   local score = redis.call('ZSCORE', REQUESTS, entry)

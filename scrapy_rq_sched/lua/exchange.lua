@@ -4,7 +4,7 @@
 --       seeds wanted, suspects in hand, leases in hand after this, deaths that make a suspect, deaths
 --       allowed,
 --       most that may wait (0: any number), policy ('slow', 'drop-lowest'), exceed (0/1: push whatever
---       waits), most that the failed list keeps,
+--       waits), most that the failed list keeps, pages done since the last exchange,
 --       n, then n times: mode, fingerprint, -priority, request   requests to push
 --       n, then n times: lease, after    finished
 --       n, then n leases    to give back to where they stood
@@ -16,11 +16,12 @@
 --       is marked, not pushed.
 -- after: how many of these pushes have to be stored before.
 -- Reply {standing, epoch, duplicates, stored, full, waiting, delayed, seeds, workers, leased, busy,
---        finished, returned, set aside, dropped from the failed list, note, leases}
+--        finished, returned, set aside, dropped from the failed list, note, told, leases}
 --       standing: 1: this worker was given up for dead; 2: Redis has come back with older data, and
 --       all that this worker held went back; duplicates: places, from 1, of the pushes that were;
 --       stored: how many pushes, from the first, are dealt with; full: why not all, or in spite of
 --       what they are: 'memory', 'bound', 'exceeded'; leased and busy: -1 unless counted;
+--       told: '', 'pause', 'drain' or 'stop', and then nothing is handed out;
 --       leases: lease, kind, deaths, request, lease, …
 --
 -- Applied twice is applied once: an exchange whose number is not new changes nothing of what it
@@ -30,6 +31,7 @@ local worker, exchange, lease_ms = argument(), number(), number()
 local busy, wanted, seeds_wanted = argument(), number(), number()
 local suspects, in_hand, suspicious, deaths_allowed = number(), number(), number(), number()
 local most_waiting, policy, exceed, most_failed = number(), argument(), argument(), number()
+local pages = number()
 
 -- Of cleared filters, so many keys are deleted in each exchange.
 local SWEPT = 100
@@ -64,7 +66,8 @@ if deadline and nobody then
     redis.call('ZADD', WORKERS, now + lease_ms, name)
   end
 end
-local before = redis.call('HMGET', own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over')
+local before = redis.call('HMGET', own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over',
+  'joined', 'pages')
 local last = tonumber(before[1])
 local repeated = last and exchange <= last
 local rewound = last and last < exchange - 1 or (exchange > 1 and not last)
@@ -74,7 +77,13 @@ if repeated then standing = math.max(standing, tonumber(before[4]) or 0) end
 -- until it holds nothing more of that crawl it is given nothing of another.
 local over = standing > 0 and not made and redis.call('EXISTS', FINISHED) == 1
 over = over or before[6] == '1'
-if over then wanted, seeds_wanted = 0, 0 end
+-- What all workers are told. Who joins after a stop is not meant by it.
+local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting')
+local joined = tonumber(before[7]) or now
+local told = orders[1] == 'paused' and 'pause' or orders[1] == 'draining' and 'drain' or ''
+if joined <= (tonumber(orders[2]) or 0) then told = 'stop' end
+is_exported = (tonumber(orders[4]) or 0) > now
+if over or told ~= '' then wanted, seeds_wanted = 0, 0 end
 if rewound then
   -- What this worker pushed is gone with the exchanges that are gone: their pages have to be crawled
   -- again. Nobody's cache of what was seen holds any more, and no release that it sends.
@@ -138,7 +147,10 @@ local function release(lease, after)
     kept = kept + 1
     return
   end
-  if value then redis.call('HDEL', held, lease) end
+  if value then
+    redis.call('HDEL', held, lease)
+    note_for_export({value}, now)
+  end
   return value
 end
 
@@ -148,7 +160,7 @@ local finished_here = number()
 at = arguments(2 * finished_here)
 for i = at, at + 2 * finished_here - 2, 2 do
   local lease, after = ARGV[i], tonumber(ARGV[i + 1])
-  if remembered or after > stored then
+  if remembered or is_exported or after > stored then
     local value = release(lease, after)
     if value and remembered then
       local _, _, _, request = lease_read(value)
@@ -225,7 +237,7 @@ if repeated then
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'stored', stored, 'busy', busy,
-    'standing', standing)
+    'standing', standing, 'joined', joined, 'heard', now, 'pages', (tonumber(before[8]) or 0) + pages)
   if over and in_hand == 0 and busy == '0' then
     -- Now it is a worker like any other; what the frontier is made with, the next to join says.
     redis.call('HDEL', own, 'over')
@@ -284,10 +296,10 @@ local function tell(lease, kind, deaths, request)
   local n = #leases
   leases[n + 1], leases[n + 2], leases[n + 3], leases[n + 4] = lease, kind, deaths, request
 end
-local lease_prefix = exchange .. '.'
+local lease_prefix, second = exchange .. '.', math.floor(now / 1000)
 local function hand_out(kind, score, deaths, request)
   local lease, n = lease_prefix .. #leases / 4 + 1, #fields
-  fields[n + 1], fields[n + 2] = lease, lease_value(kind, score, deaths, request)
+  fields[n + 1], fields[n + 2] = lease, lease_value(kind, score, deaths, second, request)
   tell(lease, kind, deaths, request)
 end
 
@@ -346,6 +358,19 @@ else
 end
 waiting = queue_length()
 
+-- The latest ten seconds are at the head: a step of the same length however long the crawl is.
+if pages > 0 and made and not repeated then
+  redis.call('HSET', META, 'pages', (tonumber(orders[3]) or 0) + pages)
+  local ten_seconds = second - second % 10
+  local latest, done = string.match(redis.call('LINDEX', PAGES, 0) or '', '^(%d+) (%d+)')
+  if tonumber(latest) == ten_seconds then
+    redis.call('LSET', PAGES, 0, ten_seconds .. ' ' .. done + pages .. ' ' .. waiting)
+  else
+    redis.call('LPUSH', PAGES, ten_seconds .. ' ' .. pages .. ' ' .. waiting)
+    redis.call('LTRIM', PAGES, 0, 360)
+  end
+end
+
 -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
 local seeds, delayed = seed_count(), redis.call('ZCARD', DELAYED)
 local leased, others_busy, finished = -1, -1, 0
@@ -359,5 +384,5 @@ if seeds_problem then note = note .. '|' .. seeds_problem[2] .. ' ' .. seeds_pro
 return {
   standing, redis.call('HGET', META, 'epoch') or '', duplicates, stored, full, waiting, delayed, seeds,
   redis.call('ZCARD', WORKERS), leased, others_busy, finished, returned, failed_now, failed_dropped, note,
-  leases,
+  told, leases,
 }

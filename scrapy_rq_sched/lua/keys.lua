@@ -4,7 +4,8 @@
 local REQUESTS, COUNTER, DUPEFILTER = KEYS[1], KEYS[2], KEYS[3]
 local STARTED, DELAYED, WORKERS, WORKER, LEASES = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local HISTORY, FAILED, META, FINISHED = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local SEEDS = {unpack(KEYS, 13)}
+local PAGES, EXPORTED = KEYS[13], KEYS[14]
+local SEEDS = {unpack(KEYS, 15)}
 
 -- ARGV is read from the front, one value after the other.
 local next_argument = 0
@@ -60,7 +61,8 @@ local function wrong_type_error(problem)
 end
 local TYPES = {
   {COUNTER, 'string'}, {STARTED, 'set'}, {DELAYED, 'zset'}, {WORKERS, 'zset'},
-  {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'}, {FINISHED, 'string'},
+  {HISTORY, 'hash'}, {FAILED, 'list'}, {META, 'hash'}, {FINISHED, 'string'}, {PAGES, 'list'},
+  {EXPORTED, 'list'},
 }
 
 -- When its memory is full Redis refuses a script only before the script's first write, and only what

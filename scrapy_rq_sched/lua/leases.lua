@@ -1,17 +1,18 @@
--- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths> <request>'.
+-- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second> <request>'.
 -- kind is 'request'; 'drop' for a request that is to be dropped, and counts as one that waits until it
 -- is; or for a seed its kind, as in seeds.lua.
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
+-- second: since when it is held; what was not handed out by an exchange may lack it.
 
-local function lease_value(kind, score, deaths, request)
-  return kind .. ' ' .. score .. ' ' .. deaths .. ' ' .. request
+local function lease_value(kind, score, deaths, second, request)
+  return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. ' ' .. request
 end
 
 -- -> kind, score, deaths, request. What somebody else wrote there is a request that nobody can read:
 -- it is set aside when it is taken.
 local function lease_read(value)
-  local kind, score, deaths, request = string.match(value, '^(%l+%d*) (%S+) (%d+) (.*)$')
+  local kind, score, deaths, request = string.match(value, '^(%l+%d*) (%S+) (%d+)@?%d* (.*)$')
   local rank = tonumber(score)
   if not rank or rank ~= rank then return 'request', '0', '0', value end
   if not SEED_KINDS[kind] then
@@ -21,6 +22,16 @@ local function lease_read(value)
   end
   -- As Lua has read it: what else is in the text, Redis may refuse after the first write.
   return kind, string.format('%.17g', rank), deaths, request
+end
+
+-- Whoever exports the frontier while a crawl runs reads what waits and what is held in many steps. What goes from
+-- one to the other meanwhile it may not meet in either: so what anybody is through with is noted for him.
+local is_exported
+local function note_for_export(values, now)
+  if is_exported == nil then is_exported = (tonumber(redis.call('HGET', META, 'exporting')) or 0) > now end
+  if not is_exported then return end
+  in_chunks(values, function(...) redis.call('RPUSH', EXPORTED, ...) end)
+  redis.call('PEXPIRE', EXPORTED, 3600000)
 end
 
 -- What befell a request that came back: 'died:<worker>@<second>' or 'refused:<worker>@<second>'.
@@ -97,13 +108,15 @@ end
 
 -- Put {lease, value} pairs back to where they stood. Leases are named in the order they were taken.
 local function put_back(held, worker, most, now)
+  if #held == 0 then return end
   local function place(lease)
     local exchange, position = string.match(lease, '^(%d+)%.(%d+)$')
     return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
   end
   table.sort(held, function(a, b) return place(a[1]) < place(b[1]) end)
-  local requests = {}
-  for _, pair in ipairs(held) do
+  local requests, values = {}, {}
+  for i, pair in ipairs(held) do
+    values[i] = pair[2]
     local kind, score, _, request = lease_read(pair[2])
     if not SEED_KINDS[kind] then requests[#requests + 1] = {score, request} end
   end
@@ -115,6 +128,7 @@ local function put_back(held, worker, most, now)
     end
   end
   queue_put_back(requests)
+  note_for_export(values, now)
 end
 
 local function pairs_of(flat)

@@ -25,7 +25,9 @@ if finished ~= '1' or leased + busy + rest > 0 then return {0, left} end
 redis.call('SET', FINISHED, now, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
 if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} end
-redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED)
+redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED)
+-- What the workers of this crawl were told is not for those of the next.
+redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting')
 if persist == '1' then return {0, left} end
 redis.call('UNLINK', REQUESTS, META)
 seen_clear(frontier)

@@ -2,7 +2,7 @@
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
 --       persist (0/1), how long the server is up (ms), about this worker (text),
---       what the frontier's keys begin with,
+--       what the frontier's keys begin with, the spider's name,
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
@@ -12,7 +12,7 @@
 --        leased, workers}
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
-local frontier = argument()
+local frontier, spider = argument(), argument()
 
 local problem = wrong_type(TYPES)
   or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
@@ -72,12 +72,19 @@ if flushed or uncleared then
 end
 seen_join(frontier)
 seen_open()
-if flushed or anew then redis.call('DEL', STARTED, FINISHED) end
+if flushed or anew then
+  redis.call('DEL', STARTED, FINISHED, PAGES)
+  redis.call('HDEL', META, 'pages')
+end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
+-- For who looks into it, and is not set up as its workers are.
+redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
+  'start_urls_keys', table.concat(SEEDS, '\n'))
 if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
-redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about)
+redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about,
+  'joined', now, 'heard', now)
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {

@@ -1,0 +1,81 @@
+"""What each of ``scrapy frontier``'s commands has in common."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from scrapy.spiderloader import get_spider_loader
+
+from ..errors import InspectionError
+from ..inspect import View
+from .output import Output
+
+
+@dataclass
+class Context:
+    """What a command works with.
+
+    :param settings: Scrapy's: the project's, if there is one, with what the command line says otherwise.
+    :param output: where it prints.
+    :param redis_key: the seeds' key, if the command line says so (``-a redis_key=…``).
+    """
+
+    settings: Any
+    output: Output
+    redis_key: str | None = None
+
+    def spiders(self) -> list[str]:
+        """Return the names of the project's spiders; none outside a project."""
+        return sorted(get_spider_loader(self.settings).list())
+
+    def view(self, spider: str) -> View:
+        """Return the frontier of the spider called *spider*.
+
+        :raises InspectionError: if neither the project nor Redis knows it.
+        """
+        loader = get_spider_loader(self.settings)
+        names = loader.list()
+        spidercls = loader.load(spider) if spider in names else None
+        view = View.from_settings(self.settings, spider, spidercls, self.redis_key)
+        if names and spidercls is None and not view.exists:
+            known = ", ".join(sorted(names))
+            raise InspectionError(
+                f"This project has no spider {spider!r}, nor has Redis a frontier of it. The project has: "
+                f"{known}"
+            )
+        return view
+
+
+class Action(ABC):
+    """A command of ``scrapy frontier``."""
+
+    #: What is typed after ``scrapy frontier``.
+    name: ClassVar[str]
+    #: One line for the list of commands.
+    summary: ClassVar[str]
+    #: What its help says.
+    description: ClassVar[str] = ""
+    #: What follows the spider's name, for its help.
+    syntax: ClassVar[str] = ""
+    #: Whether a spider is named first.
+    spider: ClassVar[Literal["required", "optional", "none"]] = "required"
+
+    def usage(self) -> str:
+        """Return how it is typed."""
+        spider = {"required": "SPIDER", "optional": "[SPIDER]", "none": ""}[self.spider]
+        return " ".join(("scrapy frontier", self.name, *filter(None, ("[options]", spider, self.syntax))))
+
+    @abstractmethod
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add what follows the spider's name to *parser*."""
+
+    @abstractmethod
+    def run(self, context: Context, opts: argparse.Namespace) -> int | None:
+        """Do it.
+
+        :return: the exit code, if it is another than 0.
+        :raises FrontierError: in one line, what is wrong.
+        """

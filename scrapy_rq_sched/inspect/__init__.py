@@ -1,0 +1,11 @@
+"""The frontier as one looks at it, and mends it, from outside: what is behind ``scrapy frontier``.
+
+Nothing here is on the path of a crawl, and no crawl imports it. Every method waits for Redis, and costs it a
+step of bounded length at a time.
+"""
+
+from .control import Control
+from .status import Status, Worker, read_status
+from .view import View, find_frontiers
+
+__all__ = ["Control", "Status", "View", "Worker", "find_frontiers", "read_status"]

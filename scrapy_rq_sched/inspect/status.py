@@ -1,0 +1,298 @@
+"""How a crawl stands: what waits, who is at it, how fast it goes, and how long it may take yet."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .. import connection
+from ..keys import converting
+from .view import View
+
+#: Seconds of which the pages are counted together; see ``lua/exchange.lua``.
+BUCKET = 10
+#: Seconds over which the pages of a second are taken, those of an hour, and how the queue changes.
+MINUTE, HOUR, TREND = 60, 3600, 600
+#: Members that Redis looks at to estimate what a key takes.
+SAMPLES = 5
+
+_LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
+
+
+class Moment(NamedTuple):
+    """Ten seconds of a crawl.
+
+    :param second: when they began, in seconds since 1970, by the server's clock.
+    :param pages: how many pages were done in them.
+    :param waiting: how many requests waited at the last of these.
+    """
+
+    second: int
+    pages: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker, as Redis knows it. Times are in seconds since 1970, by the server's clock.
+
+    :param name: its id in the keys.
+    :param alive: whether it has been heard of within ``FRONTIER_LEASE_TIMEOUT``.
+    :param host: where it runs, :param pid: its process; empty and 0 if it does not say so.
+    :param version: of this package, :param scrapy: of Scrapy.
+    :param pages: how many pages it has done.
+    :param in_hand: requests and seeds that it holds.
+    :param busy: whether it reads its ``start()``, or has requests that are not in Redis.
+    :param joined: when it began, and :param heard: its last exchange; 0 if unknown.
+    :param told_to_stop: whether it is to close.
+    """
+
+    name: str
+    alive: bool
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    scrapy: str = ""
+    pages: int = 0
+    in_hand: int = 0
+    busy: bool = False
+    joined: float = 0.0
+    heard: float = 0.0
+    told_to_stop: bool = False
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a frontier stands. Times are in seconds since 1970, by the server's clock; sizes in bytes.
+
+    :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
+        as its workers are told; ``stopped``: there is something to do, and nobody alive; ``finished``;
+        ``converting``; ``new``: no worker has joined it.
+    :param state_since: since when it is paused or drained; 0 if it is not.
+    :param now: when this was read.
+    :param seen_bytes: what those seen take, about; and :param waiting_bytes: those waiting; None if Redis
+        does not say.
+    :param pages: how many pages were done in this crawl.
+    :param per_second: pages a second, in the last minute.
+    :param per_hour: pages in the last hour; of a younger crawl, what it would make at this rate.
+    :param growth: by how many a second the queue grows; less than 0: it shrinks; None if not known.
+    :param seconds_left: how long it takes yet, if the queue goes on to shrink so; else None.
+    :param seconds_left_at_least: how long it takes, if no more is found; None if nothing is being done.
+    :param history: of the last hour, the oldest first.
+    :param made_with: queue class, serializer and so on.
+    """
+
+    spider: str
+    key: str
+    state: str
+    now: float
+    state_since: float = 0.0
+    waiting: int = 0
+    leased: int = 0
+    delayed: int = 0
+    failed: int = 0
+    seeds: int = 0
+    seen: int = 0
+    waiting_bytes: int | None = None
+    seen_bytes: int | None = None
+    pages: int = 0
+    per_second: float = 0.0
+    per_hour: float = 0.0
+    growth: float | None = None
+    seconds_left: float | None = None
+    seconds_left_at_least: float | None = None
+    workers: list[Worker] = field(default_factory=list)
+    history: list[Moment] = field(default_factory=list)
+    made_with: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> int:
+        """How many workers are alive."""
+        return sum(worker.alive for worker in self.workers)
+
+
+def read_status(view: View) -> Status:
+    """Return how *view*'s frontier stands, in two round trips.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    keys = view.keys
+    pipe = view.pipeline()
+    pipe.time()
+    pipe.hgetall(keys.meta)
+    pipe.zrange(keys.workers, 0, -1, withscores=True)
+    pipe.type(keys.requests)
+    pipe.zcard(keys.delayed)
+    pipe.llen(keys.failed)
+    pipe.scard(keys.dupefilter)
+    pipe.hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
+    pipe.exists(keys.finished)
+    pipe.exists(converting(keys.requests))
+    pipe.lrange(keys.pages, 0, -1)
+    for key in keys.start_urls:
+        pipe.type(key)
+    replies = _execute(pipe)
+    (seconds, microseconds), meta, workers, kind, delayed, failed, exact, buckets = replies[:8]
+    finished, converted, pages, *seed_kinds = replies[8:]
+    now = seconds + microseconds / 1e6
+    meta = {name.decode(): text.decode("utf-8", "replace") for name, text in (meta or {}).items()}
+    name, first, compact = buckets or (None, None, None)
+
+    pipe = view.pipeline()
+    for key, key_kind in [(keys.requests, kind), *zip(keys.start_urls, seed_kinds, strict=True)]:
+        # What is of another type holds nothing that anybody would crawl: doctor tells.
+        getattr(pipe, _LENGTHS.get(key_kind, "exists"))(key if key_kind in _LENGTHS else f"{key}:never")
+    pipe.memory_usage(keys.requests, samples=SAMPLES)
+    pipe.memory_usage(keys.dupefilter, samples=SAMPLES)
+    pipe.memory_usage(f"{keys.dupefilter}:{name.decode()}:{first.decode()}" if name and first else keys.meta)
+    ids = [worker.decode("utf-8", "replace") for worker, _ in workers or ()]
+    for worker in ids:
+        pipe.hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
+        pipe.hlen(keys.leases(worker))
+    waiting, *replies = [reply or 0 for reply in _execute(pipe)]
+    seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
+    waiting_bytes, exact_bytes, bucket_bytes, *of_workers = replies
+    about = [
+        _worker(worker, deadline / 1000 > now, said or [None] * 5, held or 0, meta)
+        for worker, (_, deadline), said, held in zip(
+            ids, workers or (), of_workers[::2], of_workers[1::2], strict=True
+        )
+    ]
+    compact_count, first_bucket = _number(compact), _number(first)
+    seen_bytes = int(exact_bytes) + (int(bucket_bytes) * first_bucket if compact_count else 0)
+    history = _moments(pages or ())
+    leased = sum(worker.in_hand for worker in about)
+    left = waiting + leased + (delayed or 0) + seeds
+    rates = _Rates(history, now, waiting, left, bool(meta) and any(worker.alive for worker in about))
+    return Status(
+        spider=view.spider,
+        key=keys.requests,
+        state=_state(meta, about, waiting, left, bool(finished), bool(converted)),
+        now=now,
+        state_since=_number(meta.get("state_since")) / 1000,
+        waiting=waiting,
+        leased=leased,
+        delayed=delayed or 0,
+        failed=failed or 0,
+        seeds=seeds,
+        seen=(exact or 0) + compact_count,
+        # Nothing takes none: where Redis may not be asked, it says nothing.
+        waiting_bytes=int(waiting_bytes) if waiting_bytes or not waiting else None,
+        seen_bytes=seen_bytes if seen_bytes or not (exact or compact_count) else None,
+        pages=_number(meta.get("pages")),
+        per_second=rates.per_second,
+        per_hour=rates.per_hour,
+        growth=rates.growth,
+        seconds_left=rates.seconds_left,
+        seconds_left_at_least=rates.seconds_left_at_least,
+        workers=about,
+        history=history,
+        made_with={
+            name: meta[name]
+            for name in (
+                "format",
+                "dupefilter",
+                "SCHEDULER_QUEUE_CLASS",
+                "SCHEDULER_SERIALIZER",
+                "REQUEST_FINGERPRINTER_CLASS",
+            )
+            if name in meta
+        },
+    )
+
+
+def _execute(pipe: Any) -> list[Any]:
+    """Return the replies; None for what Redis refuses, as for a key of a wrong type."""
+    replies = pipe.execute(raise_on_error=False)
+    for reply in replies:
+        if isinstance(reply, connection.RedisError) and not isinstance(reply, connection.ResponseError):
+            raise reply
+    return [None if isinstance(reply, Exception) else reply for reply in replies]
+
+
+def _number(text: Any) -> int:
+    try:
+        return int(text or 0)
+    except ValueError:  # what somebody else has written there says nothing
+        return 0
+
+
+def _worker(name: str, alive: bool, said: Sequence[Any], held: int, meta: dict[str, str]) -> Worker:
+    try:
+        about = json.loads(said[0] or b"{}")
+    except ValueError:
+        about = {}
+    if not isinstance(about, dict):
+        about = {}
+    joined = _number(said[3])
+    return Worker(
+        name=name,
+        alive=alive,
+        host=str(about.get("host", "")),
+        pid=_number(about.get("pid")),
+        version=str(about.get("version", "")),
+        scrapy=str(about.get("scrapy", "")),
+        pages=_number(said[1]),
+        in_hand=held,
+        busy=said[2] == b"1",
+        joined=joined / 1000,
+        heard=_number(said[4]) / 1000,
+        told_to_stop=0 < joined <= _number(meta.get("stop")),
+    )
+
+
+def _state(
+    meta: dict[str, str], workers: list[Worker], waiting: int, left: int, finished: bool, converted: bool
+) -> str:
+    alive = [worker for worker in workers if worker.alive]
+    if converted:
+        return "converting"
+    if alive and all(worker.told_to_stop for worker in alive):
+        return "stopping"
+    if alive or left:
+        if meta.get("state") in ("paused", "draining"):
+            return meta["state"]
+        if alive:
+            return "crawling" if left or any(worker.busy for worker in alive) else "idle"
+        return "stopped" if "epoch" in meta else "new"
+    return "finished" if finished or "epoch" in meta else "new"
+
+
+def _moments(entries: Sequence[bytes]) -> list[Moment]:
+    moments = []
+    for entry in reversed(entries):
+        parts = entry.split()
+        if len(parts) == 3 and all(part.isdigit() for part in parts):
+            moments.append(Moment(*map(int, parts)))
+    return moments
+
+
+class _Rates:
+    def __init__(self, history: list[Moment], now: float, waiting: int, left: int, alive: bool) -> None:
+        self.per_second = self._rate(history, now, MINUTE)
+        self.per_hour = HOUR * self._rate(history, now, HOUR)
+        self.growth: float | None = None
+        self.seconds_left: float | None = None
+        self.seconds_left_at_least: float | None = None
+        if not alive:
+            return
+        trend = [moment for moment in history if moment.second > now - TREND]
+        if len(trend) > 1 and now - trend[0].second > BUCKET:
+            # What waited at the end of the oldest ten seconds.
+            self.growth = (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
+        if self.per_second:
+            self.seconds_left_at_least = left / self.per_second
+            if self.growth is not None and self.growth < 0:
+                self.seconds_left = max(left / -self.growth, self.seconds_left_at_least)
+
+    @staticmethod
+    def _rate(history: list[Moment], now: float, seconds: int) -> float:
+        if not history:
+            return 0.0
+        # From the first ten seconds that are wholly within; a crawl that is younger is not a slower one.
+        begin = max(history[0].second, math.ceil((now - seconds) / BUCKET) * BUCKET)
+        pages = sum(moment.pages for moment in history if moment.second >= begin)
+        return pages / max(1.0, now - begin)

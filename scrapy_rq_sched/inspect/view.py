@@ -1,0 +1,178 @@
+"""A frontier as one looks at it from outside: where it is, and what it was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from scrapy import Spider
+from typing_extensions import Self
+
+from .. import connection, serializers
+from ..components import load_keys, load_queue_class
+from ..errors import InspectionError
+from ..keys import Keys
+from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..settings import FrontierSettings
+
+#: Keys that a step of a search looks at.
+SCAN_STEP = 1000
+
+_QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (PriorityQueue, FifoQueue, LifoQueue)}
+#: What may be read whoever says so. What Redis says of pickle, or of code of the user's, is not followed.
+_HARMLESS = ("json", "json+deflate", "msgpack")
+
+
+@dataclass(frozen=True)
+class View:
+    """The frontier of one spider.
+
+    :param server: a redis-py client whose replies are bytes.
+    :param keys: the frontier's keys.
+    :param settings: those of who looks; what the frontier was made with comes before them.
+    :param meta: what is in the frontier's ``meta``; empty if no worker has ever joined it.
+    :param spidercls: the spider's class, if there is a project that has it.
+    :param scrapy_settings: Scrapy's, with what the spider has of its own.
+    """
+
+    server: Any
+    keys: Keys
+    settings: FrontierSettings
+    meta: Mapping[str, str]
+    spidercls: type[Spider] | None = None
+    scrapy_settings: Any = None
+
+    @classmethod
+    def from_settings(
+        cls, settings: Any, spider: str, spidercls: type[Spider] | None = None, redis_key: Any = None
+    ) -> Self:
+        """Return the view of the frontier of the spider called *spider*.
+
+        :param settings: Scrapy's, as ``scrapy.utils.project.get_project_settings()`` returns them.
+        :param spidercls: its class; its ``custom_settings`` and its ``redis_key`` hold as in a crawl.
+        :param redis_key: the seeds' key, or several, if the spider is given others than its class has.
+        :raises SettingError: if a setting has a value that it may not have.
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        if spidercls is not None:
+            settings = settings.copy()
+            spidercls.update_settings(settings)
+            redis_key = redis_key or getattr(spidercls, "redis_key", None)
+        read = FrontierSettings.from_settings(settings)
+        server = connection.get_client(settings)
+        keys = load_keys(read, server, spider, redis_key)
+        meta = read_meta(server, keys.meta)
+        if meta.get("dupefilter_key") and not redis_key:
+            keys = _keys_of(meta, spider, keys.requests)
+        return cls(server, keys, read, meta, spidercls, settings)
+
+    @property
+    def spider(self) -> str:
+        """The spider's name."""
+        return self.keys.spider
+
+    @property
+    def exists(self) -> bool:
+        """Whether a worker has joined it, and no crawl that finished has cleared it since."""
+        return "epoch" in self.meta
+
+    def require(self) -> None:
+        """Check that the frontier is there.
+
+        :raises InspectionError: if it is not.
+        """
+        if not self.exists:
+            raise InspectionError(
+                f"There is no frontier of spider {self.spider!r} at {connection.address(self.server)} "
+                f"({self.keys.meta!r} is not there): no worker has joined it yet, or its crawl is finished. "
+                "Which there are: scrapy frontier status"
+            )
+
+    @cached_property
+    def queue_class(self) -> Any:
+        """The class of its queue.
+
+        :raises InspectionError: if it cannot be known, or is one that pushes and pops in its own way.
+        """
+        name = self.meta.get("SCHEDULER_QUEUE_CLASS", "")
+        cls = _QUEUES.get(name) or load_queue_class(self.settings)
+        if not issubclass(cls, (PriorityQueue, FifoQueue, LifoQueue)):
+            raise InspectionError(
+                f"The queue of spider {self.spider!r} is a {cls.__name__}, which keeps requests in its own "
+                "way: it cannot be looked into"
+            )
+        kind = connection.server_of(self.server, self.keys.requests).type(self.keys.requests).decode()
+        expected = "zset" if issubclass(cls, PriorityQueue) else "list"
+        if kind not in ("none", expected):
+            raise InspectionError(
+                f"Key {self.keys.requests!r} is a {kind}, where {cls.__name__} has a {expected}. Say which "
+                "class the queue has: -s SCHEDULER_QUEUE_CLASS=…"
+            )
+        return cls
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the queue is a sorted set, by priority."""
+        return issubclass(self.queue_class, PriorityQueue)
+
+    @cached_property
+    def serializer(self) -> serializers.Serializer:
+        """What reads the waiting requests.
+
+        :raises InspectionError: if the frontier names one that may run code, and the settings do not.
+        """
+        ours = serializers.load_serializer(self.settings.serializer)
+        theirs = self.meta.get("SCHEDULER_SERIALIZER", "")
+        if theirs in ("", serializers.serializer_name(ours)):
+            return ours
+        if theirs in _HARMLESS:
+            return serializers.load_serializer(theirs)
+        raise InspectionError(
+            f"The requests of spider {self.spider!r} were written by {theirs!r}, which may run what is in "
+            f"Redis. If you trust it: -s SCHEDULER_SERIALIZER={theirs}"
+        )
+
+    @property
+    def dupefilter(self) -> str:
+        """Which ``lua/seen_<dupefilter>.lua`` keeps what was seen."""
+        return "compact" if self.meta.get("dupefilter") == "compact" else "exact"
+
+    def pipeline(self) -> Any:
+        """Return a pipeline to the server that has the frontier, which is no transaction."""
+        return connection.server_of(self.server, self.keys.requests).pipeline(transaction=False)
+
+
+def read_meta(server: Any, key: str) -> dict[str, str]:
+    """Return what the hash *key* has, as text."""
+    found = server.hgetall(key)
+    return {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in found.items()}
+
+
+def find_frontiers(settings: Any) -> Iterator[View]:
+    """Yield all frontiers of a Redis, whoever's they are, in the order of their spiders' names.
+
+    Redis goes through the names of all its keys for that, :data:`SCAN_STEP` at a time.
+
+    :param settings: Scrapy's.
+    :raises SettingError: if a setting has a value that it may not have.
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    read = FrontierSettings.from_settings(settings)
+    server = connection.get_client(settings)
+    views = []
+    for key in set(server.scan_iter("*:meta", count=SCAN_STEP, _type="hash")):
+        meta = read_meta(server, key)
+        if "format" in meta and meta.get("requests_key"):
+            keys = _keys_of(meta, meta.get("spider", ""), meta["requests_key"])
+            views.append(View(server, keys, read, meta, None, settings))
+    yield from sorted(views, key=lambda view: (view.spider, view.keys.requests))
+
+
+def _keys_of(meta: Mapping[str, str], spider: str, requests: str) -> Keys:
+    def literal(key: str) -> str:
+        return key.replace("%", "%%")
+
+    seeds = tuple(map(literal, meta.get("start_urls_keys", "").split("\n")))
+    return Keys(spider, literal(requests), literal(meta.get("dupefilter_key", "")), seeds)

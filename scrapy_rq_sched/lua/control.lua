@@ -1,0 +1,17 @@
+-- What all workers are told, each by its next exchange.
+--
+-- ARGV  'paused', 'draining', '' (go on), or 'stop': those that are alive now
+-- Reply how many are alive
+local what, now = argument(), server_time()
+local problem = wrong_type(TYPES)
+if problem then return wrong_type_error(problem) end
+despite_full_memory()
+if what == 'stop' then
+  redis.call('HSET', META, 'stop', now)
+elseif what == '' then
+  -- Who has been told to stop and is on its way out does not come back.
+  redis.call('HDEL', META, 'state', 'state_since')
+elseif redis.call('HGET', META, 'state') ~= what then
+  redis.call('HSET', META, 'state', what, 'state_since', now)
+end
+return redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
