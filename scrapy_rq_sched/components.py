@@ -190,11 +190,12 @@ def made_with(queue: Any, dupefilter: Any, crawler: Crawler) -> dict[str, str]:
     return {
         "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
         "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
-        "REQUEST_FINGERPRINTER_CLASS": _fingerprints_by(dupefilter, crawler),
+        "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),
     }
 
 
-def _fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
+def fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
+    """Return what makes fingerprints, as ``made_with`` names it."""
     cls = type(dupefilter)
     own = getattr(cls, "request_fingerprint", RFPDupeFilter.request_fingerprint)
     if own is RFPDupeFilter.request_fingerprint:

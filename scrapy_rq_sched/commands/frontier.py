@@ -16,11 +16,28 @@ from ..errors import FrontierError
 from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
+from .edit import Clear, Forget, Remove, Reprioritize
+from .look import Explain, Leases, Peek
 from .output import Output
 from .status import Status, Workers
 
 #: In the order in which the help lists them.
-ACTIONS: tuple[type[Action], ...] = (Status, Workers, Pause, Resume, Drain, Stop, Convert)
+ACTIONS: tuple[type[Action], ...] = (
+    Status,
+    Workers,
+    Leases,
+    Peek,
+    Explain,
+    Forget,
+    Reprioritize,
+    Remove,
+    Pause,
+    Resume,
+    Drain,
+    Stop,
+    Clear,
+    Convert,
+)
 
 
 class Command(ScrapyCommand):

@@ -238,9 +238,9 @@ def _worker(name: str, alive: bool, said: Sequence[Any], held: int, meta: dict[s
         pages=_number(said[1]),
         in_hand=held,
         busy=said[2] == b"1",
-        joined=joined / 1000,
+        joined=joined / 1e6,
         heard=_number(said[4]) / 1000,
-        told_to_stop=0 < joined <= _number(meta.get("stop")),
+        told_to_stop=0 < joined < _number(meta.get("stop")),
     )
 
 

@@ -7,7 +7,7 @@ local problem = wrong_type(TYPES)
 if problem then return wrong_type_error(problem) end
 despite_full_memory()
 if what == 'stop' then
-  redis.call('HSET', META, 'stop', now)
+  redis.call('HSET', META, 'stop', exact_time())
 elseif what == '' then
   -- Who has been told to stop and is on its way out does not come back.
   redis.call('HDEL', META, 'state', 'state_since')

@@ -79,9 +79,9 @@ local over = standing > 0 and not made and redis.call('EXISTS', FINISHED) == 1
 over = over or before[6] == '1'
 -- What all workers are told. Who joins after a stop is not meant by it.
 local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting')
-local joined = tonumber(before[7]) or now
+local joined = tonumber(before[7])
 local told = orders[1] == 'paused' and 'pause' or orders[1] == 'draining' and 'drain' or ''
-if joined <= (tonumber(orders[2]) or 0) then told = 'stop' end
+if joined and joined < (tonumber(orders[2]) or 0) then told = 'stop' end
 is_exported = (tonumber(orders[4]) or 0) > now
 if over or told ~= '' then wanted, seeds_wanted = 0, 0 end
 if rewound then
@@ -237,7 +237,7 @@ if repeated then
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'stored', stored, 'busy', busy,
-    'standing', standing, 'joined', joined, 'heard', now, 'pages', (tonumber(before[8]) or 0) + pages)
+    'standing', standing, 'joined', before[7] or exact_time(), 'heard', now, 'pages', (tonumber(before[8]) or 0) + pages)
   if over and in_hand == 0 and busy == '0' then
     -- Now it is a worker like any other; what the frontier is made with, the next to join says.
     redis.call('HDEL', own, 'over')

@@ -36,11 +36,16 @@ local function server_time()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- The same in microseconds, which tell what was before what: no two scripts run in one.
+local function exact_time()
+  local time = redis.call('TIME')
+  return string.format('%d%06d', time[1], time[2])
+end
+
 -- The epoch tells every worker's cache of what was seen whether it still holds. A new one is like none
 -- before it, also where Redis has come back with older data: so it is the time, not a counter.
 local function change_epoch()
-  local time = redis.call('TIME')
-  redis.call('HSET', META, 'epoch', string.format('%d%06d', time[1], time[2]))
+  redis.call('HSET', META, 'epoch', exact_time())
 end
 
 -- -> nil, or {key, its type, the type it should have} of the first pair whose key has a wrong one

@@ -84,7 +84,7 @@ if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about,
-  'joined', now, 'heard', now)
+  'joined', exact_time(), 'heard', now)
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 local leased = fleet()
 return {

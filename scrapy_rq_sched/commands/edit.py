@@ -1,0 +1,261 @@
+"""``scrapy frontier forget``, ``reprioritize``, ``remove`` and ``clear``: change what a frontier has."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..errors import InspectionError
+from ..inspect import View, read_status
+from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget, in_steps
+from ..inspect.entries import SEARCH_STEP, STEP, Entry
+from ..inspect.explain import needle_of
+from ..inspect.fingerprint import Fingerprinter
+from ..inspect.patterns import Host, Pattern
+from .action import Action, Context
+from .output import Fields, number
+
+
+class _OfWaiting(Action):
+    """What is done to waiting requests by pattern or host."""
+
+    done: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add which."""
+        parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="of the URL; * stands for anything")
+        parser.add_argument("--host", metavar="HOST", help="all of this host and its subdomains")
+        parser.add_argument("--dry-run", action="store_true", help="count, and change nothing")
+
+    def run(self, context: Context, opts: argparse.Namespace) -> None:
+        """Do it, or count."""
+        if (opts.pattern is None) == (opts.host is None):
+            raise InspectionError("Say either a PATTERN or --host")
+        view = context.view(opts.spider)
+        matcher = Host(opts.host) if opts.host else Pattern(opts.pattern)
+        needle = needle_of(view, max(opts.pattern.split("*"), key=len)) if opts.pattern else None
+        waiting = Waiting(view)
+        count, total = 0, read_status(view).waiting
+
+        def chosen(entry: Entry) -> bool:
+            return bool(entry.url) and matcher.matches(entry.url)
+
+        with context.output.progress(self.name, total) as bar, _until_interrupted() as ends:
+            if opts.dry_run:
+                steps = waiting.find(chosen, needle)
+            else:
+                steps = self.change(waiting, chosen, needle, ends, opts)
+            for changed in steps:
+                count += len(changed)
+                self.changed(view, changed, opts)
+                bar.advance(SEARCH_STEP if view.is_sorted else STEP)
+                if ends() and (view.is_sorted or opts.dry_run):
+                    break
+            interrupted = ends()
+        what = f"of {number(total)} waiting requests of spider {opts.spider}"
+        if opts.dry_run:
+            context.output.say(f"{number(count)} {what} would be {self.done} (--dry-run)")
+        else:
+            context.output.say(f"{number(count)} {what} were {self.done}")
+        if interrupted:
+            raise InspectionError("Interrupted: the rest is as it was")
+
+    def change(
+        self, waiting: Waiting, chosen: Chosen, needle: bytes | None, ends: Any, opts: argparse.Namespace
+    ) -> Iterator[list[Entry]]:
+        """Yield what was changed, a step at a time."""
+        raise NotImplementedError
+
+    def changed(self, view: View, entries: list[Entry], opts: argparse.Namespace) -> None:
+        """Take note of what was changed."""
+
+
+class Remove(_OfWaiting):
+    """``scrapy frontier remove SPIDER PATTERN``."""
+
+    name = "remove"
+    summary = "Take waiting requests out, by URL pattern or host"
+    description = (
+        "Take the waiting requests of a URL pattern or a host out of the queue, in steps. They still count "
+        "as seen, so that they are not queued again when they are found again, unless --forget. With "
+        "FifoQueue and LifoQueue the crawl has to be paused. What a worker has in hand is not touched."
+    )
+    syntax = "PATTERN | --host HOST"
+    done = "removed"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add which, and whether they are forgotten."""
+        super().add_arguments(parser)
+        parser.add_argument("--forget", action="store_true", help="have them count as not seen, too")
+
+    def change(
+        self, waiting: Waiting, chosen: Chosen, needle: bytes | None, ends: Any, opts: argparse.Namespace
+    ) -> Iterator[list[Entry]]:
+        """Remove them."""
+        return waiting.remove(chosen, needle, ends)
+
+    def changed(self, view: View, entries: list[Entry], opts: argparse.Namespace) -> None:
+        """Forget them, if that is wanted."""
+        if opts.forget and not opts.dry_run and entries:
+            fingerprinter = Fingerprinter(view)
+            forget(view, [fingerprinter.of_fields(entry.fields or {}) for entry in entries])
+
+
+class Reprioritize(_OfWaiting):
+    """``scrapy frontier reprioritize SPIDER PRIORITY PATTERN``."""
+
+    name = "reprioritize"
+    summary = "Give waiting requests another priority, by URL pattern or host"
+    description = (
+        "Give the waiting requests of a URL pattern or a host another priority, in steps: the higher, the "
+        "sooner. Equal ones keep their order. Only with PriorityQueue."
+    )
+    syntax = "PRIORITY PATTERN | PRIORITY --host HOST"
+    done = "given that priority"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the priority, and which."""
+        parser.add_argument("priority", type=int, metavar="PRIORITY", help="Scrapy's: the higher, the sooner")
+        super().add_arguments(parser)
+
+    def change(
+        self, waiting: Waiting, chosen: Chosen, needle: bytes | None, ends: Any, opts: argparse.Namespace
+    ) -> Iterator[list[Entry]]:
+        """Change it."""
+        return waiting.reprioritize(chosen, opts.priority, needle)
+
+
+class Forget(Action):
+    """``scrapy frontier forget SPIDER URL…``."""
+
+    name = "forget"
+    summary = "Have URLs count as not seen, so that they are crawled again"
+    description = (
+        "Have URLs count as not seen: found again, they are crawled again; with --crawl at once. What was "
+        "seen is kept as fingerprints, from which no URL can be got back: so URLs have to be given, in a "
+        "file for example those of your items. Of these a pattern, with *, may choose some."
+    )
+    syntax = "URL... | --file F [PATTERN]"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add which."""
+        parser.add_argument(
+            "urls", nargs="*", metavar="URL", help="a URL; with --file, a pattern that chooses"
+        )
+        parser.add_argument(
+            "--file", metavar="F", help="a URL, or a JSON object with a url, a line; - is the standard input"
+        )
+        parser.add_argument("--crawl", action="store_true", help="push them as seeds, too")
+
+    def run(self, context: Context, opts: argparse.Namespace) -> None:
+        """Forget them."""
+        view = context.view(opts.spider)
+        fingerprinter = Fingerprinter(view)
+        count = forgotten = 0
+        for urls in in_steps(_urls(opts)):
+            fingerprints = [fingerprinter.of(fingerprinter.request(url)) for url in urls]
+            forgotten += forget(view, fingerprints)
+            count += len(urls)
+            if opts.crawl:
+                pass
+        context.output.say(f"{number(forgotten)} of {number(count)} URLs had been seen, and are forgotten")
+
+
+class Clear(Action):
+    """``scrapy frontier clear SPIDER``."""
+
+    name = "clear"
+    summary = "Remove a frontier, after saying what is in it and asking"
+    description = (
+        "Remove all that a frontier has in Redis: what waits, what was seen, seeds, the failed list. Items "
+        "and statistics stay. It is refused while workers are alive."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add what stays, and whether it asks."""
+        parser.add_argument("--force", action="store_true", help="also while workers are alive")
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        parser.add_argument(
+            "--keep", action="append", default=[], choices=KEEPABLE, help="what stays (may be repeated)"
+        )
+
+    def run(self, context: Context, opts: argparse.Namespace) -> int | None:
+        """Say what is there, ask, and clear it."""
+        view = context.view(opts.spider)
+        status = read_status(view)
+        if status.alive and not opts.force:
+            raise InspectionError(
+                f"{status.alive} workers are at the frontier of spider {view.spider!r}. First: scrapy "
+                f"frontier stop {view.spider}; or --force, and their logs will say that it is gone"
+            )
+        counts = ("waiting", "leased", "delayed", "seeds", "failed", "seen")
+        there = [(name, number(getattr(status, name))) for name in counts if name not in opts.keep]
+        context.output.show(f"Of spider {view.spider} these are removed:", Fields(there))
+        if not opts.yes and not sys.stdin.isatty():
+            raise InspectionError("Nothing was removed: there is no terminal to ask on. Say --yes")
+        if not opts.yes and not context.output.confirm("Remove them?"):
+            context.output.say("Nothing was removed")
+            return 1
+        kept_for = clear(view, opts.force, opts.keep)
+        if kept_for:
+            context.output.say(
+                f"What was seen is not removed: the frontier {kept_for!r} has the same "
+                "SCHEDULER_DUPEFILTER_KEY"
+            )
+        context.output.say(f"The frontier of spider {view.spider} is removed")
+        return None
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdin
+        return
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise InspectionError(f"{name!r} cannot be read: {error.strerror}") from error
+
+
+def _url_of(line: str) -> str:
+    if not line.startswith("{"):
+        return line
+    try:
+        return str(json.loads(line)["url"])
+    except (ValueError, KeyError) as error:
+        raise InspectionError(f"{line[:100]!r} is no JSON object with a url: {error}") from error
+
+
+def _urls(opts: argparse.Namespace) -> Iterator[str]:
+    if opts.file is None:
+        if any("*" in url for url in opts.urls) or not opts.urls:
+            raise InspectionError(
+                "What was seen is kept as fingerprints, from which no URL can be got back: give URLs, or "
+                "with --file a file of them, such as your items, of which the pattern chooses"
+            )
+        yield from opts.urls
+        return
+    patterns = [Pattern(text) for text in opts.urls]
+    with _opened(opts.file) as lines:
+        for line in lines:
+            url = _url_of(line.strip())
+            if url and (not patterns or any(pattern.matches(url) for pattern in patterns)):
+                yield url
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[Any]:
+    """Give a function that says whether Ctrl-C was pressed: a step that is begun is ended."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

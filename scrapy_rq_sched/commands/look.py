@@ -1,0 +1,253 @@
+"""``scrapy frontier leases``, ``peek`` and ``explain``: the requests themselves."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import chain
+from typing import Any
+
+from ..inspect import read_status
+from ..inspect.entries import Entry, Held, Reader
+from ..inspect.explain import Explainer, Explanation
+from ..inspect.status import Status
+from .action import Action, Context
+from .output import Fields, Table, duration, number, when
+
+_NUMBERS = frozenset(("PLACE", "PRIORITY", "DEATHS"))
+
+
+class Leases(Action):
+    """``scrapy frontier leases SPIDER``."""
+
+    name = "leases"
+    summary = "Who holds what, and since when"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add whose, and how it is shown."""
+        parser.add_argument("--worker", metavar="NAME", help="only those of this worker")
+        parser.add_argument("--json", action="store_true", help="print JSON: an object a lease, one a line")
+
+    def run(self, context: Context, opts: argparse.Namespace) -> None:
+        """Show them, those that are held longest first."""
+        view = context.view(opts.spider)
+        held = sorted(Reader(view).held(opts.worker), key=lambda one: (one.since, one.worker))
+        if opts.json:
+            for one in held:
+                context.output.json(_held_as_dict(one))
+            return
+        if not held:
+            context.output.say(f"Nothing is leased at the frontier of spider {opts.spider}")
+            return
+        now = read_status(view).now
+        rows = [
+            [
+                one.worker,
+                "alive" if one.alive else "dead",
+                duration(now - one.since) if one.since else "-",
+                one.entry.kind,
+                str(one.entry.priority),
+                str(one.deaths),
+                shown(one.entry),
+            ]
+            for one in held
+        ]
+        headings = ["WORKER", "STATE", "HELD FOR", "KIND", "PRIORITY", "DEATHS", "URL"]
+        context.output.show(Table(headings, rows, _NUMBERS))
+
+
+class Peek(Action):
+    """``scrapy frontier peek SPIDER``."""
+
+    name = "peek"
+    summary = "What comes next, decoded, without taking it"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add how many, and how they are shown."""
+        parser.add_argument(
+            "-n", dest="count", type=_count, default=20, metavar="N", help="how many (default: 20)"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON: a whole request a line")
+
+    def run(self, context: Context, opts: argparse.Namespace) -> None:
+        """Show them."""
+        view = context.view(opts.spider)
+        entries = Reader(view).next(opts.count)
+        if opts.json:
+            for place, entry in enumerate(entries, 1):
+                context.output.json({"place": place, **as_dict(entry)})
+            return
+        rows = [
+            [
+                str(place),
+                str(entry.priority),
+                str((entry.fields or {}).get("method", "GET")),
+                shown(entry),
+                str((entry.fields or {}).get("callback", "parse")),
+            ]
+            for place, entry in enumerate(entries, 1)
+        ]
+        if rows:
+            headings = ["PLACE", "PRIORITY", "METHOD", "URL", "CALLBACK"]
+            context.output.show(Table(headings, rows, _NUMBERS))
+        else:
+            context.output.say(f"Nothing waits at the frontier of spider {opts.spider}")
+        status = read_status(view)
+        if status.seeds:
+            context.output.say(f"Before these come {number(status.seeds)} seeds")
+
+
+class Explain(Action):
+    """``scrapy frontier explain SPIDER URL``."""
+
+    name = "explain"
+    summary = "Why a URL has not been crawled: seen, waiting, leased, failed?"
+    description = (
+        "Find out what has become of a URL: was it seen, is it waiting (at which place), leased (by whom), "
+        "failed (why), and what holds it. All that waits is gone through, in steps."
+    )
+    syntax = "URL"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the URL, and how it is shown."""
+        parser.add_argument(
+            "url", metavar="URL", help="a URL, or a JSON object that describes a request as a seed does"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def run(self, context: Context, opts: argparse.Namespace) -> None:
+        """Explain it."""
+        view = context.view(opts.spider)
+        found = Explainer(view).explain(opts.url)
+        status = read_status(view)
+        if opts.json:
+            context.output.json(_explanation_as_dict(found))
+            return
+        pairs = [
+            ("url", found.url),
+            ("fingerprint", found.fingerprint),
+            ("seen", "yes" if found.seen or found.started else "no"),
+            ("waiting", "\n".join(_waits(found, status)) or "no"),
+            ("leased", "\n".join(_leased(held, status) for held in found.held) or "no"),
+            ("failed", "\n".join(f"{when(one.time)}: {one.reason}" for one in found.failed) or "no"),
+        ]
+        if found.history:
+            pairs.append(("history", "\n".join(found.history)))
+        context.output.show(Fields(pairs), "", *verdict(found, status))
+
+
+def shown(entry: Entry) -> str:
+    """Return the URL of *entry*, or what is there instead."""
+    return entry.url or f"{entry.data[:60]!r}: {entry.problem}"
+
+
+def as_dict(entry: Entry) -> dict[str, Any]:
+    """Return *entry* as it is printed for machines."""
+    said: dict[str, Any] = {"kind": entry.kind, "url": entry.url, "priority": entry.priority}
+    if entry.score is not None:
+        said["score"] = entry.score
+    if entry.problem:
+        return {**said, "problem": entry.problem, "data_hex": entry.data.hex()}
+    return {**said, "request": entry.fields}
+
+
+def verdict(found: Explanation, status: Status) -> list[str]:
+    """Return in sentences what holds the URL, and what to do."""
+    spider, lines = status.spider, list[str]()
+    nobody = "no worker is alive: start one with scrapy crawl " + spider
+    state = {"paused": "paused", "draining": "drained"}.get(status.state)
+    if found.waiting or found.seeds or found.delayed:
+        if not status.alive:
+            lines.append(f"It waits, and {nobody}")
+        elif state:
+            lines.append(f"It waits, and the crawl is {state}: scrapy frontier resume {spider}")
+        elif found.delayed:
+            lines.append(
+                "It needs code that the workers that were given it lack: they leave it to another worker. "
+                "Start one that has its callback and its class"
+            )
+        else:
+            lines.append("It will be crawled when its turn comes" + _sooner(found, spider))
+    for held in found.held:
+        if held.alive:
+            lines.append(f"Worker {held.worker} has it, and will release it when it is done")
+        else:
+            lines.append(
+                f"Worker {held.worker} died with it: it goes back to the queue when another is alive"
+            )
+            if not status.alive:
+                lines.append(nobody[0].upper() + nobody[1:])
+    if found.failed:
+        again = f"scrapy frontier failed {spider} --url '{found.url}' --requeue"
+        lines.append(f"It was set aside. Try it again: {again}")
+    if found.is_nowhere and (found.seen or found.started):
+        lines.append(
+            "It was found, and nothing is left to do for it: it was crawled, or its download failed for "
+            "good, or it was removed. The log of the worker says which. To crawl it again: "
+            f"scrapy frontier forget {spider} '{found.url}' --crawl"
+        )
+    elif found.is_nowhere:
+        lines.append(
+            "It was never found: no page that was crawled led to it, or the spider, its rules or a "
+            "middleware (allowed_domains, DEPTH_LIMIT) dropped it before. To crawl it: "
+            f"scrapy frontier seed {spider} '{found.url}'"
+        )
+    if found.alike:
+        lines.append("But these were seen: " + ", ".join(found.alike))
+    return lines
+
+
+def _sooner(found: Explanation, spider: str) -> str:
+    if any(place.entry.score is not None for place in found.waiting):
+        return f". Sooner: scrapy frontier reprioritize {spider} 1000 '{found.url}'"
+    return ""
+
+
+def _waits(found: Explanation, status: Status) -> list[str]:
+    lines = []
+    for place in chain(found.waiting, found.seeds):
+        what = "as a seed, " if place.entry.kind == "seed" else f"with priority {place.entry.priority}, "
+        before = "in no order" if place.before is None else f"{number(place.before)} come before it"
+        if place.before and status.per_second and place.entry.kind == "request":
+            before += f" (about {duration(place.before / status.per_second)} at this rate)"
+        lines.append(f"yes, {what}{before}")
+    lines += [f"yes, set back for another worker, due {when(due)}" for due, _ in found.delayed]
+    return lines
+
+
+def _leased(held: Held, status: Status) -> str:
+    since = f" for {duration(status.now - held.since)}" if held.since else ""
+    return f"by {held.worker}{since}" + ("" if held.alive else ", which is dead")
+
+
+def _held_as_dict(held: Held) -> dict[str, Any]:
+    return {
+        "worker": held.worker,
+        "alive": held.alive,
+        "lease": held.lease,
+        "since": held.since,
+        "deaths": held.deaths,
+        **as_dict(held.entry),
+    }
+
+
+def _explanation_as_dict(found: Explanation) -> dict[str, Any]:
+    return {
+        "url": found.url,
+        "fingerprint": found.fingerprint,
+        "seen": found.seen,
+        "started": found.started,
+        "waiting": [{"key": p.key, "before": p.before, **as_dict(p.entry)} for p in found.waiting],
+        "seeds": [{"key": p.key, "before": p.before, **as_dict(p.entry)} for p in found.seeds],
+        "leased": [_held_as_dict(held) for held in found.held],
+        "delayed": [{"due": due, **as_dict(entry)} for due, entry in found.delayed],
+        "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
+        "history": found.history,
+        "alike": found.alike,
+    }
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("it may be 1 or more")
+    return count

@@ -1,0 +1,210 @@
+"""What is in the queue, in workers' hands and set back, decoded: requests and seeds, and where they stand."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .. import serializers
+from ..connection import server_of
+from ..errors import PayloadError
+from ..queue import FifoQueue
+from .view import View
+
+#: Entries that a step reads.
+STEP = 200
+#: Members that Redis looks at in a step of a search.
+SEARCH_STEP = 1000
+
+_LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*) (.*)", re.DOTALL)
+_DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) \S+ (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A request or a seed in Redis.
+
+    :param kind: ``request`` or ``seed``.
+    :param data: what is in Redis.
+    :param score: its score, if it has one: ``-priority`` and a fraction.
+    :param fields: what it says, as a dict; empty if it cannot be read.
+    :param problem: why it cannot be read; empty if it can.
+    """
+
+    kind: str
+    data: bytes
+    score: float | None = None
+    fields: dict[str, Any] | None = None
+    problem: str = ""
+
+    @property
+    def url(self) -> str:
+        """Its URL; empty if it cannot be read."""
+        return str((self.fields or {}).get("url", ""))
+
+    @property
+    def priority(self) -> int:
+        """Its priority as the queue has it, or as it says itself where the queue has none."""
+        if self.score is not None and math.isfinite(self.score):
+            return -math.floor(self.score)
+        said = (self.fields or {}).get("priority", 0)
+        return said if isinstance(said, int) else 0
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a worker holds.
+
+    :param worker: the worker's name, and :param alive: whether it is alive.
+    :param lease: the lease's name.
+    :param since: since when, in seconds since 1970, by the server's clock; 0 if unknown.
+    :param deaths: how many workers died while they held it.
+    """
+
+    worker: str
+    alive: bool
+    lease: str
+    since: int
+    deaths: int
+    entry: Entry
+
+
+class Reader:
+    """Reads the entries of *view*'s frontier."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._server = server_of(view.server, view.keys.requests)
+
+    def request(self, data: bytes, score: float | None = None) -> Entry:
+        """Return the request that *data* is."""
+        try:
+            fields = serializers.load(self.view.serializer, data)
+        except PayloadError as error:
+            return Entry("request", data, score, problem=str(error))
+        if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
+            return Entry("request", data, score, problem="it is no request")
+        return Entry("request", data, score, fields)
+
+    def seed(self, data: bytes) -> Entry:
+        """Return the seed that *data* is: a URL, or a JSON object with one."""
+        text = data.decode(self.view.settings.encoding, "replace").strip()
+        if not text.startswith("{"):
+            return Entry("seed", data, fields={"url": text})
+        try:
+            fields = serializers.JSONSerializer().loads(text.encode())
+        except (ValueError, RecursionError) as error:
+            return Entry("seed", data, problem=f"not JSON: {error}")
+        return Entry("seed", data, fields=fields)
+
+    def next(self, count: int) -> Iterator[Entry]:
+        """Yield the *count* requests that come next, and leave them there."""
+        key, sorted_set = self.view.keys.requests, self.view.is_sorted
+        for start in range(0, count, STEP):
+            last = min(start + STEP, count) - 1
+            found: list[Any]
+            if sorted_set:
+                found = self._server.zrange(key, start, last, withscores=True)
+            elif issubclass(self.view.queue_class, FifoQueue):
+                found = [(data, None) for data in reversed(self._server.lrange(key, -last - 1, -start - 1))]
+            else:
+                found = [(data, None) for data in self._server.lrange(key, start, last)]
+            yield from (self.request(*entry) for entry in found)
+            if len(found) <= last - start:
+                return
+
+    def place(self, entry: Entry) -> int | None:
+        """Return how many requests of a sorted set come before *entry*; None if it does not wait any more."""
+        rank: int | None = self._server.zrank(self.view.keys.requests, entry.data)
+        return rank
+
+    def waiting(self, needle: bytes | None = None) -> Iterator[list[tuple[int | None, Entry]]]:
+        """Yield all that waits, a step at a time, each with its index if the queue is a list.
+
+        What is there from the first step to the last is met; of the rest, some. A list is gone through from
+        the end at which nothing shifts towards the beginning: there an entry may be met twice.
+
+        :param needle: what an entry has in it, or it is not wanted; so most need not be sent.
+        """
+        if not self.view.is_sorted:
+            yield from self._list(needle)
+            return
+        pattern = b"*" + re.sub(rb"([\[\]?*\\])", rb"\\\1", needle) + b"*" if needle else None
+        cursor, first = 0, True
+        while cursor or first:
+            first = False
+            cursor, found = self._server.zscan(self.view.keys.requests, cursor, pattern, SEARCH_STEP)
+            yield [(None, self.request(data, score)) for data, score in found]
+
+    def _list(self, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
+        # Pushed at the head. A queue is taken from its tail, a stack from its head.
+        from_head = issubclass(self.view.queue_class, FifoQueue)
+        start = 0
+        while True:
+            span = (start, start + STEP - 1) if from_head else (-start - STEP, -start - 1)
+            found = self._server.lrange(self.view.keys.requests, *span)
+            if not found:
+                return
+            places = range(start, start + len(found)) if from_head else range(-start - len(found), -start)
+            yield [
+                (place, self.request(data))
+                for place, data in zip(places, found, strict=True)
+                if needle is None or needle in data
+            ]
+            start += len(found)
+
+    def held(self, worker: str | None = None) -> Iterator[Held]:
+        """Yield what workers hold.
+
+        :param worker: whose; by default, all workers'.
+        """
+        seconds, microseconds = self._server.time()
+        now = seconds * 1000 + microseconds / 1000
+        for name, deadline in self._server.zrange(self.view.keys.workers, 0, -1, withscores=True):
+            text = name.decode("utf-8", "replace")
+            if worker in (None, text):
+                for lease, value in self._server.hscan_iter(self.view.keys.leases(text), count=STEP):
+                    yield self._held(text, deadline > now, lease, value)
+
+    def _held(self, worker: str, alive: bool, lease: bytes, value: bytes) -> Held:
+        name = lease.decode("utf-8", "replace")
+        parts = _LEASE.fullmatch(value)
+        if parts is None:
+            return Held(worker, alive, name, 0, 0, Entry("request", value, problem="it is no lease"))
+        kind, score, deaths, since, data = parts.groups()
+        return Held(worker, alive, name, int(since or 0), int(deaths), self._of_kind(kind, score, data))
+
+    def delayed(self) -> Iterator[tuple[float, Entry]]:
+        """Yield what is set back for another worker, and when it is due, in seconds since 1970."""
+        for value, due in self._server.zscan_iter(self.view.keys.delayed, count=STEP):
+            parts = _DELAYED.fullmatch(value)
+            if parts is None:
+                yield due / 1000, Entry("request", value, problem="it is no request set back")
+            else:
+                yield due / 1000, self._of_kind(*parts.groups())
+
+    def seeds(self) -> Iterator[tuple[str, int | None, Entry]]:
+        """Yield the seeds: their key, how many come before each if that is known, and the seed."""
+        for key in self.view.keys.start_urls:
+            kind = self._server.type(key).decode()
+            if kind == "list":
+                start = 0
+                while found := self._server.lrange(key, start, start + STEP - 1):
+                    yield from ((key, start + n, self.seed(data)) for n, data in enumerate(found))
+                    start += len(found)
+            elif kind == "set":
+                yield from ((key, None, self.seed(data)) for data in self._server.sscan_iter(key, count=STEP))
+            elif kind == "zset":
+                scanned = self._server.zscan_iter(key, count=STEP)
+                yield from ((key, None, self.seed(data)) for data, _ in scanned)
+
+    def _of_kind(self, kind: bytes, score: bytes, data: bytes) -> Entry:
+        if kind not in (b"request", b"drop"):
+            return self.seed(data)
+        try:
+            return self.request(data, float(score) if self.view.is_sorted else None)
+        except ValueError:
+            return self.request(data)

@@ -1,0 +1,166 @@
+"""What has become of a URL: was it seen, does it wait, who has it, why did it fail, and what holds it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import Request
+
+from ..failed import FailedRequest, FailedRequests
+from ..queue import FifoQueue
+from ..scripts import seen_step
+from .entries import Entry, Held, Reader
+from .fingerprint import Fingerprinter
+from .view import View
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a request or a seed waits.
+
+    :param before: how many come before it; None if that is not known.
+    :param key: the key that it is in.
+    """
+
+    before: int | None
+    key: str
+    entry: Entry
+
+
+@dataclass
+class Explanation:
+    """What is known of a URL.
+
+    :param fingerprint: in hexadecimal.
+    :param seen: whether the filter has it, and :param started: whether it was a start request of this crawl.
+    :param waiting: where it waits, and :param seeds: where as a seed.
+    :param held: which workers have it.
+    :param delayed: what is set back for another worker, and when it is due, in seconds since 1970.
+    :param failed: what was set aside.
+    :param history: what befell it: ``died:`` or ``refused:``, worker, ``@`` and second.
+    :param alike: URLs that differ from it a little, and were seen.
+    """
+
+    url: str
+    fingerprint: str
+    seen: bool = False
+    started: bool = False
+    waiting: list[Place] = field(default_factory=list)
+    seeds: list[Place] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    delayed: list[tuple[float, Entry]] = field(default_factory=list)
+    failed: list[FailedRequest] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+    alike: list[str] = field(default_factory=list)
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Whether it is neither to be crawled, nor being crawled, nor set aside."""
+        return not (self.waiting or self.seeds or self.held or self.delayed or self.failed)
+
+
+class Explainer:
+    """Finds out what has become of URLs of *view*'s frontier.
+
+    :raises InspectionError: if its fingerprints cannot be made here.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._reader = Reader(view)
+        self._fingerprinter = Fingerprinter(view)
+        self._seen_step = seen_step(view.server, view.keys.dupefilter, view.dupefilter)
+
+    def explain(self, text: str) -> Explanation:
+        """Return what is known of the URL *text*, or of the request that a JSON object describes.
+
+        Redis has no index of URLs: all that waits is gone through, in steps.
+
+        :raises InspectionError: if it is neither.
+        """
+        request = self._fingerprinter.request(text)
+        fingerprint = self._fingerprinter.of(request)
+        found = Explanation(request.url, fingerprint, self._is_seen(request), self._has_started(fingerprint))
+        path = urlsplit(request.url).path
+
+        def is_it(entry: Entry) -> bool:
+            fields = entry.fields
+            # Most are of another path: to make a fingerprint takes longer than to look.
+            if not fields or path not in entry.url:
+                return False
+            return self._fingerprinter.of_fields(fields) == fingerprint
+
+        found.waiting = list(self._waiting(path, is_it))
+        found.held = [held for held in self._reader.held() if is_it(held.entry)]
+        found.delayed = [(due, entry) for due, entry in self._reader.delayed() if is_it(entry)]
+        found.seeds = [
+            Place(before, key, entry) for key, before, entry in self._reader.seeds() if is_it(entry)
+        ]
+        failed = FailedRequests(self._view.server, self._view.keys)
+        found.failed = [entry for entry in failed if is_it(self.entry_of(entry))]
+        found.history = self._history(found)
+        if not found.seen and found.is_nowhere:
+            found.alike = [url for url in _alike(request.url) if self._is_seen(request.replace(url=url))]
+        return found
+
+    def entry_of(self, failed: FailedRequest) -> Entry:
+        """Return what was set aside."""
+        return self._reader.seed(failed.data) if failed.kind == "seed" else self._reader.request(failed.data)
+
+    def _is_seen(self, request: Request) -> bool:
+        return bool(self._seen_step("has", self._fingerprinter.of(request)))
+
+    def _has_started(self, fingerprint: str) -> bool:
+        return bool(self._view.server.sismember(self._view.keys.started, fingerprint))
+
+    def _waiting(self, path: str, is_it: Any) -> Iterator[Place]:
+        view, key = self._view, self._view.keys.requests
+        found = {}
+        for entries in self._reader.waiting(needle_of(view, path)):
+            found.update({(index, entry.data): entry for index, entry in entries if is_it(entry)})
+        for (index, _), entry in found.items():
+            if index is None:
+                before = self._reader.place(entry)
+                if before is not None:  # else a worker has taken it since
+                    yield Place(before, key, entry)
+            elif issubclass(view.queue_class, FifoQueue):
+                yield Place(max(0, view.server.llen(key) - index - 1), key, entry)
+            else:
+                yield Place(max(0, view.server.llen(key) + index), key, entry)
+
+    def _history(self, found: Explanation) -> list[str]:
+        data = {place.entry.data for place in found.waiting} | {held.entry.data for held in found.held}
+        data |= {entry.data for _, entry in found.delayed}
+        texts = [self._view.server.hget(self._view.keys.history, sha1_of(entry)) for entry in sorted(data)]
+        return [event for text in texts if text for event in text.decode("utf-8", "replace").split()]
+
+
+def needle_of(view: View, text: str) -> bytes | None:
+    """Return what all entries with *text* in their URL have in them as bytes; None if that is not known."""
+    plain = text.isascii() and text.isprintable() and not set(text) & set('"\\')
+    shown = view.meta.get("SCHEDULER_SERIALIZER") in ("json", "msgpack", "pickle")
+    return text.encode() if plain and shown and len(text) > 1 else None
+
+
+def sha1_of(data: bytes) -> str:
+    """Return the name by which a frontier's history has *data*."""
+    return hashlib.sha1(data).hexdigest()  # noqa: S324 - as the scripts name it
+
+
+def _alike(url: str) -> Iterator[str]:
+    """Yield URLs that people and pages often take for *url*."""
+    parts = urlsplit(url)
+    host = parts.netloc.removeprefix("www.")
+    schemes = ("https", "http") if parts.scheme in ("http", "https") else (parts.scheme,)
+    path = parts.path.rstrip("/")
+    variants = {
+        parts._replace(scheme=scheme, netloc=netloc, path=variant).geturl()
+        for scheme in schemes
+        for netloc in (host, f"www.{host}")
+        for variant in (path or "/", f"{path}/")
+    }
+    yield from sorted(variants - {url})

@@ -1,0 +1,25 @@
+-- Remove a frontier. What takes long to free is freed in the background; of a compact filter's buckets, by
+-- seen_sweep().
+--
+-- ARGV  force (0/1: though workers are alive), keep the seeds, the failed list, what was seen (0/1 each),
+--       what the frontier's keys begin with
+-- Reply {'', 0}
+--       {'alive', n}: nothing was changed
+--       {'shared', whose}: the filter is another frontier's as well, and was not cleared; the rest was
+local force = argument()
+local keep_seeds, keep_failed, keep_seen, frontier = argument(), argument(), argument(), argument()
+local alive = redis.pcall('ZCOUNT', WORKERS, '(' .. server_time(), '+inf')
+if force ~= '1' and type(alive) == 'number' and alive > 0 then return {'alive', alive} end
+
+-- Whatever somebody may have put at these keys.
+local workers = redis.pcall('ZRANGE', WORKERS, 0, -1)
+for _, worker in ipairs(workers.err and {} or workers) do
+  redis.call('UNLINK', LEASES .. worker, WORKER .. worker)
+end
+redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
+  PAGES, EXPORTED)
+if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
+if keep_seeds ~= '1' then redis.call('UNLINK', unpack(SEEDS)) end
+local shared = keep_seen == '1' and '' or seen_clear(frontier)
+redis.call('UNLINK', META)
+return shared == '' and {'', 0} or {'shared', shared}

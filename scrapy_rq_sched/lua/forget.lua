@@ -1,0 +1,18 @@
+-- Have fingerprints count as not seen, nor as those of start requests that this crawl has had.
+--
+-- ARGV  n, then n fingerprints
+-- Reply how many of them were seen
+local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES)
+if problem then return wrong_type_error(problem) end
+local forgotten = 0
+for _ = 1, number() do
+  local fingerprint = argument()
+  local started = redis.call('SREM', STARTED, fingerprint) == 1
+  -- What start() yields several times on purpose is numbered.
+  local again = 2
+  while redis.call('SREM', STARTED, fingerprint .. '#' .. again) == 1 do again = again + 1 end
+  if seen_remove(fingerprint) or started or again > 2 then forgotten = forgotten + 1 end
+end
+seen_settle()
+if forgotten > 0 and redis.call('EXISTS', META) == 1 then change_epoch() end
+return forgotten
