@@ -298,7 +298,7 @@ class Cluster(Replaceable):
 #: What keys of a frontier end with, and what tests call theirs.
 _KEY = re.compile(
     rb"([\w.-]+)(:(?:requests|dupefilter|start_urls|started|delayed|workers?|leases|history|failed|meta|finished|"
-    rb"items|stats)(?::.*|\*|$))",
+    rb"pages|exported|items|stats)(?::.*|\*|$))",
     re.DOTALL,
 )
 
