@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Callable
 from pathlib import Path
 
-from . import crawl, fleet, http, large, memory, seeds, start_stop
+from . import commands, crawl, fleet, http, large, memory, seeds, start_stop
 from .arena import ROOT, Arena
 from .figures import Figures, Options, console
 from .report import Results
@@ -21,6 +21,7 @@ WORKLOADS: dict[str, Callable[[Arena, Options], Figures]] = {
     "memory": memory.run,
     "large": large.run,
     "start_stop": start_stop.run,
+    "commands": commands.run,
 }
 
 

@@ -109,6 +109,8 @@ class Arena:
         self._server = server
         self._folder = folder
         self.redis = redis.Redis.from_url(server.url)
+        #: Where it is.
+        self.url = server.url
 
     @classmethod
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -39,18 +40,20 @@ def fill(
     spider: str = "graph",
     leaves: bool = False,
     first: int = 0,
+    dupefilter: str = "exact",
 ) -> None:
     """Have *count* requests wait, as the contender called *name* stores what a page links to.
 
     :param kind: the queue's class.
     :param leaves: whether their pages are to have no links.
     :param first: the number of the first page.
+    :param dupefilter: what keeps the URLs seen, if it is ours.
     """
     module = queue if name == OURS else scrapy_redis.queue
     waiting = getattr(module, kind)(server, Spider(spider), "%(spider)s:requests", serializer)
     requests = _requests(count, waiting.spider, leaves, first)
     if name == OURS:
-        _exchange(waiting, Keys(spider), requests)
+        _exchange(waiting, Keys(spider), requests, dupefilter)
     else:
         _push(waiting, requests)
 
@@ -62,8 +65,23 @@ def _requests(count: int, spider: Spider, leaves: bool, first: int) -> Iterator[
         yield Request(url, spider.parse, meta={"depth": 5}, headers={"Referer": page_url(number // 10)})
 
 
-def _exchange(waiting: queue.Base, keys: Keys, requests: Iterator[Request]) -> None:
-    frontier = Frontier(waiting.server, keys, "filler", waiting.discipline)
+def fingerprint(number: int) -> str:
+    """Return one like those that Scrapy makes."""
+    return hashlib.sha1(b"%d" % number, usedforsecurity=False).hexdigest()
+
+
+def mark(server: redis.Redis, keys: Keys, dupefilter: str, count: int) -> None:
+    """Mark URLs as a worker does, for requests that it keeps in its own memory: nothing else is stored."""
+    frontier = Frontier(server, keys, "marker", "priority", dupefilter=dupefilter)
+    frontier.open({})
+    for number, first in enumerate(range(0, count, _AT_ONCE), 1):
+        fingerprints = map(fingerprint, range(first, min(first + _AT_ONCE, count)))
+        frontier.exchange(Batch(number, pushes=[Push("filter", each, 0, b"") for each in fingerprints]))
+    frontier.leave(finished=False, persist=True)
+
+
+def _exchange(waiting: queue.Base, keys: Keys, requests: Iterator[Request], dupefilter: str) -> None:
+    frontier = Frontier(waiting.server, keys, "filler", waiting.discipline, dupefilter=dupefilter)
     frontier.open({})
     number = 0
     while some := list(islice(requests, _AT_ONCE)):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 
-from scrapy_rq_sched.exchange import Batch, Push
-from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
 
 from .arena import OURS, PEER, Arena
 from .figures import Figures, Options
-from .filling import fill
+from .filling import fill, fingerprint, mark
 
 #: How many URLs are seen: as far as the exact filter goes, and as far as the compact one does.
 SEEN = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -31,12 +28,18 @@ def run(arena: Arena, options: Options) -> Figures:
     levels = (1000, 10_000) if options.quick else SEEN
     for level in options.each(levels, "memory, seen"):
         if level <= _EXACT_UP_TO:
-            _seen(arena, level, f"{OURS}, RFPDupeFilter", partial(_mark, arena, "exact"), figures)
+            _seen(
+                arena,
+                level,
+                f"{OURS}, RFPDupeFilter",
+                partial(mark, arena.redis, Keys("seen"), "exact"),
+                figures,
+            )
             _seen(arena, level, PEER, partial(_mark_as_scrapy_redis, arena), figures)
-        _seen(arena, level, COMPACT, partial(_mark, arena, "compact"), figures)
+        _seen(arena, level, COMPACT, partial(mark, arena.redis, Keys("seen"), "compact"), figures)
     arena.redis.config_set(_INTSETS, _LOWER)
     name = f"{COMPACT}, {_INTSETS} {_LOWER}"
-    _seen(arena, levels[1], name, partial(_mark, arena, "compact"), figures)
+    _seen(arena, levels[1], name, partial(mark, arena.redis, Keys("seen"), "compact"), figures)
     arena.redis.config_set(_INTSETS, _DEFAULT)
 
     count = options.size(quick=500, full=20_000)
@@ -61,24 +64,10 @@ def _seen(arena: Arena, count: int, name: str, mark: Callable[[int], object], fi
     figures.add(f"{name}, {count:,} URLs", bytes_a_url=(_used(arena) - before) / count)
 
 
-def _fingerprint(number: int) -> str:
-    return hashlib.sha1(b"%d" % number, usedforsecurity=False).hexdigest()
-
-
-def _mark(arena: Arena, dupefilter: str, count: int) -> None:
-    """Mark URLs as a worker does, for requests that it keeps in its own memory: nothing else is stored."""
-    frontier = Frontier(arena.redis, Keys("seen"), "worker", "priority", dupefilter=dupefilter)
-    frontier.open({})
-    for number, first in enumerate(range(0, count, 1000), 1):
-        fingerprints = map(_fingerprint, range(first, min(first + 1000, count)))
-        frontier.exchange(Batch(number, pushes=[Push("filter", each, 0, b"") for each in fingerprints]))
-    frontier.leave(finished=False, persist=True)
-
-
 def _mark_as_scrapy_redis(arena: Arena, count: int) -> None:
     """Mark URLs with its one command, ``SADD``, many at a time."""
     for first in range(0, count, 1000):
-        arena.redis.sadd("seen:dupefilter", *map(_fingerprint, range(first, min(first + 1000, count))))
+        arena.redis.sadd("seen:dupefilter", *map(fingerprint, range(first, min(first + 1000, count))))
 
 
 def _waiting(

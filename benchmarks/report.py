@@ -73,6 +73,14 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("stop_s", "last response to end (s)", ".2f"),
         ],
     ),
+    "commands": (
+        "`scrapy frontier` on a million waiting requests and five million URLs seen",
+        [
+            ("seconds", "from start to end (s)", ".2f"),
+            ("redis_ms", "longest step of Redis (ms)", ".1f"),
+            ("memory_mb", "memory of the command (MB)", ".0f"),
+        ],
+    ),
 }
 _HEAD = """# Benchmarks
 

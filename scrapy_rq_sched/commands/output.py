@@ -8,18 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from importlib.util import find_spec
 from typing import Any, Protocol
 
-try:
-    import rich.console
-    import rich.live
-    import rich.progress
-    import rich.table
-    import rich.text
-except ImportError:  # the extra `cli` is not installed
-    HAS_RICH = False
-else:
-    HAS_RICH = True
+#: Whether the extra `cli` is installed. It is imported where it draws: every command of Scrapy's loads this.
+HAS_RICH = find_spec("rich") is not None
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -49,7 +42,10 @@ class Table:
 
     def __rich__(self) -> Any:
         """Return it as rich draws it."""
-        drawn = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for heading in self.headings:
             drawn.add_column(
                 heading,
@@ -59,7 +55,7 @@ class Table:
             )
         for row in self.rows:
             # What is in Redis is text, whatever it looks like to rich.
-            drawn.add_row(*(rich.text.Text(cell) for cell in row))
+            drawn.add_row(*(Text(cell) for cell in row))
         return drawn
 
 
@@ -79,11 +75,14 @@ class Fields:
 
     def __rich__(self) -> Any:
         """Return it as rich draws it."""
-        drawn = rich.table.Table.grid(padding=(0, 2, 0, 0))
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table.grid(padding=(0, 2, 0, 0))
         drawn.add_column(style="bold", no_wrap=True)
         drawn.add_column(overflow="fold")
         for name, value in self.pairs:
-            drawn.add_row(name, rich.text.Text(value))
+            drawn.add_row(name, Text(value))
         return drawn
 
 
@@ -114,11 +113,11 @@ class Output:
 
     def __init__(self) -> None:
         self.is_terminal = sys.stdout.isatty()
-        self._console = (
-            rich.console.Console(highlight=False, markup=False, emoji=False)
-            if HAS_RICH and self.is_terminal
-            else None
-        )
+        self._console: Any = None
+        if HAS_RICH and self.is_terminal:
+            from rich.console import Console
+
+            self._console = Console(highlight=False, markup=False, emoji=False)
 
     def say(self, text: str) -> None:
         """Print *text*, as it is."""
@@ -158,10 +157,13 @@ class Output:
         if self._console is None:
             yield self.show
             return
-        with rich.live.Live(console=self._console, auto_refresh=False) as drawn:
+        from rich.console import Group
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(console=self._console, auto_refresh=False) as drawn:
             yield lambda *parts: drawn.update(
-                rich.console.Group(*(rich.text.Text(p) if isinstance(p, str) else p for p in parts)),
-                refresh=True,
+                Group(*(Text(part) if isinstance(part, str) else part for part in parts)), refresh=True
             )
 
     @contextmanager
@@ -170,13 +172,16 @@ class Output:
         if not (HAS_RICH and sys.stderr.isatty()):
             yield _NoBar()
             return
+        from rich import progress as bars
+        from rich.console import Console
+
         columns = (
-            rich.progress.TextColumn("{task.description}"),
-            rich.progress.BarColumn(),
-            rich.progress.MofNCompleteColumn(),
-            rich.progress.TimeRemainingColumn(),
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeRemainingColumn(),
         )
-        with rich.progress.Progress(*columns, console=rich.console.Console(stderr=True)) as progress:
+        with bars.Progress(*columns, console=Console(stderr=True)) as progress:
             yield _RichBar(progress, progress.add_task(what, total=total))
 
 
