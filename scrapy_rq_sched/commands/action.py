@@ -63,6 +63,9 @@ class Action(ABC):
     #: Whether a spider is named first.
     spider: ClassVar[Literal["required", "optional", "none"]] = "required"
 
+    #: The last of the arguments, if it may be left out: what follows an option is taken for it, too.
+    last: ClassVar[str] = ""
+
     def usage(self) -> str:
         """Return how it is typed."""
         spider = {"required": "SPIDER", "optional": "[SPIDER]", "none": ""}[self.spider]

@@ -25,6 +25,7 @@ from .output import Fields, number
 class _OfWaiting(Action):
     """What is done to waiting requests by pattern or host."""
 
+    last = "pattern"
     done: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -141,7 +142,8 @@ class Forget(Action):
         "seen is kept as fingerprints, from which no URL can be got back: so URLs have to be given, in a "
         "file for example those of your items. Of these a pattern, with *, may choose some."
     )
-    syntax = "URL... | --file F [PATTERN]"
+    syntax = "URL... | --file F [PATTERN...]"
+    last = "urls"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which."""

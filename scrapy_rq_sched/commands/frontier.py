@@ -98,6 +98,15 @@ class Command(ScrapyCommand):
 
         :raises UsageError: if it says what no command knows.
         """
+        last = getattr(opts, opts.run.last, None) if opts.run.last else None
+        if args and opts.run.last and not any(arg.startswith("-") for arg in args):
+            # argparse has given it nothing if an option stands before it.
+            if isinstance(last, list):
+                last.extend(args)
+                args = []
+            elif last is None:
+                setattr(opts, opts.run.last, args[0])
+                args = args[1:]
         if args:
             raise UsageError(f"unrecognized arguments: {' '.join(args)}", print_help=False)
         super().process_options(args, opts)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .. import serializers
 from ..connection import server_of
 from ..errors import PayloadError
 from ..queue import FifoQueue
+from ..scripts import Script, register
 from .view import View
 
 #: Entries that a step reads.
@@ -129,32 +131,41 @@ class Reader:
 
         :param needle: what an entry has in it, or it is not wanted; so most need not be sent.
         """
-        if not self.view.is_sorted:
-            yield from self._list(needle)
-            return
-        pattern = b"*" + re.sub(rb"([\[\]?*\\])", rb"\\\1", needle) + b"*" if needle else None
-        cursor, first = 0, True
+        yield from self._sorted_set(needle) if self.view.is_sorted else self._list(needle)
+
+    def _sorted_set(self, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
+        key, cursor, first = self.view.keys.requests, 0, True
         while cursor or first:
             first = False
-            cursor, found = self._server.zscan(self.view.keys.requests, cursor, pattern, SEARCH_STEP)
+            if needle is None:
+                cursor, found = self._server.zscan(key, cursor, count=SEARCH_STEP)
+            else:
+                following, *flat = self._find(needle, cursor)
+                cursor = int(following)
+                found = [(data, float(score)) for data, score in zip(flat[::2], flat[1::2], strict=True)]
             yield [(None, self.request(data, score)) for data, score in found]
 
     def _list(self, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
         # Pushed at the head. A queue is taken from its tail, a stack from its head.
         from_head = issubclass(self.view.queue_class, FifoQueue)
-        start = 0
-        while True:
-            span = (start, start + STEP - 1) if from_head else (-start - STEP, -start - 1)
-            found = self._server.lrange(self.view.keys.requests, *span)
-            if not found:
-                return
-            places = range(start, start + len(found)) if from_head else range(-start - len(found), -start)
-            yield [
-                (place, self.request(data))
-                for place, data in zip(places, found, strict=True)
-                if needle is None or needle in data
-            ]
-            start += len(found)
+        key, start = self.view.keys.requests, 0
+        while (count := min(SEARCH_STEP, self._server.llen(key) - start)) > 0:
+            first = start if from_head else -start - count
+            found: Iterable[tuple[int, bytes]]
+            if needle is None:
+                found = enumerate(self._server.lrange(key, first, first + count - 1))
+            else:
+                _, *flat = self._find(needle, first, count)
+                found = zip(flat[::2], flat[1::2], strict=True)
+            yield [(first + place, self.request(data)) for place, data in found]
+            start += count
+
+    def _find(self, needle: bytes, start: int, count: int = SEARCH_STEP) -> Any:
+        return self._search(self.view.keys.all(), [needle, count, start])
+
+    @cached_property
+    def _search(self) -> Script:
+        return register(self.view.server, "keys", f"queue_{self.view.queue_class.discipline}", "find")
 
     def held(self, worker: str | None = None) -> Iterator[Held]:
         """Yield what workers hold.

@@ -1,0 +1,27 @@
+-- A step through a sorted set, or a list: the entries that have a text in them, so that the others need not be
+-- sent.
+--
+-- ARGV  the text, how many to look at, cursor of a sorted set or first index of a list
+-- Reply of a sorted set {next cursor, entry, score, entry, score, …}
+--       of a list {0, place, entry, place, entry, …}, places from 0, counted from that index
+local text, count, from = argument(), argument(), argument()
+local problem = QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
+if problem then return wrong_type_error(problem) end
+local found = {}
+if QUEUE_TYPE == 'zset' then
+  local scanned = redis.call('ZSCAN', REQUESTS, from, 'COUNT', count)
+  found[1] = scanned[1]
+  for i = 1, #scanned[2], 2 do
+    if string.find(scanned[2][i], text, 1, true) then
+      found[#found + 1], found[#found + 2] = scanned[2][i], scanned[2][i + 1]
+    end
+  end
+else
+  found[1] = 0
+  for i, entry in ipairs(redis.call('LRANGE', REQUESTS, from, from + count - 1)) do
+    if string.find(entry, text, 1, true) then
+      found[#found + 1], found[#found + 2] = i - 1, entry
+    end
+  end
+end
+return found
