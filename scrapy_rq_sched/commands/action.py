@@ -62,6 +62,8 @@ class Action(ABC):
     syntax: ClassVar[str] = ""
     #: Whether a spider is named first.
     spider: ClassVar[Literal["required", "optional", "none"]] = "required"
+    #: What in the namespace takes any number of arguments, if something does.
+    rest: ClassVar[str] = ""
 
     def usage(self) -> str:
         """Return how it is typed."""

@@ -17,10 +17,11 @@ from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
 from .output import Output
+from .seed import Seed
 from .status import Status, Workers
 
 #: In the order in which the help lists them.
-ACTIONS: tuple[type[Action], ...] = (Status, Workers, Pause, Resume, Drain, Stop, Convert)
+ACTIONS: tuple[type[Action], ...] = (Status, Workers, Seed, Pause, Resume, Drain, Stop, Convert)
 
 
 class Command(ScrapyCommand):
@@ -81,6 +82,10 @@ class Command(ScrapyCommand):
 
         :raises UsageError: if it says what no command knows.
         """
+        if args and opts.run.rest and not any(arg.startswith("-") and arg != "-" for arg in args):
+            # To argparse, what takes any number of arguments takes none after an option.
+            setattr(opts, opts.run.rest, [*getattr(opts, opts.run.rest), *args])
+            args = []
         if args:
             raise UsageError(f"unrecognized arguments: {' '.join(args)}", print_help=False)
         super().process_options(args, opts)
