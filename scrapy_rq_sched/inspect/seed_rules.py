@@ -64,6 +64,12 @@ class SeedRules:
         spider = self._spider or spider_for(_parsed(seed, self.encoding), self._spider_name)
         return request_from_seed(seed, spider, self.encoding, self._form_data)
 
+    def priority(self, seed: bytes) -> int:
+        """Return that of the request which a worker makes of *seed*, a good one."""
+        if self.are_its_own or self._form_data:
+            return 0
+        return int(_parsed(seed, self.encoding).get("priority", 0))
+
     def _with_given(self, text: str) -> str:
         try:
             text.encode(self.encoding)
@@ -112,8 +118,10 @@ def _without_init(view: View) -> Spider | None:
     return spider
 
 
-def _parsed(seed: bytes, encoding: str) -> Any:
+def _parsed(seed: bytes, encoding: str) -> dict[str, Any]:
+    """Return what *seed* has, if it is a JSON object."""
     try:
-        return json.loads(seed.decode(encoding))
+        text = seed.decode(encoding).strip()
+        return dict(json.loads(text)) if text.startswith("{") else {}
     except (ValueError, RecursionError):
         return {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ..connection import server_of
+from ..connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
 from ..errors import InspectionError, SeedError, UnknownCodeError, one_line
 from ..scripts import register
 from .seed_rules import SeedRules
@@ -18,6 +20,8 @@ from .view import View
 STEP, STEP_BYTES = 1000, 1_000_000
 #: Seconds for which a push that broke off can be gone on with.
 KEPT_FOR = 7 * 24 * 3600
+#: How often a step is tried again that may not have got through: done twice it is done once.
+RETRIES = 5
 #: Of so many bad seeds it is said what is wrong with them.
 SHOWN = 10
 
@@ -102,9 +106,7 @@ class Seeding:
         checked = self._checked = Checked()
         for number, text in self._source:
             try:
-                seed = self._rules.prepare(text)
-                if not self._rules.are_its_own:
-                    self._rules.request(seed)
+                seed = self._good_seed(text)
             except (SeedError, UnknownCodeError) as error:
                 checked.bad += 1
                 if len(checked.problems) < SHOWN:
@@ -145,7 +147,14 @@ class Seeding:
         arguments: list[bytes | str | int] = [self._digest, self.pushed, self.kind, KEPT_FOR, len(seeds)]
         for seed in seeds:
             arguments += [seed.score, seed.data]
-        self.pushed = int(self._step(self._keys, arguments))
+        for failures in itertools.count(1):
+            try:
+                self.pushed = int(self._step(self._keys, arguments))
+                return
+            except (RedisConnectionError, RedisTimeoutError):
+                if failures > RETRIES:
+                    raise
+                time.sleep(backoff(1.0).compute(failures))
 
     def _check_known(self, least: int) -> None:
         if self.pushed < least:
@@ -169,17 +178,19 @@ class Seeding:
             yield seeds
 
     def _good(self) -> Iterator[_Seed]:
-        # They were checked: once more only where that tells what is needed.
-        has_scores = self.kind == "zset" and not self._rules.are_its_own
         for _, text in self._source:
             try:
-                data = self._rules.prepare(text)
-                score = 0
-                if has_scores or (self._checked.bad and not self._rules.are_its_own):
-                    score = self._rules.request(data).priority
+                # They were checked: once more only to tell good from bad.
+                seed = self._good_seed(text) if self._checked.bad else self._rules.prepare(text)
             except (SeedError, UnknownCodeError):
                 continue
-            yield _Seed(data, score)
+            yield _Seed(seed, self._rules.priority(seed) if self.kind == "zset" else 0)
+
+    def _good_seed(self, text: str | None) -> bytes:
+        seed = self._rules.prepare(text)
+        if not self._rules.are_its_own:
+            self._rules.request(seed)
+        return seed
 
     def _read_kind(self) -> str:
         kind: str = server_of(self._server, self.key).type(self.key).decode()
