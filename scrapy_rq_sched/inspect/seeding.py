@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
 from ..errors import InspectionError, SeedError, UnknownCodeError, one_line
@@ -20,7 +19,7 @@ from .view import View
 STEP, STEP_BYTES = 1000, 1_000_000
 #: Seconds for which a push that broke off can be gone on with.
 KEPT_FOR = 7 * 24 * 3600
-#: How often a step is tried again that may not have got through: done twice it is done once.
+#: How often what may not have got through is tried again: done twice it is done once.
 RETRIES = 5
 #: Of so many bad seeds it is said what is wrong with them.
 SHOWN = 10
@@ -141,20 +140,13 @@ class Seeding:
                 self._push(seeds[self.pushed - position :])
             advance(len(seeds))
             position = end
-        self._server.hdel(self._seeding, self._digest)
+        _patiently(lambda: self._server.hdel(self._seeding, self._digest))
 
     def _push(self, seeds: list[_Seed]) -> None:
         arguments: list[bytes | str | int] = [self._digest, self.pushed, self.kind, KEPT_FOR, len(seeds)]
         for seed in seeds:
             arguments += [seed.score, seed.data]
-        for failures in itertools.count(1):
-            try:
-                self.pushed = int(self._step(self._keys, arguments))
-                return
-            except (RedisConnectionError, RedisTimeoutError):
-                if failures > RETRIES:
-                    raise
-                time.sleep(backoff(1.0).compute(failures))
+        self.pushed = int(_patiently(lambda: self._step(self._keys, arguments)))
 
     def _check_known(self, least: int) -> None:
         if self.pushed < least:
@@ -202,3 +194,15 @@ class Seeding:
                 "delete it"
             )
         return kind
+
+
+def _patiently(call: Callable[[], Any]) -> Any:
+    failures = 0
+    while True:
+        try:
+            return call()
+        except (RedisConnectionError, RedisTimeoutError):
+            failures += 1
+            if failures > RETRIES:
+                raise
+            time.sleep(backoff(1.0).compute(failures))
