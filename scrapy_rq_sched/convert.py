@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from scrapy import Spider
 from typing_extensions import Self
 
 from . import connection, request, serializers
@@ -24,6 +23,7 @@ from .keys import Keys, converting
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .scripts import register
 from .settings import FrontierSettings
+from .stand_in import spider_for
 
 #: Entries that are read, or moved, in one step.
 STEP = 200
@@ -222,7 +222,7 @@ class Conversion:
         return converted, ""
 
     def _dump(self, data: Any) -> bytes:
-        spider = _spider_with(data if isinstance(data, dict) else {})
+        spider = spider_for(data, "convert")
         nonce = None if self._is_list else secrets.token_hex(6)
         made = request.request_from_dict(data, spider)
         return serializers.dump(self._target, request.request_to_dict(made, spider, nonce))
@@ -249,19 +249,3 @@ class Conversion:
             "data_hex": entry.hex(),
         }
         return b"", json.dumps(failed)
-
-
-def _spider_with(data: dict[Any, Any]) -> Spider:
-    """Return a spider that has the callbacks that *data* names."""
-    names = [data.get(field) for field in ("callback", "errback")]
-    methods = {name: _method(name) for name in names if isinstance(name, str) and not hasattr(Spider, name)}
-    spider: Spider = type("_Spider", (Spider,), methods)(name="convert")
-    return spider
-
-
-def _method(name: str) -> Any:
-    def callback(spider: Spider) -> None:
-        """Stand for a method that nobody calls."""
-
-    callback.__name__ = name
-    return callback

@@ -23,6 +23,8 @@ key                                type              holds
 ``<spider>:dupefilter:frontiers``  set               the frontiers that have this filter, by what their
                                                      keys begin with: the last of them clears it
 ``<spider>:start_urls`` *          list              seeds; a set or a sorted set is read as well
+``<spider>:seeding``               hash              while seeds are pushed from a file: SHA-256 of them, how
+                                                     many are in; for a week if it broke off
 ``<spider>:started``               set               fingerprints of the start requests this crawl has had
 ``<spider>:delayed``               sorted set        requests and seeds set back for another worker, by the
                                                      server's time (milliseconds) at which they are due:
@@ -120,6 +122,11 @@ class Keys:
     def start_urls(self) -> list[str]:
         """Seeds, the first of those that are read first."""
         return [self.of(template) for template in self.start_urls_templates]
+
+    @property
+    def seeding(self) -> str:
+        """How far those have got who push seeds from a file."""
+        return f"{self.prefix}:seeding"
 
     @property
     def prefix(self) -> str:

@@ -35,12 +35,18 @@ def wait_until(condition: Callable[[], object], timeout: float = 30, message: st
 
 
 def run_python(
-    *arguments: str, redis_url: str, timeout: float = 30, **environment: str
+    *arguments: str,
+    redis_url: str,
+    timeout: float = 30,
+    stdin: str | None = None,
+    folder: Path = PROJECT,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run the interpreter in the test project, with these environment variables; return what it wrote."""
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=PROJECT,
+        cwd=folder,
+        input=stdin,
         env={**os.environ, "REDIS_URL": redis_url, **environment},
         capture_output=True,
         text=True,

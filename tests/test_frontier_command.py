@@ -163,7 +163,8 @@ def test_what_waits_is_given_another_priority(url: str, crawl: Fleet) -> None:
 
 def test_what_is_forgotten_is_crawled_again(url: str, crawl: Fleet) -> None:
     assert crawl.urls("parsed")[page_url(3)] == 1
-    assert "1 of 1 URLs had been seen" in frontier(url, "forget", "graph", page_url(3), "--crawl")
+    again = frontier(url, "forget", "graph", "--crawl", "--priority", "9", page_url(3))
+    assert "1 of 1 URLs had been seen" in again
     wait_until(lambda: crawl.urls("parsed")[page_url(3)] == 2)
 
 

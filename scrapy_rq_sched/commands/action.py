@@ -62,7 +62,6 @@ class Action(ABC):
     syntax: ClassVar[str] = ""
     #: Whether a spider is named first.
     spider: ClassVar[Literal["required", "optional", "none"]] = "required"
-
     #: The last of the arguments, if it may be left out: what follows an option is taken for it, too.
     last: ClassVar[str] = ""
 

@@ -18,6 +18,8 @@ from ..inspect.entries import SEARCH_STEP, STEP, Entry
 from ..inspect.explain import needle_of
 from ..inspect.fingerprint import Fingerprinter
 from ..inspect.patterns import Host, Pattern
+from ..inspect.seed_rules import SeedRules
+from ..inspect.seeding import Few, Seeding
 from .action import Action, Context
 from .output import Fields, number
 
@@ -138,8 +140,8 @@ class Forget(Action):
     name = "forget"
     summary = "Have URLs count as not seen, so that they are crawled again"
     description = (
-        "Have URLs count as not seen: found again, they are crawled again; with --crawl at once. What was "
-        "seen is kept as fingerprints, from which no URL can be got back: so URLs have to be given, in a "
+        "Have URLs count as not seen: found again, they are crawled again; with --crawl they are seeds. What "
+        "was seen is kept as fingerprints, from which no URL can be got back: so URLs have to be given, in a "
         "file for example those of your items. Of these a pattern, with *, may choose some."
     )
     syntax = "URL... | --file F [PATTERN...]"
@@ -154,6 +156,9 @@ class Forget(Action):
             "--file", metavar="F", help="a URL, or a JSON object with a url, a line; - is the standard input"
         )
         parser.add_argument("--crawl", action="store_true", help="push them as seeds, too")
+        parser.add_argument(
+            "--priority", type=int, metavar="N", help="of these seeds; the higher, the sooner (default: 0)"
+        )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Forget them."""
@@ -165,7 +170,7 @@ class Forget(Action):
             forgotten += forget(view, fingerprints)
             count += len(urls)
             if opts.crawl:
-                pass
+                _push(view, urls, opts.priority)
         context.output.say(f"{number(forgotten)} of {number(count)} URLs had been seen, and are forgotten")
 
 
@@ -212,6 +217,23 @@ class Clear(Action):
             )
         context.output.say(f"The frontier of spider {view.spider} is removed")
         return None
+
+
+def _push(view: View, urls: list[str], priority: int | None) -> None:
+    """Push *urls* as seeds that count as seen."""
+    rules = SeedRules(view, priority)
+    if rules.are_its_own:
+        raise InspectionError(
+            f"Spider {view.spider!r} reads seeds in a form of its own: push them with scrapy frontier seed"
+        )
+    seeding = Seeding(view, Few(_as_seed(url) for url in urls), rules)
+    seeding.check(lambda _: None)
+    seeding.push(lambda _: None)
+
+
+def _as_seed(url: str) -> str:
+    fields = json.loads(url) if url.startswith("{") else {"url": url}
+    return json.dumps({"dont_filter": False, **fields})
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from .convert import Convert
 from .edit import Clear, Forget, Remove, Reprioritize
 from .look import Explain, Leases, Peek
 from .output import Output
+from .seed import Seed
 from .status import Status, Workers
 
 #: In the order in which the help lists them.
@@ -28,6 +29,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Leases,
     Peek,
     Explain,
+    Seed,
     Forget,
     Reprioritize,
     Remove,
@@ -99,7 +101,7 @@ class Command(ScrapyCommand):
         :raises UsageError: if it says what no command knows.
         """
         last = getattr(opts, opts.run.last, None) if opts.run.last else None
-        if args and opts.run.last and not any(arg.startswith("-") for arg in args):
+        if args and opts.run.last and not any(arg.startswith("-") and arg != "-" for arg in args):
             # argparse has given it nothing if an option stands before it.
             if isinstance(last, list):
                 last.extend(args)

@@ -5,7 +5,8 @@ step of bounded length at a time.
 """
 
 from .control import Control
+from .seeding import Seeding
 from .status import Status, Worker, read_status
 from .view import View, find_frontiers
 
-__all__ = ["Control", "Status", "View", "Worker", "find_frontiers", "read_status"]
+__all__ = ["Control", "Seeding", "Status", "View", "Worker", "find_frontiers", "read_status"]

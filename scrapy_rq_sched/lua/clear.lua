@@ -19,7 +19,7 @@ end
 redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
   PAGES, EXPORTED)
 if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
-if keep_seeds ~= '1' then redis.call('UNLINK', unpack(SEEDS)) end
+if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end
 local shared = keep_seen == '1' and '' or seen_clear(frontier)
 redis.call('UNLINK', META)
 return shared == '' and {'', 0} or {'shared', shared}
