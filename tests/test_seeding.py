@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -17,6 +18,9 @@ from scrapy import Spider
 from scrapy.settings import Settings
 
 from scrapy_rq_sched import RedisSpider
+from scrapy_rq_sched.commands.action import Context
+from scrapy_rq_sched.commands.output import Output
+from scrapy_rq_sched.commands.seed import Seed
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.inspect import View, seed_lines, seeding
@@ -474,7 +478,7 @@ def test_other_seeds_or_other_keys_are_not_gone_on_with(
 
 
 def test_a_push_that_broke_off_behind_its_last_seed_pushes_nothing_more(
-    server: redis.Redis, redis_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+    server: redis.Redis, redis_url: str, file: Path
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         Pushing(a_view(redis_url), file).run(break_off_after=1)
@@ -482,6 +486,33 @@ def test_a_push_that_broke_off_behind_its_last_seed_pushes_nothing_more(
     assert "5 of 5 seeds were pushed before, by a run that broke off: there is nothing left of it" in said
     assert "0 seeds pushed" in said
     assert pushed(server) == URLS
+
+
+def test_ctrl_c_behind_the_last_seed_does_not_ask_to_run_it_again(
+    server: redis.Redis,
+    redis_url: str,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    forget, calls = Seeding.forget, []
+
+    def interrupted(push: Seeding) -> None:
+        forget(push)
+        calls.append(push)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Seeding, "forget", interrupted)
+    context = Context(Settings({"REDIS_URL": redis_url}), Output())
+    options = argparse.Namespace(
+        spider="seeds", seeds=[], file=str(file), priority=None, meta=None, skip_invalid=False
+    )
+    assert Seed().run(context, options) is None
+    said = capsys.readouterr()
+    assert said.out.startswith("5 seeds pushed to")
+    assert not said.err
+    assert len(calls) == 2
 
 
 def test_two_that_push_the_same_at_once_push_each_seed_once(

@@ -13,7 +13,7 @@ from ..errors import InspectionError
 from ..inspect import View, read_status
 from ..inspect.seed_lines import STANDARD_INPUT, open_lines
 from ..inspect.seed_rules import SeedRules
-from ..inspect.seeding import Few, Seeding, Source
+from ..inspect.seeding import Advance, Few, Seeding, Source
 from .action import Action, Context
 from .output import number
 
@@ -84,8 +84,8 @@ class _Push:
         self._total = 0
 
     def check(self, skip_invalid: bool) -> None:
-        with self._output.progress("checking", None) as bar:
-            checked = self._seeding.check(bar.advance)
+        with self._progress("checking", None) as advance:
+            checked = self._seeding.check(advance)
         self._total = checked.good
         for place, reason in checked.problems:
             self._output.warn(f"{self._noun} {place}: {reason}")
@@ -113,25 +113,33 @@ class _Push:
                 + ("there is nothing left of it" if before == self._total else "going on there")
             )
         try:
-            with self._output.progress("pushing", self._total) as bar:
-                self._seeding.push(bar.advance)
-            ending = self._who_takes_them()
+            with self._progress("pushing", self._total) as advance:
+                self._seeding.push(advance)
         except KeyboardInterrupt:
-            self._output.warn(f"interrupted: {self._look()} were pushed. {self._how_to_go_on()}")
-            return 130
+            if not self._is_through():
+                self._output.warn(f"interrupted: {self._so_far()} were pushed. {self._how_to_go_on()}")
+                return 130
         except connection.RedisError as error:
-            why = connection.describe_error(self._view.server, error)
-            raise InspectionError(
-                f"{why}. As far as is known {self._so_far()} were pushed. {self._how_to_go_on()}"
-            ) from error
-        count = self._total - before
+            if self._seeding.pushed < self._total:
+                why = connection.describe_error(self._view.server, error)
+                raise InspectionError(
+                    f"{why}. As far as is known {self._so_far()} were pushed. {self._how_to_go_on()}"
+                ) from error
+        self._say_what_was_pushed(self._total - before)
+        return None
+
+    def _say_what_was_pushed(self, count: int) -> None:
         what = f"{number(count)} seed{'' if count == 1 else 's'} pushed to {self._seeding.key!r}"
         if self._seeding.kind != "list":
             what += (
                 f", a {'set' if self._seeding.kind == 'set' else 'sorted set'} (equal seeds are one there)"
             )
-        self._output.say(f"{what}: {ending}")
-        return None
+        try:
+            with suppress(connection.RedisError):
+                what += f": {self._who_takes_them()}"
+        finally:
+            # They are, whatever keeps from knowing who takes them.
+            self._output.say(what)
 
     def _who_takes_them(self) -> str:
         status = read_status(self._view)
@@ -144,10 +152,21 @@ class _Push:
             return f"{who}; but the crawl is {status.state}: scrapy frontier resume {spider}"
         return f"{who}, and closing" if status.state == "stopping" else who
 
-    def _look(self) -> str:
+    @contextmanager
+    def _progress(self, what: str, total: int | None) -> Iterator[Advance]:
+        if self._noun != "line":  # what fits on a command line is pushed before a bar is drawn
+            yield lambda count: None
+            return
+        with self._output.progress(what, total) as bar:
+            yield bar.advance
+
+    def _is_through(self) -> bool:
+        # The step that was interrupted may be done.
         with suppress(connection.RedisError):
             self._seeding.look()
-        return self._so_far()
+            if self._seeding.pushed == self._total:
+                self._seeding.forget()
+        return self._seeding.pushed == self._total
 
     def _so_far(self) -> str:
         return f"{number(self._seeding.pushed)} of {number(self._total)} seeds"

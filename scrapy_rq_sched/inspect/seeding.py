@@ -123,8 +123,13 @@ class Seeding:
 
     def look(self) -> int:
         """Ask Redis how many are pushed, and return it."""
-        self.pushed = int(self._server.hget(self._seeding, self._digest) or 0)
+        # No less than is known: at its end it is forgotten.
+        self.pushed = max(self.pushed, int(self._server.hget(self._seeding, self._digest) or 0))
         return self.pushed
+
+    def forget(self) -> None:
+        """Forget how many are pushed, once all of them are."""
+        _patiently(lambda: self._server.hdel(self._seeding, self._digest))
 
     def push(self, advance: Advance) -> None:
         """Push the good ones that are not pushed yet, in their order.
@@ -140,7 +145,7 @@ class Seeding:
                 self._push(seeds[self.pushed - position :])
             advance(len(seeds))
             position = end
-        _patiently(lambda: self._server.hdel(self._seeding, self._digest))
+        self.forget()
 
     def _push(self, seeds: list[_Seed]) -> None:
         arguments: list[bytes | str | int] = [self._digest, self.pushed, self.kind, KEPT_FOR, len(seeds)]
