@@ -91,10 +91,11 @@ class View:
             )
 
     @cached_property
-    def queue_class(self) -> Any:
-        """The class of its queue.
+    def named_queue_class(self) -> Any:
+        """The class that its queue is said to have, whatever is at the queue's key.
 
-        :raises InspectionError: if it cannot be known, or is one that pushes and pops in its own way.
+        :raises InspectionError: if it is one that pushes and pops in its own way.
+        :raises SettingError: if it cannot be loaded.
         """
         name = self.meta.get("SCHEDULER_QUEUE_CLASS", "")
         cls = _QUEUES.get(name) or load_queue_class(self.settings)
@@ -103,6 +104,15 @@ class View:
                 f"The queue of spider {self.spider!r} is a {cls.__name__}, which keeps requests in its own "
                 "way: it cannot be looked into"
             )
+        return cls
+
+    @cached_property
+    def queue_class(self) -> Any:
+        """The class of its queue.
+
+        :raises InspectionError: if it cannot be known, or is one that pushes and pops in its own way.
+        """
+        cls = self.named_queue_class
         kind = connection.server_of(self.server, self.keys.requests).type(self.keys.requests).decode()
         expected = "zset" if issubclass(cls, PriorityQueue) else "list"
         if kind not in ("none", expected):
