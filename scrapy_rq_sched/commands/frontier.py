@@ -16,12 +16,13 @@ from ..errors import FrontierError
 from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
+from .doctor import Doctor
 from .failed import Failed
 from .output import Output
 from .status import Status, Workers
 
 #: In the order in which the help lists them.
-ACTIONS: tuple[type[Action], ...] = (Status, Workers, Failed, Pause, Resume, Drain, Stop, Convert)
+ACTIONS: tuple[type[Action], ...] = (Status, Workers, Failed, Pause, Resume, Drain, Stop, Doctor, Convert)
 
 
 class Command(ScrapyCommand):
