@@ -297,8 +297,8 @@ class Cluster(Replaceable):
 
 #: What keys of a frontier end with, and what tests call theirs.
 _KEY = re.compile(
-    rb"([\w.-]+)(:(?:requests|dupefilter|start_urls|started|delayed|workers?|leases|history|failed|meta|finished|"
-    rb"items|stats)(?::.*|\*|$))",
+    rb"([\w.-]+)(:(?:requests|dupefilter|start_urls|started|delayed|workers?|leases|history|failed|meta|finished|pages|"
+    rb"exported|items|stats)(?::.*|\*|$))",
     re.DOTALL,
 )
 

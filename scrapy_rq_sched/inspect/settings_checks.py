@@ -84,7 +84,8 @@ def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
         )
         return
     scheduler = loaded(settings.get("SCHEDULER"))
-    if not (isinstance(scheduler, type) and issubclass(scheduler, Scheduler)):
+    # Not issubclass(): to Scrapy each class with a scheduler's methods is one of any other.
+    if Scheduler not in getattr(scheduler, "__mro__", ()):
         yield problem(
             _WHAT,
             f"SCHEDULER is {settings.get('SCHEDULER')!r}: crawls do not use the frontier",

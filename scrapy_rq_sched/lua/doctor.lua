@@ -8,7 +8,7 @@ local function is_refused(...)
   local reply = redis.pcall(...)
   local text = type(reply) == 'table' and reply.err
   if not text then return false end
-  for _, said in ipairs({'NOPERM', 'ACL failure', "can't run this command", '[Uu]nknown'}) do
+  for _, said in ipairs({'ACL failure', 'NOPERM', "can't run this command", '[Uu]nknown'}) do
     if string.find(text, said) then
       refused[#refused + 1] = string.lower((...))
       return true
