@@ -170,7 +170,12 @@ class FailedRequests:
     def chosen(
         self, reason: str | None = None, id: str | None = None, url: str | None = None
     ) -> Iterator[FailedRequest]:
-        """Yield those entries that :meth:`requeue` would take, and those that cannot be read."""
+        """Yield those entries that :meth:`forget` would take, the oldest first. Waits for Redis.
+
+        :param reason: only those whose reason begins so; by default, all.
+        :param id: only the one with this id.
+        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
+        """
         return filter(self._filter(reason, id, url), self)
 
     def requeue(self, reason: str | None = None, id: str | None = None, url: str | None = None) -> int:
@@ -201,7 +206,7 @@ class FailedRequests:
         return self._take(self._filter(reason, id, url), again=False)
 
     def url_of(self, failed: FailedRequest) -> str:
-        """Return the URL of an entry; empty if it cannot be known."""
+        """Return the URL of the entry *failed*; empty if it cannot be known."""
         if failed.kind == "seed":
             return _url_of_seed(failed.data.decode(self._encoding, "replace").strip())
         if failed.kind != "request" or self._serializer is None:
