@@ -6,6 +6,7 @@ It waits for Redis, so it is for scripts and shells, not for a spider's callback
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,15 +14,15 @@ from typing import Any
 
 from typing_extensions import Self
 
-from . import connection
+from . import connection, serializers
 from .components import load_keys, load_queue_class
-from .errors import SettingError
+from .errors import InspectionError, PayloadError, SettingError
 from .keys import Keys
 from .scripts import register
 from .settings import FrontierSettings
 
-#: Entries that are read, or moved, in one step.
-STEP = 200
+#: Entries that are read, or moved, in one step: so many take Redis some milliseconds.
+STEP = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +96,24 @@ class FailedRequests:
     :param keys: the keys of the spider's frontier.
     :param discipline: which ``lua/queue_<discipline>.lua`` its queue follows.
     :param most: how many entries the list keeps.
+    :param serializer: what reads requests, for their URLs; None if nobody may.
+    :param encoding: of seeds.
     """
 
     def __init__(
-        self, server: Any, keys: Keys, discipline: str = "priority", most: int = FrontierSettings.max_failed
+        self,
+        server: Any,
+        keys: Keys,
+        discipline: str = "priority",
+        most: int = FrontierSettings.max_failed,
+        serializer: serializers.Serializer | None = None,
+        encoding: str = FrontierSettings.encoding,
     ) -> None:
         self._server = server
         self._keys = keys
         self._most = most
+        self._serializer = serializer
+        self._encoding = encoding
         parts = ("keys", f"queue_{discipline}", "seeds", "leases", "requeue")
         self._requeue = register(server, *parts)
 
@@ -124,69 +135,173 @@ class FailedRequests:
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, to which nothing can be put back: it pushes "
                 "and pops by itself"
             )
-        return cls(server, keys, discipline, read.max_failed)
+        serializer = serializers.load_serializer(read.serializer)
+        return cls(server, keys, discipline, read.max_failed, serializer, read.encoding)
 
     def __len__(self) -> int:
         """Return how many entries there are. Waits for Redis."""
         return int(self._server.llen(self._keys.failed))
 
     def __iter__(self) -> Iterator[FailedRequest]:
-        """Yield the entries, the oldest first. Waits for Redis at every 200th."""
-        for start in range(0, len(self), STEP):
-            for entry in self._server.lrange(self._keys.failed, start, start + STEP - 1):
-                yield FailedRequest.parse(entry)
+        """Yield the entries, the oldest first. Waits for Redis at every 100th."""
+        start, before, left = 0, b"", len(self)
+        while left > 0:
+            start, entries = self._read(start, before, min(STEP, left))
+            if not entries:
+                return
+            yield from map(FailedRequest.parse, entries)
+            start, before, left = start + len(entries), entries[-1], left - len(entries)
+
+    def latest(self, count: int) -> list[FailedRequest]:
+        """Return the latest *count* entries, the oldest of them first. Waits for Redis."""
+        found: list[FailedRequest] = []
+        for end in range(1, count + 1, STEP):
+            last = min(end + STEP - 1, count)
+            entries = self._server.lrange(self._keys.failed, -last, -end)
+            found[:0] = map(FailedRequest.parse, entries)
+            if len(entries) <= last - end:
+                break
+        return found
 
     def count_by_reason(self) -> Counter[str]:
         """Return how many there are of each reason, the whole text of which is the key."""
         return Counter(failed.reason for failed in self)
 
-    def requeue(self, reason: str | None = None, id: str | None = None) -> int:
+    def chosen(
+        self, reason: str | None = None, id: str | None = None, url: str | None = None
+    ) -> Iterator[FailedRequest]:
+        """Yield those entries that :meth:`forget` would take, the oldest first. Waits for Redis.
+
+        :param reason: only those whose reason begins so; by default, all.
+        :param id: only the one with this id.
+        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
+        """
+        return filter(self._filter(reason, id, url), self)
+
+    def requeue(self, reason: str | None = None, id: str | None = None, url: str | None = None) -> int:
         """Put entries back to where they stood, as if they had never been handed out.
 
         They are not taken for duplicates. If no crawl is under way, the next one begins with them.
 
         :param reason: only those whose reason begins so; by default, all.
         :param id: only the one with this id.
+        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
         :return: how many there were.
+        :raises InspectionError: if the frontier is exported just now.
         :raises redis.exceptions.RedisError: if Redis does not answer, or a key has a type that it should not
             have; then some may be back already, none twice.
         """
-        return self._take(self._chosen(reason, id), again=True)
+        return self._take(self._filter(reason, id, url), again=True)
 
-    def forget(self, reason: str | None = None, id: str | None = None) -> int:
+    def forget(self, reason: str | None = None, id: str | None = None, url: str | None = None) -> int:
         """Remove entries for good; their URLs still count as seen.
 
         :param reason: only those whose reason begins so; by default, all.
         :param id: only the one with this id.
+        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
         :return: how many there were.
+        :raises InspectionError: if the frontier is exported just now.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        return self._take(self._chosen(reason, id), again=False)
+        return self._take(self._filter(reason, id, url), again=False)
 
-    def _chosen(self, reason: str | None, wanted: str | None) -> Callable[[FailedRequest], bool]:
+    def url_of(self, failed: FailedRequest) -> str:
+        """Return the URL of the entry *failed*; empty if it cannot be known."""
+        if failed.kind == "seed":
+            return _url_of_seed(failed.data.decode(self._encoding, "replace").strip())
+        if failed.kind != "request" or self._serializer is None:
+            return ""
+        try:
+            fields = serializers.load(self._serializer, failed.data)
+        except PayloadError:
+            return ""
+        return _url_in(fields)
+
+    def _filter(
+        self, reason: str | None, wanted: str | None, url: str | None
+    ) -> Callable[[FailedRequest], bool]:
+        # Not at the top: no crawl imports what looks into it from outside.
+        from .inspect.patterns import Pattern
+
+        pattern = None if url is None else Pattern(url)
+
         def chosen(failed: FailedRequest) -> bool:
-            return failed.reason.startswith(reason or "") and wanted in (None, failed.id)
+            if not failed.reason.startswith(reason or "") or wanted not in (None, failed.id):
+                return False
+            if pattern is None:
+                return True
+            its_url = self.url_of(failed)
+            return bool(its_url) and pattern.matches(its_url)
 
         return chosen
 
+    def _read(self, start: int, before: bytes, count: int) -> tuple[int, list[bytes]]:
+        """Return *count* entries, and where the first of them is: at *start*, unless the list has shifted.
+
+        :param before: the entry ahead of it, if *start* is not 0.
+        """
+        key = self._keys.failed
+        entries = self._server.lrange(key, max(0, start - 1), start + count - 1)
+        if not start:
+            return start, entries
+        if entries and entries[0] == before:
+            return start, entries[1:]
+        # A crawl has dropped the oldest; that one, too, if it is not found.
+        place = self._server.lpos(key, before)
+        start = 0 if place is None else place + 1
+        return start, self._server.lrange(key, start, start + count - 1)
+
     def _take(self, chosen: Callable[[FailedRequest], bool], again: bool) -> int:
-        taken, start, left = 0, 0, len(self)
+        taken, start, before, left = 0, 0, b"", len(self)
         # No more than there are now: what fails again meanwhile is not taken again.
         while left > 0:
-            entries = self._server.lrange(self._keys.failed, start, start + min(STEP, left) - 1)
+            start, entries = self._read(start, before, min(STEP, left))
             if not entries:
                 break
             left -= len(entries)
-            picked = [failed for failed in map(FailedRequest.parse, entries) if chosen(failed)]
-            if again:
+            picked, others = [], []
+            for place, failed in enumerate(map(FailedRequest.parse, entries), start):
                 # Who wrote an entry that cannot be read knows where it belongs.
-                picked = [failed for failed in picked if failed.kind != "unknown"]
-            start += len(entries) - len(picked)
-            if picked:
-                taken += self._move(picked, again)
+                if chosen(failed) and not (again and failed.kind == "unknown"):
+                    picked.append((place, failed))
+                else:
+                    others.append(failed.entry)
+            taken += self._move(picked, again)
+            start += len(others)
+            before = others[-1] if others else before
         return taken
 
-    def _move(self, picked: list[FailedRequest], again: bool) -> int:
-        fields = [part for f in picked for part in (f.entry, f.origin, f.score, f.data)]
-        arguments = ("requeue", self._most, int(again), len(picked), *fields)
-        return int(self._requeue(keys=self._keys.all(), args=arguments))
+    def _move(self, picked: list[tuple[int, FailedRequest]], again: bool) -> int:
+        moved = 0
+        while picked:
+            found, handled = self._move_some(picked, moved, again)
+            if found < 0:
+                raise InspectionError(
+                    f"The frontier of spider {self._keys.spider!r} is being exported: try again when that is "
+                    "over"
+                )
+            moved += found
+            picked = picked[handled:]
+        return moved
+
+    def _move_some(self, picked: list[tuple[int, FailedRequest]], moved: int, again: bool) -> list[int]:
+        fields = [part for n, f in picked for part in (n - moved, f.entry, f.origin, f.score, f.data)]
+        # What no entry can be: nobody knows it before.
+        marker = f"taken:{secrets.token_hex(16)}"
+        arguments = ("requeue", self._most, int(again), marker, len(picked), *fields)
+        reply: list[int] = self._requeue(keys=self._keys.all(), args=arguments)
+        return reply
+
+
+def _url_of_seed(text: str) -> str:
+    if not text.startswith("{"):
+        return text
+    try:
+        return _url_in(json.loads(text))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _url_in(fields: Any) -> str:
+    url = fields.get("url") if isinstance(fields, dict) else None
+    return url if isinstance(url, str) else ""

@@ -11,9 +11,10 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched import FailedRequests
-from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.errors import InspectionError, SettingError
 from scrapy_rq_sched.exchange import Failed, Push
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.serializers import load_serializer
 
 from .client import Join, payloads
 from .crawl import Fleet
@@ -106,6 +107,131 @@ def test_many_are_tried_again_in_steps(join: Join, listed: FailedRequests, serve
     assert len(listed) == 466
     assert listed.requeue() == 466
     assert server.zcard("s:requests") == 700
+
+
+def entry(number: int, reason: str = "bad", data: str | None = None, kind: str = "request") -> bytes:
+    fields = {"kind": kind, "reason": reason, "time": 1, "worker": "w", "deaths": 0, "history": ""}
+    return json.dumps({"id": f"w/{number}", **fields, "data": data or f"request {number}"}).encode()
+
+
+def test_what_a_crawl_drops_at_the_head_meanwhile_makes_none_be_passed_over(
+    listed: FailedRequests, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.rpush("s:failed", *(entry(n, "bad" if n % 4 else "good") for n in range(1000)))
+    move = listed._move_some
+
+    def drops(*arguments: Any) -> Any:
+        # Between what was read and what is moved; and a new one comes each time.
+        server.ltrim("s:failed", 10, -1)
+        server.rpush("s:failed", entry(5000 + server.llen("s:failed")))
+        return move(*arguments)
+
+    monkeypatch.setattr(listed, "_move_some", drops)
+    taken = listed.requeue(reason="bad")
+    left = [failed for failed in listed if not failed.id.startswith("w/5") or len(failed.id) < 6]
+    assert {failed.reason for failed in left} == {"good"}
+    requeued = server.zrange("s:requests", 0, -1)
+    assert taken == len(requeued) == len(set(requeued)) > 600
+
+
+def test_the_list_is_read_on_where_it_was_though_its_head_is_dropped(
+    listed: FailedRequests, server: redis.Redis
+) -> None:
+    server.rpush("s:failed", *map(entry, range(350)))
+    ids = []
+    for failed in listed:
+        ids.append(failed.id)
+        if len(ids) in (50, 150):
+            server.ltrim("s:failed", 30, -1)
+    assert ids == [f"w/{n}" for n in range(350)]
+
+
+def test_those_that_another_has_taken_are_not_put_back_and_those_that_remain_are(
+    listed: FailedRequests, server: redis.Redis
+) -> None:
+    server.rpush("s:failed", *map(entry, range(100)))
+    read = list(enumerate(listed))
+    server.ltrim("s:failed", 60, -1)
+    server.lrem("s:failed", 1, entry(80))
+    assert listed._move(read, again=True) == 39
+    assert server.zcard("s:requests") == 39
+    assert (listed._move(read, again=True), server.zcard("s:requests"), len(listed)) == (0, 39, 0)
+
+
+def test_equal_entries_are_as_many_as_there_are(listed: FailedRequests, server: redis.Redis) -> None:
+    server.rpush("s:failed", entry(1), entry(2), entry(1), entry(1))
+    assert listed.forget(id="w/1") == 3
+    assert [failed.id for failed in listed] == ["w/2"]
+
+
+def test_an_export_that_is_under_way_is_not_disturbed(
+    join: Join, listed: FailedRequests, server: redis.Redis
+) -> None:
+    fail(join, one="bad")
+    server.hset("s:meta", "exporting", int(time.time() * 1000) + 60_000)
+    for move in (listed.requeue, listed.forget):
+        with pytest.raises(InspectionError, match="is being exported: try again when that is over"):
+            move()
+    assert len(listed) == 1
+
+
+@pytest.mark.single("it sets how much memory the server may have")
+def test_a_full_redis_keeps_nobody_from_forgetting(listed: FailedRequests, server: redis.Redis) -> None:
+    server.rpush("s:failed", *map(entry, range(10)))
+    server.config_set("maxmemory", 1)
+    try:
+        assert (listed.requeue(id="w/3"), listed.forget()) == (1, 9)
+    finally:
+        server.config_set("maxmemory", 0)
+
+
+@pytest.mark.single("the slow log of one server")
+@pytest.mark.parametrize("reason", [None, "its callback", "its download"])
+def test_ten_thousand_are_tried_again_and_no_step_takes_long(
+    listed: FailedRequests, server: redis.Redis, reason: str | None
+) -> None:
+    reasons = ["its callback raised A"] * 5000 + ["its download failed", "its callback raised B"] * 2500
+    for start in range(0, 10_000, 1000):
+        numbers = range(start, start + 1000)
+        server.rpush("s:failed", *(entry(n, reasons[n], "x" * 400 + str(n)) for n in numbers))
+    before = server.config_get("slowlog-log-slower-than")["slowlog-log-slower-than"]
+    server.config_set("slowlog-log-slower-than", 10_000)
+    server.slowlog_reset()
+    try:
+        assert listed.requeue(reason=reason) == sum(text.startswith(reason or "") for text in reasons)
+        # One may have had to wait for the processor.
+        slow = [logged for logged in server.slowlog_get(100) if b"EVALSHA" in logged["command"]]
+        assert len(slow) <= 2
+    finally:
+        server.config_set("slowlog-log-slower-than", before)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chosen"),
+    [
+        ("*", ["one", "two", "seed", "json seed"]),
+        ("http://a.test/*", ["one", "seed"]),
+        ("*?page=2", ["two"]),
+        ("http://b.test/json", ["json seed"]),
+        ("http://a.test", []),
+    ],
+)
+def test_those_of_a_url_are_chosen(server: redis.Redis, pattern: str, chosen: list[str]) -> None:
+    listed = FailedRequests(server, Keys("s"), serializer=load_serializer("json"))
+    for kind, reason, data in (
+        ("request", "one", '{"url": "http://a.test/x"}'),
+        ("request", "two", '{"url": "http://b.test/?page=2"}'),
+        ("seed", "seed", " http://a.test/y "),
+        ("seed", "json seed", '{"url": "http://b.test/json"}'),
+        ("request", "no url", "[1]"),
+        ("request", "other serializer", "\x82\xa3url"),
+        ("seed", "no json", "{"),
+        ("seed", "no text", '{"url": 5}'),
+    ):
+        server.rpush("s:failed", entry(1, reason, data, kind))
+    assert [failed.reason for failed in listed.chosen(url=pattern)] == chosen
+    assert listed.forget(url=pattern) == len(chosen)
+    assert len(listed) == 8 - len(chosen)
 
 
 GARBAGE = [b"", b"{", b"[]", b"5", b'{"kind": "request"}', b"\x80\x04", b'{"data": 5}', b"[" * 100_000]

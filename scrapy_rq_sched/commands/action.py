@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from scrapy import Spider
 from scrapy.spiderloader import get_spider_loader
 
 from ..errors import InspectionError
@@ -31,17 +32,21 @@ class Context:
         """Return the names of the project's spiders; none outside a project."""
         return sorted(get_spider_loader(self.settings).list())
 
+    def spidercls(self, spider: str) -> type[Spider] | None:
+        """Return the class of the spider called *spider*; None if the project has none."""
+        loader = get_spider_loader(self.settings)
+        return loader.load(spider) if spider in loader.list() else None
+
     def view(self, spider: str) -> View:
         """Return the frontier of the spider called *spider*.
 
         :raises InspectionError: if neither the project nor Redis knows it.
         """
-        loader = get_spider_loader(self.settings)
-        names = loader.list()
-        spidercls = loader.load(spider) if spider in names else None
+        names = self.spiders()
+        spidercls = self.spidercls(spider)
         view = View.from_settings(self.settings, spider, spidercls, self.redis_key)
         if names and spidercls is None and not view.exists:
-            known = ", ".join(sorted(names))
+            known = ", ".join(names)
             raise InspectionError(
                 f"This project has no spider {spider!r}, nor has Redis a frontier of it. The project has: "
                 f"{known}"

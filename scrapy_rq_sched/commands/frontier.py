@@ -16,7 +16,9 @@ from ..errors import FrontierError
 from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
+from .doctor import Doctor
 from .edit import Clear, Forget, Remove, Reprioritize
+from .failed import Failed
 from .look import Explain, Leases, Peek
 from .output import Output
 from .seed import Seed
@@ -29,6 +31,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Leases,
     Peek,
     Explain,
+    Failed,
     Seed,
     Forget,
     Reprioritize,
@@ -38,6 +41,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Drain,
     Stop,
     Clear,
+    Doctor,
     Convert,
 )
 

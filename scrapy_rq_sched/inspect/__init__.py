@@ -5,8 +5,20 @@ step of bounded length at a time.
 """
 
 from .control import Control
+from .doctor import examine
+from .finding import Finding
 from .seeding import Seeding
 from .status import Status, Worker, read_status
 from .view import View, find_frontiers
 
-__all__ = ["Control", "Seeding", "Status", "View", "Worker", "find_frontiers", "read_status"]
+__all__ = [
+    "Control",
+    "Finding",
+    "Seeding",
+    "Status",
+    "View",
+    "Worker",
+    "examine",
+    "find_frontiers",
+    "read_status",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -135,9 +136,10 @@ def read_status(view: View) -> Status:
     for key in keys.start_urls:
         pipe.type(key)
     replies = _execute(pipe)
-    (seconds, microseconds), meta, workers, kind, delayed, failed, exact, buckets = replies[:8]
+    told_time, meta, workers, kind, delayed, failed, exact, buckets = replies[:8]
     finished, converted, pages, *seed_kinds = replies[8:]
-    now = seconds + microseconds / 1e6
+    # Where Redis may not be asked, this machine's is the best there is.
+    now = told_time[0] + told_time[1] / 1e6 if told_time else time.time()
     meta = {name.decode(): text.decode("utf-8", "replace") for name, text in (meta or {}).items()}
     name, first, compact = buckets or (None, None, None)
 

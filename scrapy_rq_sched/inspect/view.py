@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +56,20 @@ class View:
         :raises SettingError: if a setting has a value that it may not have.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
+        view = cls.without_meta(settings, spider, spidercls, redis_key)
+        meta, keys = read_meta(view.server, view.keys.meta), view.keys
+        if meta.get("dupefilter_key") and not (redis_key or getattr(spidercls, "redis_key", None)):
+            keys = _keys_of(meta, spider, keys.requests)
+        return replace(view, meta=meta, keys=keys)
+
+    @classmethod
+    def without_meta(
+        cls, settings: Any, spider: str, spidercls: type[Spider] | None = None, redis_key: Any = None
+    ) -> Self:
+        """Return the same, but for what Redis has of it: it is not asked.
+
+        :raises SettingError: if a setting has a value that it may not have.
+        """
         if spidercls is not None:
             settings = settings.copy()
             spidercls.update_settings(settings)
@@ -63,10 +77,19 @@ class View:
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
         keys = load_keys(read, server, spider, redis_key)
-        meta = read_meta(server, keys.meta)
-        if meta.get("dupefilter_key") and not redis_key:
-            keys = _keys_of(meta, spider, keys.requests)
-        return cls(server, keys, read, meta, spidercls, settings)
+        return cls(server, keys, read, {}, spidercls, settings)
+
+    def of_spider(self, spidercls: type[Spider] | None) -> Self:
+        """Return the same frontier, with the settings of its spider's class, if there is one.
+
+        :raises SettingError: if one of them has a value that it may not have.
+        """
+        if spidercls is None:
+            return self
+        settings = self.scrapy_settings.copy()
+        spidercls.update_settings(settings)
+        read = FrontierSettings.from_settings(settings)
+        return replace(self, settings=read, scrapy_settings=settings, spidercls=spidercls)
 
     @property
     def spider(self) -> str:
@@ -91,10 +114,11 @@ class View:
             )
 
     @cached_property
-    def queue_class(self) -> Any:
-        """The class of its queue.
+    def named_queue_class(self) -> Any:
+        """The class that its queue is said to have, whatever is at the queue's key.
 
-        :raises InspectionError: if it cannot be known, or is one that pushes and pops in its own way.
+        :raises InspectionError: if it is one that pushes and pops in its own way.
+        :raises SettingError: if it cannot be loaded.
         """
         name = self.meta.get("SCHEDULER_QUEUE_CLASS", "")
         cls = _QUEUES.get(name) or load_queue_class(self.settings)
@@ -103,6 +127,15 @@ class View:
                 f"The queue of spider {self.spider!r} is a {cls.__name__}, which keeps requests in its own "
                 "way: it cannot be looked into"
             )
+        return cls
+
+    @cached_property
+    def queue_class(self) -> Any:
+        """The class of its queue.
+
+        :raises InspectionError: if it cannot be known, or is one that pushes and pops in its own way.
+        """
+        cls = self.named_queue_class
         kind = connection.server_of(self.server, self.keys.requests).type(self.keys.requests).decode()
         expected = "zset" if issubclass(cls, PriorityQueue) else "list"
         if kind not in ("none", expected):

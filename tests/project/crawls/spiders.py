@@ -200,6 +200,12 @@ class PlainQueue(PriorityQueue):
         super().push(request)
 
 
+class OwnQueue:
+    """A queue of a user's own that has nothing of ours."""
+
+    push = pop = clear = __len__ = None
+
+
 class TwiceSpider(scrapy.Spider):
     """Asks for each start URL twice, on purpose."""
 

@@ -1,0 +1,233 @@
+"""What the doctor looks at in the frontier of a spider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from .. import connection, serializers
+from ..components import load_queue_class
+from ..dupefilter import CompactDupeFilter
+from ..errors import FrontierError
+from ..frontier import FORMAT
+from ..keys import converting
+from ..queue import PriorityQueue
+from .finding import Finding, if_permitted, ok, problem, warning
+from .server_checks import memory_left
+from .settings_checks import is_project, loaded, with_addon
+from .status import HOUR, Status, read_status
+from .view import View
+
+#: Workers whose keys are looked at.
+MOST_WORKERS = 100
+#: Seconds within which the memory may be full, to be told of.
+SOON = 24 * HOUR
+
+_SEEDS = ("list", "set", "zset")
+_PICKLE = b"\x80"
+
+
+def check_frontier(view: View) -> Iterator[Finding]:
+    """Yield what there is to be said of *view*'s frontier.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    what = f"spider {view.spider}"
+    found = [*_types(view, what), *_conversion(view, what), *_made_with(view, what)]
+    status = read_status(view)
+    found += [*_told(view, status, what), *_workers(view, status, what), *_failed(view, status, what)]
+    found += _growth(view, status, what)
+    yield from found
+    if not found:
+        yield ok(
+            what, f"{status.state}: {status.waiting} wait, {status.leased} in hand, {status.alive} workers"
+        )
+
+
+def _types(view: View, what: str) -> Iterator[Finding]:
+    expected = _expected_types(view)
+    pipe = view.pipeline()
+    for key in expected:
+        pipe.type(key)
+    for (key, types), kind in zip(expected.items(), pipe.execute(raise_on_error=False), strict=True):
+        if isinstance(kind, connection.NoPermissionError):
+            yield problem(
+                what, f"this user may not use the key {key!r}", f"Allow it: '~{view.keys.prefix}:*'"
+            )
+        elif isinstance(kind, Exception):
+            raise kind
+        elif kind != b"none" and kind.decode() not in types:
+            needed = " or a ".join(types)
+            yield problem(
+                what,
+                f"the key {key!r} is a {kind.decode()}, where the frontier needs a {needed}",
+                "Rename or delete it; what it should hold is lost",
+            )
+
+
+def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
+    keys = view.keys
+    seen = "string", "set", "zset", "zset", "hash", "list", "hash", "string", "list", "list"
+    names = keys.own()
+    single = [name for name in names if name not in (keys.requests, keys.dupefilter, *names[6:8])]
+    expected: dict[str, tuple[str, ...]] = {key: (kind,) for key, kind in zip(single, seen, strict=True)}
+    expected[converting(keys.requests)] = ("hash",)
+    expected[keys.dupefilter] = ("set",)
+    expected |= {f"{keys.dupefilter}:{name}": (kind,) for name, kind in _BESIDE_A_FILTER.items()}
+    with suppress(FrontierError):  # a queue of the user's own has its own keys
+        is_sorted = issubclass(view.named_queue_class, PriorityQueue)
+        expected[keys.requests] = ("zset",) if is_sorted else ("list",)
+    expected |= dict.fromkeys(keys.start_urls, _SEEDS)
+    workers = if_permitted(lambda: view.server.zrange(keys.workers, 0, MOST_WORKERS - 1)) or ()
+    for name in (worker.decode("utf-8", "replace") for worker in workers):
+        expected[keys.worker(name)] = expected[keys.leases(name)] = ("hash",)
+    return expected
+
+
+_BESIDE_A_FILTER = {"buckets": "hash", "cleared": "list", "frontiers": "set"}
+
+
+def _conversion(view: View, what: str) -> Iterator[Finding]:
+    kind = if_permitted(lambda: view.server.hgetall(converting(view.keys.requests)))
+    if kind:
+        names = [kind[name].decode("utf-8", "replace") for name in (b"from", b"to") if name in kind]
+        yield problem(
+            what,
+            f"its requests are being converted ({' to '.join(names) or 'imported'}), or that broke off: no "
+            "worker may join",
+            f"Wait for it, or run it to its end: scrapy frontier convert {view.spider}",
+        )
+
+
+def _made_with(view: View, what: str) -> Iterator[Finding]:
+    if view.meta and view.meta.get("format", FORMAT) != FORMAT:
+        yield problem(
+            what,
+            f"it is of format {view.meta['format']}, and this version of the package has {FORMAT}",
+            "Crawl on with the version that it was made with, or start anew with SCHEDULER_FLUSH_ON_START",
+        )
+    try:
+        ours = _ours(view)
+    except FrontierError:
+        return  # the check of the settings says it
+    for name, value in ours.items():
+        theirs = view.meta.get(name, value)
+        if theirs != value and (name, theirs, value) != ("dupefilter", "exact", "compact"):
+            yield problem(
+                what,
+                f"it was made with {name} {theirs!r}, and the settings have {value!r}: workers are refused",
+                "Set it as it was, or start anew with SCHEDULER_FLUSH_ON_START",
+            )
+    if _is_pickled(view):
+        yield problem(
+            what,
+            f"{view.keys.requests!r} has pickled requests, as scrapy-redis writes them, which "
+            "SCHEDULER_SERIALIZER cannot read",
+            "Set SCHEDULER_SERIALIZER = 'scrapy_rq_sched.picklecompat', or convert them: scrapy frontier "
+            f"convert {view.spider}",
+        )
+
+
+def _ours(view: View) -> dict[str, str]:
+    """Return what the settings would make the frontier with, as far as that is sure."""
+    settings = with_addon(view.scrapy_settings)
+    if view.spidercls is None or not is_project(settings):
+        return {}
+    queue_class = load_queue_class(view.settings)
+    ours = {
+        "SCHEDULER_QUEUE_CLASS": _path(queue_class),
+        "SCHEDULER_SERIALIZER": serializers.serializer_name(
+            serializers.load_serializer(view.settings.serializer)
+        ),
+    }
+    dupefilter = loaded(settings.get("DUPEFILTER_CLASS"))
+    if isinstance(dupefilter, type):
+        ours["dupefilter"] = "compact" if issubclass(dupefilter, CompactDupeFilter) else "exact"
+    fingerprinter = loaded(settings.get("REQUEST_FINGERPRINTER_CLASS"))
+    if isinstance(fingerprinter, type) and "request_fingerprint" not in view.meta.get(
+        "REQUEST_FINGERPRINTER_CLASS", ""
+    ):
+        ours["REQUEST_FINGERPRINTER_CLASS"] = _path(fingerprinter)
+    return ours
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_pickled(view: View) -> bool:
+    serializer = serializers.load_serializer(view.settings.serializer)
+    key = view.keys.requests
+    try:
+        is_sorted = view.is_sorted
+    except FrontierError:
+        return False  # of another type, or the user's own
+    if is_sorted:
+        first: Any = next(iter(if_permitted(lambda: view.server.zrange(key, 0, 0)) or ()), None)
+    else:
+        first = if_permitted(lambda: view.server.lindex(key, -1))
+    if not first or not first.startswith(_PICKLE):
+        return False
+    try:
+        serializers.load(serializer, first)
+    except FrontierError:
+        return True
+    return False
+
+
+def _told(view: View, status: Status, what: str) -> Iterator[Finding]:
+    if status.state in ("paused", "draining"):
+        since = (status.now - status.state_since) / 60
+        said = f" for {since:,.0f} minutes" if status.state_since else ""
+        yield warning(what, f"it is {status.state}{said}", f"scrapy frontier resume {view.spider}")
+    stopping = sum(worker.alive and worker.told_to_stop for worker in status.workers)
+    if stopping:
+        yield warning(
+            what,
+            f"{stopping} of {status.alive} workers alive are told to stop",
+            "To resume, start workers again",
+        )
+
+
+def _workers(view: View, status: Status, what: str) -> Iterator[Finding]:
+    start = f"Start a worker: scrapy crawl {view.spider}"
+    dead = [worker for worker in status.workers if not worker.alive and worker.in_hand]
+    if dead and not status.alive:
+        held = sum(worker.in_hand for worker in dead)
+        yield warning(what, f"{len(dead)} dead workers hold {held} requests, and nobody is alive", start)
+    elif not status.alive and (status.waiting or status.delayed or (status.seeds and view.exists)):
+        count = status.waiting + status.delayed + status.seeds
+        yield warning(what, f"{count} requests and seeds wait, and no worker is alive", start)
+    versions = sorted({worker.version for worker in status.workers if worker.alive and worker.version})
+    if len(versions) > 1:
+        yield warning(
+            what, f"workers alive have different versions: {', '.join(versions)}", "Update the older ones"
+        )
+
+
+def _failed(view: View, status: Status, what: str) -> Iterator[Finding]:
+    if status.failed:
+        most = view.settings.max_failed
+        full = f", as many as FRONTIER_MAX_FAILED keeps ({most}): the oldest are dropped"
+        full = full if status.failed >= most else ""
+        yield warning(
+            what,
+            f"{status.failed} requests or seeds are in the failed list{full}",
+            f"See why: scrapy frontier failed {view.spider} --counts",
+        )
+
+
+def _growth(view: View, status: Status, what: str) -> Iterator[Finding]:
+    if not (status.growth and status.growth > 0 and status.waiting and status.waiting_bytes):
+        return
+    server = connection.server_of(view.server, view.keys.requests)
+    left, most = memory_left(if_permitted(lambda: server.info("memory")) or {})
+    a_second = status.growth * status.waiting_bytes / status.waiting
+    if most and left < SOON * a_second:
+        yield warning(
+            what,
+            f"what waits grows by {HOUR * a_second / 1e6:,.0f} MB an hour: Redis is full in "
+            f"{left / a_second / HOUR:.1f} h",
+            "Give Redis more memory, or bound what waits (FRONTIER_MAX_WAITING)",
+        )

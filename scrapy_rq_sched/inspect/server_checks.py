@@ -1,0 +1,250 @@
+"""What the doctor looks at in a Redis server."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from .. import connection
+from ..keys import never
+from ..scripts import register
+from .finding import NOT_PERMITTED, Finding, if_permitted, ok, problem, warning
+
+#: How often the server is asked, to see how long it takes; and the seconds that are long.
+PINGS, LONG = 10, 0.1
+#: Seconds by which the clocks may differ.
+CLOCK = 5.0
+#: Shares of the memory that are little, and too little.
+LITTLE, TOO_LITTLE = 0.2, 0.05
+
+_SECTIONS = ("server", "memory", "persistence", "replication", "cluster")
+_TOPOLOGIES = {
+    "redis": "one server",
+    "rediss": "one server, by TLS",
+    "unix": "one server, by a socket",
+    "embedded": "the private server of this host",
+    "redis+sentinel": "the master that Sentinel names",
+    "rediss+sentinel": "the master that Sentinel names, by TLS",
+    "redis+cluster": "a Redis Cluster",
+    "rediss+cluster": "a Redis Cluster, by TLS",
+}
+
+
+def check_connection(client: Any, key: str) -> Finding:
+    """Connect to the server that has *key*.
+
+    :raises redis.exceptions.RedisError: if it does not answer.
+    """
+    started = time.perf_counter()
+    connection.server_of(client, key).ping()
+    took = 1000 * (time.perf_counter() - started)
+    where = connection.address(client)
+    return ok(
+        "connection", f"{where} ({_TOPOLOGIES[where.partition('://')[0]]}) answers within {took:.1f} ms"
+    )
+
+
+def check_server(client: Any, key: str, wait_replicas: int) -> Iterator[Finding]:
+    """Yield what there is to be said of the server that has *key*.
+
+    :param client: which may be of a Cluster.
+    :param wait_replicas: ``FRONTIER_WAIT_REPLICAS``.
+    :raises redis.exceptions.RedisError: if it does not answer.
+    """
+    server, on_cluster = connection.server_of(client, key), connection.needs_hash_tag(client)
+    info: dict[str, Any] = {}
+    for section in _SECTIONS:
+        info |= if_permitted(lambda section=section: server.info(section)) or {}  # type: ignore[misc]
+    if "redis_version" in info:
+        yield _version(info)
+        yield from _replication(info, wait_replicas)
+        yield from _cluster(server, info, on_cluster)
+        yield _persistence(server, info)
+        yield _eviction(info)
+        yield _memory(info)
+    else:
+        yield warning(
+            "server",
+            "INFO is not permitted: version, replicas, persistence, eviction and memory are not checked",
+            "Ask as another user (--redis-url), or allow it: +info",
+        )
+    yield _latency(server)
+    yield _slow_commands(server)
+    yield _scripts(client, key)
+    yield _seeds(server, never(key))
+    yield _clock(server)
+
+
+def _version(info: dict[str, Any]) -> Finding:
+    kind = str(info.get("server_name", "redis")).capitalize()
+    version = str(info.get("valkey_version") or info["redis_version"])
+    numbers = tuple(int(part) for part in re.findall(r"\d+", str(info["redis_version"]))[:2])
+    if numbers < connection.OLDEST_SERVER:
+        needed = ".".join(map(str, connection.OLDEST_SERVER))
+        return problem("server", f"{kind} {version}; {needed} or newer is needed", "Update it")
+    up = timedelta(seconds=int(info.get("uptime_in_seconds", 0)))
+    return ok("server", f"{kind} {version}, up for {up}")
+
+
+def _replication(info: dict[str, Any], wait_replicas: int) -> Iterator[Finding]:
+    if info.get("role") in ("slave", "replica"):
+        yield problem(
+            "replicas",
+            f"this is a replica of {info.get('master_host')}:{info.get('master_port')}: it takes no writes",
+            "Have REDIS_URL name the master, or the Sentinels: redis+sentinel://…",
+        )
+        return
+    replicas = int(info.get("connected_slaves", 0))
+    if replicas < wait_replicas:
+        yield problem(
+            "replicas",
+            f"FRONTIER_WAIT_REPLICAS is {wait_replicas}, and the master has {replicas}: no page is released, "
+            "and no crawl finishes",
+            "Add replicas, or set FRONTIER_WAIT_REPLICAS to how many there are",
+        )
+    else:
+        yield ok("replicas", f"this is a master, and has {replicas}")
+
+
+def _cluster(server: Any, info: dict[str, Any], on_cluster: bool) -> Iterator[Finding]:
+    if not on_cluster:
+        if int(info.get("cluster_enabled", 0)):
+            yield problem(
+                "cluster",
+                "this is a node of a Redis Cluster, and REDIS_URL says that it is alone",
+                "Set REDIS_URL to redis+cluster://…",
+            )
+        return
+    state = if_permitted(lambda: server.cluster("INFO"))
+    if state is None:
+        yield ok("cluster", NOT_PERMITTED)
+    elif state.get("cluster_state") == "ok":
+        yield ok("cluster", f"all is well with {state.get('cluster_known_nodes')} nodes")
+    else:
+        yield problem(
+            "cluster",
+            f"its state is {state.get('cluster_state')!r}: {state.get('cluster_slots_ok')} of 16384 slots "
+            "are served",
+            "See which node is away: redis-cli cluster nodes",
+        )
+
+
+def _persistence(server: Any, info: dict[str, Any]) -> Finding:
+    for name, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")):
+        if info.get(name, "ok") != "ok":
+            return problem(
+                "persistence",
+                f"the last {what} could not be written: Redis may refuse to write until it can be",
+                "See the log of Redis: the disk may be full, or the folder not writable",
+            )
+    if not int(info.get("aof_enabled", 0)):
+        return warning(
+            "persistence",
+            "there is no append-only file: a crash loses what came after the last snapshot, or all",
+            "redis-cli config set appendonly yes, and appendonly yes in redis.conf",
+        )
+    config = if_permitted(lambda: server.config_get("appendfsync"))
+    synced = config.get("appendfsync", "unknown") if config else NOT_PERMITTED
+    if synced == "no":
+        return warning(
+            "persistence",
+            "appendfsync is no: a crash of the host loses what the system has not written yet",
+            "redis-cli config set appendfsync everysec, and the same in redis.conf",
+        )
+    return ok("persistence", f"there is an append-only file (appendfsync: {synced})")
+
+
+def _eviction(info: dict[str, Any]) -> Finding:
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    if policy == "noeviction":
+        return ok("eviction", "maxmemory-policy is noeviction")
+    return problem(
+        "eviction",
+        f"maxmemory-policy is {policy}: when its memory is full Redis deletes keys, and the crawl loses "
+        "requests",
+        "redis-cli config set maxmemory-policy noeviction, and the same in redis.conf",
+    )
+
+
+def memory_left(info: dict[str, Any]) -> tuple[int, int]:
+    """Return how many bytes are left, and of how many; 0 of 0 if Redis does not say."""
+    most = int(info.get("maxmemory") or info.get("total_system_memory") or 0)
+    return max(0, most - int(info.get("used_memory", 0))), most
+
+
+def _memory(info: dict[str, Any]) -> Finding:
+    left, most = memory_left(info)
+    if not most:
+        return ok("memory", "Redis does not say how much there is: not checked")
+    limit = "maxmemory" if info.get("maxmemory") else "the host's memory, if nobody else needs it"
+    text = f"{left / most:.0%} of {most / 1e6:,.0f} MB are left ({limit})"
+    advice = "Give Redis more (maxmemory), bound what waits (FRONTIER_MAX_WAITING), or use CompactDupeFilter"
+    if left < TOO_LITTLE * most:
+        return problem("memory", text, advice)
+    return warning("memory", text, advice) if left < LITTLE * most else ok("memory", text)
+
+
+def _latency(server: Any) -> Finding:
+    taken = []
+    for _ in range(PINGS):
+        started = time.perf_counter()
+        server.ping()
+        taken.append(time.perf_counter() - started)
+    median = statistics.median(taken)
+    text = f"{1000 * median:.1f} ms in the median of {PINGS}, {1000 * max(taken):.1f} ms at worst"
+    if median > LONG:
+        return warning(
+            "latency",
+            f"{text}: seeds, and links of the last pages, begin that much later",
+            "Run Redis nearer to the workers; downloads do not wait as long as requests are prefetched",
+        )
+    return ok("latency", f"{text}; downloads do not wait for it")
+
+
+def _slow_commands(server: Any) -> Finding:
+    count = if_permitted(server.slowlog_len)
+    if count is None:
+        return ok("slow commands", NOT_PERMITTED)
+    return ok("slow commands", f"{count} in the log of Redis" + (" (redis-cli slowlog get)" if count else ""))
+
+
+def _scripts(client: Any, key: str) -> Finding:
+    allow = "Allow it: docs/security.md names all rights that a worker needs"
+    script = register(client, "doctor")
+    try:
+        script.load(key)
+        refused = script([never(key)], [])
+    except connection.NoPermissionError as error:
+        return problem("scripts", f"this user may not run scripts at the key {key!r}: {error}", allow)
+    except connection.ResponseError as error:
+        return problem("scripts", f"Redis does not run scripts: {error}", "Use a server that does")
+    if refused:
+        names = ", ".join(name.decode() for name in refused)
+        return problem("scripts", f"this user may not call what a worker calls: {names}", allow)
+    return ok("scripts", "they run, with all commands that a worker calls")
+
+
+def _seeds(server: Any, probe: str) -> Finding:
+    try:
+        server.blmove(probe, probe, 0.01, "LEFT", "LEFT")
+    except connection.ResponseError:
+        return ok("seeds", "BLMOVE is not permitted: seeds are polled for, once a second")
+    except connection.RedisTimeoutError:
+        return ok("seeds", "Redis waits longer than REDIS_PARAMS lets it: seeds may be polled for")
+    return ok("seeds", "Redis may be waited for: they begin as soon as they come")
+
+
+def _clock(server: Any) -> Finding:
+    before = time.time()
+    told = if_permitted(server.time)
+    if told is None:
+        return ok("clock", NOT_PERMITTED)
+    apart = told[0] + told[1] / 1e6 - (before + time.time()) / 2
+    text = f"the server's is {abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
+    if abs(apart) > CLOCK:
+        return warning("clock", f"{text}; workers go by the server's", "Have both set by NTP")
+    return ok("clock", text)

@@ -1,0 +1,200 @@
+"""What the doctor looks at in a project's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scrapy.utils.misc import load_object
+
+from .. import connection, serializers
+from ..addon import Addon
+from ..components import load_queue_class
+from ..dupefilter import CompactDupeFilter, RFPDupeFilter
+from ..errors import SettingError
+from ..failures import check_middleware
+from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..scheduler import Scheduler
+from ..settings import FrontierSettings
+from .finding import Finding, ok, problem, warning
+
+#: Seconds below which a lease is short: a pause of the interpreter, or of the network, may take them.
+SHORT_LEASE = 5.0
+
+_WHAT = "settings"
+
+
+def with_addon(settings: Any, spidercls: Any = None) -> Any:
+    """Return *settings* as a crawl has them: with those of *spidercls* and of our add-on, if it is there."""
+    settings = settings.copy()
+    if spidercls is not None:
+        spidercls.update_settings(settings)
+    for entry, order in settings.getdict("ADDONS").items():
+        cls = loaded(entry)
+        if order is not None and isinstance(cls, type) and issubclass(cls, Addon):
+            cls().update_settings(settings)
+    return settings
+
+
+def loaded(value: Any) -> Any:
+    """Return the object that *value* names; None if there is none."""
+    try:
+        return load_object(value)
+    except (ImportError, NameError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def is_project(settings: Any) -> bool:
+    """Return whether somebody has said how to crawl: a project, or the command line."""
+    return bool(settings.getlist("SPIDER_MODULES") or settings.getpriority("SCHEDULER"))
+
+
+def check_settings(settings: Any) -> Iterator[Finding]:
+    """Yield what there is to be said of *settings*, Scrapy's, as a crawl has them."""
+    try:
+        read = FrontierSettings.from_settings(settings)
+        serializers.load_serializer(read.serializer)
+        found = [*_scheduler(settings, read), *_contradictions(settings, read)]
+    except SettingError as error:
+        yield problem(_WHAT, str(error), "Correct it: no crawl starts with it")
+        return
+    yield from found
+    if not found:
+        yield ok(_WHAT, "all may be as they are, and none contradicts another")
+
+
+def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
+    queue_class = load_queue_class(read)
+    if not issubclass(queue_class, (PriorityQueue, FifoQueue, LifoQueue)):
+        yield warning(
+            _WHAT,
+            f"SCHEDULER_QUEUE_CLASS is {queue_class.__name__}, which pushes and pops by itself: nothing is "
+            "leased, and what a killed worker had popped is lost",
+            "Set it to scrapy_rq_sched.PriorityQueue, FifoQueue or LifoQueue",
+        )
+        if read.max_waiting and read.max_waiting_policy == "drop-lowest":
+            yield problem(
+                _WHAT,
+                f"FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which {queue_class.__name__} cannot do",
+                "Set it to 'slow'",
+            )
+    if not is_project(settings):
+        yield ok(
+            _WHAT, "there is no project here: of the settings only what the command line says is checked"
+        )
+        return
+    scheduler = loaded(settings.get("SCHEDULER"))
+    # Not issubclass(): to Scrapy each class with a scheduler's methods is one of any other.
+    if Scheduler not in getattr(scheduler, "__mro__", ()):
+        yield problem(
+            _WHAT,
+            f"SCHEDULER is {settings.get('SCHEDULER')!r}: crawls do not use the frontier",
+            'Set ADDONS = {"scrapy_rq_sched.Addon": 500}, or SCHEDULER = "scrapy_rq_sched.Scheduler"',
+        )
+    dupefilter = loaded(settings.get("DUPEFILTER_CLASS"))
+    if settings.getpriority("DUPEFILTER_CLASS") and not _is_ours(dupefilter):
+        yield warning(
+            _WHAT,
+            f"DUPEFILTER_CLASS is {settings.get('DUPEFILTER_CLASS')!r}: it is not shared, and filters apart "
+            "from the step that queues",
+            "Do not set it, or set scrapy_rq_sched.RFPDupeFilter or CompactDupeFilter",
+        )
+
+
+def _is_ours(dupefilter: Any) -> bool:
+    return isinstance(dupefilter, type) and any(
+        issubclass(dupefilter, ours) and dupefilter.request_seen is ours.request_seen
+        for ours in (RFPDupeFilter, CompactDupeFilter)
+    )
+
+
+def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
+    if "download" in read.set_aside:
+        try:
+            check_middleware(settings)
+        except SettingError as error:
+            yield problem(_WHAT, str(error), "Use the add-on, or add the line")
+    for applies, text, advice in (*_of_frontier(settings, read), *_of_redis(settings, read)):
+        if applies:
+            yield warning(_WHAT, text, advice)
+
+
+def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str, str]]:
+    at_hand = max(read.concurrency, read.prefetch)
+    templates = (read.queue_key, read.dupefilter_key, *read.start_urls_keys, read.items_key, read.stats_key)
+    yield (
+        read.flush_on_start and read.persist,
+        "SCHEDULER_FLUSH_ON_START clears at the start what SCHEDULER_PERSIST keeps at the end",
+        "Leave one of them out; to clear only once: -s SCHEDULER_FLUSH_ON_START=1",
+    )
+    yield (
+        read.prefetch < read.concurrency,
+        f"FRONTIER_PREFETCH ({read.prefetch}) is less than CONCURRENT_REQUESTS ({read.concurrency}): a "
+        "worker never has as many to begin as it may",
+        "Set FRONTIER_PREFETCH to at least CONCURRENT_REQUESTS",
+    )
+    yield (
+        0 < read.max_waiting < at_hand,
+        f"FRONTIER_MAX_WAITING ({read.max_waiting}) is less than one worker may have at hand ({at_hand}, the "
+        "greater of FRONTIER_PREFETCH and CONCURRENT_REQUESTS)",
+        "Set it to some times that for each worker",
+    )
+    yield (
+        bool(settings.get("FRONTIER_MAX_WAITING_POLICY")) and not read.max_waiting,
+        "FRONTIER_MAX_WAITING_POLICY is set, and nothing is bounded: FRONTIER_MAX_WAITING is 0",
+        "Set FRONTIER_MAX_WAITING, or leave it out",
+    )
+    yield (
+        read.lease_timeout < SHORT_LEASE,
+        f"FRONTIER_LEASE_TIMEOUT is {read.lease_timeout:g} s: a worker that stands still for as long counts "
+        "as dead, and its pages are crawled twice",
+        f"Set it to {SHORT_LEASE:g} or more",
+    )
+    yield (
+        "%(spider)s" not in read.queue_key and "%(name)s" not in read.queue_key,
+        f"SCHEDULER_QUEUE_KEY is {read.queue_key!r}: all spiders would have the same queue",
+        "Put %(spider)s into it",
+    )
+    yield (
+        bool(settings.get("FRONTIER_JOB")) and not any("%(job)s" in template for template in templates),
+        "FRONTIER_JOB is set, and no key has it in its name",
+        "Put %(job)s into the templates of the keys, or leave it out",
+    )
+    yield (
+        serializers.serializer_name(serializers.load_serializer(read.serializer)) == "pickle",
+        "SCHEDULER_SERIALIZER is pickle: whoever can write to this Redis runs code in the workers",
+        "Set it to 'json', and run: scrapy frontier convert",
+    )
+    yield (
+        bool(settings.get("JOBDIR")),
+        "JOBDIR is set, which this scheduler does not use: a crawl resumes from Redis",
+        "Leave it out, unless another component needs it",
+    )
+
+
+def _of_redis(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str, str]]:
+    client = connection.get_client(settings)
+    timeout = connection.socket_timeout(client)
+    connection.close(client)
+    yield (
+        timeout is None,
+        "REDIS_PARAMS has no socket_timeout: a worker waits for ever for a Redis that hangs",
+        "Leave it out: the default is 5 s",
+    )
+    yield (
+        timeout is not None and SHORT_LEASE <= read.lease_timeout <= timeout,
+        f"FRONTIER_LEASE_TIMEOUT ({read.lease_timeout:g} s) is not longer than the socket_timeout of "
+        f"REDIS_PARAMS ({timeout} s): a worker counts as dead before it notices that Redis hangs",
+        "Set FRONTIER_LEASE_TIMEOUT to some times the socket_timeout",
+    )
+    yield (
+        "decode_responses" in settings.getdict("REDIS_PARAMS"),
+        "REDIS_PARAMS has decode_responses, which does not hold for the scheduler",
+        "Leave it out; for code of your own there is REDIS_DECODE_RESPONSES",
+    )
+    unused = [name for name in ("REDIS_HOST", "REDIS_PORT") if settings.get(name)]
+    yield (
+        bool(settings.get("REDIS_URL") and unused),
+        f"REDIS_URL is set, so {' and '.join(unused)} does not count",
+        "Leave one of them out",
+    )

@@ -1,0 +1,40 @@
+-- May this user call in scripts what a worker calls there? By trial: not every user may ask for its rights.
+--
+-- KEYS  a key that is never there
+-- Reply the names of the commands that are refused
+local probe, refused = KEYS[1], {}
+
+local function is_refused(...)
+  local reply = redis.pcall(...)
+  local text = type(reply) == 'table' and reply.err
+  if not text then return false end
+  for _, said in ipairs({'ACL failure', 'NOPERM', "can't run this command", '[Uu]nknown'}) do
+    if string.find(text, said) then
+      refused[#refused + 1] = string.lower((...))
+      return true
+    end
+  end
+  return false
+end
+
+-- A full Redis refuses what could need more only before the first write.
+is_refused('PERSIST', probe)
+-- Text, which none of the others takes: they are refused for its type, but only after the user's rights were seen to.
+if is_refused('SET', probe, '', 'PX', 1000) then return refused end
+
+for _, command in ipairs({
+  {'TIME'}, {'TYPE', probe}, {'EXISTS', probe}, {'EXPIRE', probe, 1}, {'PEXPIRE', probe, 1000},
+  {'GET', probe}, {'OBJECT', 'ENCODING', probe},
+  {'HGET', probe, 'x'}, {'HSET', probe, 'x', ''}, {'HDEL', probe, 'x'}, {'HLEN', probe}, {'HEXISTS', probe, 'x'},
+  {'HGETALL', probe}, {'HMGET', probe, 'x'}, {'HRANDFIELD', probe, 1},
+  {'LLEN', probe}, {'LPUSH', probe, 'x'}, {'RPUSH', probe, 'x'}, {'LPOP', probe}, {'RPOP', probe},
+  {'LINDEX', probe, 0}, {'LSET', probe, 0, 'x'}, {'LTRIM', probe, 0, -1},
+  {'SADD', probe, 'x'}, {'SREM', probe, 'x'}, {'SCARD', probe}, {'SISMEMBER', probe, 'x'}, {'SMEMBERS', probe},
+  {'SPOP', probe, 1},
+  {'ZADD', probe, 0, 'x'}, {'ZREM', probe, 'x'}, {'ZCARD', probe}, {'ZCOUNT', probe, 0, 0},
+  {'ZRANGE', probe, 0, 0}, {'ZRANGEBYSCORE', probe, 0, 0}, {'ZSCORE', probe, 'x'}, {'ZPOPMIN', probe},
+  {'ZPOPMAX', probe}, {'UNLINK', probe}, {'DEL', probe},
+}) do
+  is_refused(unpack(command))
+end
+return refused
