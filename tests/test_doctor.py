@@ -415,7 +415,7 @@ def test_a_frontier_that_is_paused_is_told_of(server: redis.Redis, redis_url: st
 def test_workers_that_are_told_to_stop_are_told_of(
     server: redis.Redis, redis_url: str, worker: Client
 ) -> None:
-    server.hset(worker.frontier.keys.meta, "stop", int(server.time()[0] * 1000) + 5000)
+    server.hset(worker.frontier.keys.meta, "stop", (int(server.time()[0]) + 5) * 1_000_000)
     assert "1 of 1 workers alive are told to stop" in only("warning", findings(redis_url))
 
 
