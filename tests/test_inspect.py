@@ -136,6 +136,13 @@ def test_pages_are_counted_once_though_an_exchange_is_repeated(join: Join, look:
     assert sum(moment.pages for moment in status.history) == 5
 
 
+def long_ago(join: Join, server: redis.Redis) -> Client:
+    """Join a worker that has been there for days."""
+    worker = join("a")
+    server.hset("s:worker:a", "joined", 1_000_000)
+    return worker
+
+
 def moments(server: redis.Redis, *pages_and_waiting: tuple[int, int]) -> None:
     """Write so many tens of seconds, the last of which is over."""
     last = int(server.time()[0]) // 10 * 10 - 10
@@ -148,7 +155,7 @@ def moments(server: redis.Redis, *pages_and_waiting: tuple[int, int]) -> None:
 def test_the_rate_is_that_of_the_last_minute_and_of_the_last_hour(
     join: Join, look: Look, server: redis.Redis
 ) -> None:
-    join("a").push("one")
+    long_ago(join, server).push("one")
     moments(server, *[(100, 1)] * 100, *[(10, 1)] * 8)
     status = read_status(look())
     assert 0.7 < status.per_second < 1.1
@@ -159,13 +166,22 @@ def test_the_rate_is_that_of_the_last_minute_and_of_the_last_hour(
 def test_a_crawl_that_is_young_is_not_taken_for_a_slow_one(
     join: Join, look: Look, server: redis.Redis
 ) -> None:
-    join("a").push("one")
+    long_ago(join, server).push("one")
     moments(server, (200, 1))
     assert 9 < read_status(look()).per_second <= 20
 
 
+def test_what_was_done_before_the_workers_joined_says_nothing_of_how_fast_they_are(
+    join: Join, look: Look, server: redis.Redis
+) -> None:
+    join("a").push("one")
+    moments(server, *[(1000, 500)] * 3)
+    assert read_status(look()).per_second == 0
+    assert read_status(look()).per_hour > 3000
+
+
 def test_the_time_left_is_by_how_fast_the_queue_shrinks(join: Join, look: Look, server: redis.Redis) -> None:
-    join("a").push(*map(str, range(100)))
+    long_ago(join, server).push(*map(str, range(100)))
     # From 700 to 100 in about a minute, with 20 pages a second of which most find others.
     moments(server, *((200, 700 - 100 * n) for n in range(7)))
     status = read_status(look())
@@ -176,7 +192,7 @@ def test_the_time_left_is_by_how_fast_the_queue_shrinks(join: Join, look: Look, 
 
 
 def test_no_end_is_foretold_while_the_queue_grows(join: Join, look: Look, server: redis.Redis) -> None:
-    join("a").push(*map(str, range(100)))
+    long_ago(join, server).push(*map(str, range(100)))
     moments(server, *((200, 10 * n) for n in range(7)))
     status = read_status(look())
     assert status.seconds_left is None

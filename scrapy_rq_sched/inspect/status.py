@@ -168,7 +168,9 @@ def read_status(view: View) -> Status:
     history = _moments(pages or ())
     leased = sum(worker.in_hand for worker in about)
     left = waiting + leased + (delayed or 0) + seeds
-    rates = _Rates(history, now, waiting, left, bool(meta) and any(worker.alive for worker in about))
+    # What was done before the first of those that are alive joined says nothing of how fast they are.
+    since = min((worker.joined for worker in about if worker.alive), default=None)
+    rates = _Rates(history, now, waiting, left, since)
     return Status(
         spider=view.spider,
         key=keys.requests,
@@ -273,15 +275,18 @@ def _moments(entries: Sequence[bytes]) -> list[Moment]:
 
 
 class _Rates:
-    def __init__(self, history: list[Moment], now: float, waiting: int, left: int, alive: bool) -> None:
-        self.per_second = self._rate(history, now, MINUTE)
+    def __init__(
+        self, history: list[Moment], now: float, waiting: int, left: int, since: float | None
+    ) -> None:
+        recent = [moment for moment in history if moment.second >= (since or 0) // BUCKET * BUCKET]
+        self.per_second = self._rate(recent, now, MINUTE)
         self.per_hour = HOUR * self._rate(history, now, HOUR)
         self.growth: float | None = None
         self.seconds_left: float | None = None
         self.seconds_left_at_least: float | None = None
-        if not alive:
+        if since is None:
             return
-        trend = [moment for moment in history if moment.second > now - TREND]
+        trend = [moment for moment in recent if moment.second > now - TREND]
         if len(trend) > 1 and now - trend[0].second > BUCKET:
             # What waited at the end of the oldest ten seconds.
             self.growth = (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
