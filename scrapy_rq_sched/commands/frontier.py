@@ -18,9 +18,10 @@ from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
 from .output import Output
 from .status import Status, Workers
+from .transfer import Export, Import
 
 #: In the order in which the help lists them.
-ACTIONS: tuple[type[Action], ...] = (Status, Workers, Pause, Resume, Drain, Stop, Convert)
+ACTIONS: tuple[type[Action], ...] = (Status, Workers, Pause, Resume, Drain, Stop, Export, Import, Convert)
 
 
 class Command(ScrapyCommand):
