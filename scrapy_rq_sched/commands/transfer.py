@@ -82,9 +82,9 @@ class Import(Action):
     name = "import"
     summary = "Import what export has written, where the spider has no frontier"
     description = (
-        "Import what `scrapy frontier export` has written, from the standard input or a file, as the frontier "
-        "of this spider, which may have nothing yet but seeds. No worker joins until all is there. A file is "
-        "checked before anything is changed, a pipe as it is read."
+        "Import what `scrapy frontier export` has written, from the standard input or a file, as the "
+        "frontier of this spider, which may have nothing yet but seeds. No worker joins until all is there. "
+        "A file is checked before anything is changed, a pipe as it is read."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -13,12 +13,17 @@ from ..scripts import register
 from .archive import WIDTHS, Reader, load
 from .view import View
 
-#: Entries and bytes of a step, at the most; and entries that go to where they stood one by one.
-MOST, MOST_BYTES, MOST_BACK = 1000, 1_000_000, 100
+#: Entries and bytes of a step, at the most; those with a score, and those that go to where they stood one by
+#: one, take longer.
+MOST, MOST_BYTES, MOST_SORTED, MOST_BACK = 1000, 1_000_000, 200, 100
+#: Members of a hash table that Redis looks at in a step, at the most, besides those of the step.
+LOOKED_AT = 100_000
 #: The most that a compact filter is made for at once.
 MOST_SEEN = 10**10
 
 _DISCIPLINES = {"PriorityQueue": "priority", "FifoQueue": "fifo", "LifoQueue": "lifo"}
+#: What goes back to where it stood.
+_BACK = ("seeds", "leased", "noted")
 #: How what waits is put where it stood: of a list from the one end that is read first.
 _PUSHES = {"priority": "ZADD", "fifo": "RPUSH", "lifo": "LPUSH"}
 
@@ -70,7 +75,7 @@ class Import:
         self._lock()
         try:
             for kind, values in self._reader:
-                for part in _parts(kind, values):
+                for part in _parts(kind, values, self._most(kind, len(values))):
                     self._import(kind, part)
                     yield len(part) // WIDTHS[kind]
             self._unlock()
@@ -111,10 +116,22 @@ class Import:
                 f"{expected}. Rename or delete it"
             )
 
+    def _most(self, kind: str, coming: int) -> int:
+        """Return how many entries a step may have.
+
+        A scan gives members in the order of a hash table. In this order they come to few places of a table that
+        grows with them, if it is of the same server process: so each of these has a chain that is long, until
+        about the square root of all members is there.
+        """
+        most = MOST_BACK if kind in _BACK else MOST if WIDTHS[kind] == 1 else MOST_SORTED
+        there = self._reader.entries[kind] - coming // WIDTHS[kind]
+        longest = min(there + most, self.total // max(1, there))
+        return max(1, min(most, LOOKED_AT // max(1, longest)))
+
     def _import(self, kind: str, values: Sequence[bytes]) -> None:
         self._step += 1
         step = [self._id, self._step]
-        if kind in ("seeds", "leased", "noted"):
+        if kind in _BACK:
             reply = self._back(self._keys, [*step, len(values), *values])
         elif kind == "compact":
             reply = self._compact(self._keys, [*step, self._seen, len(values), *values])
@@ -174,11 +191,9 @@ def verify(stream: IO[bytes]) -> Iterator[int]:
     stream.seek(start)
 
 
-def _parts(kind: str, values: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield *values* in parts that are short enough for a step."""
+def _parts(kind: str, values: list[bytes], most: int) -> Iterator[list[bytes]]:
+    """Yield *values* in parts that are short enough for a step: of *most* entries, at the most."""
     width = WIDTHS[kind]
-    is_back = kind in ("seeds", "leased", "noted")
-    most = MOST_BACK if is_back else MOST
     entries = [values[place : place + width] for place in range(0, len(values), width)]
     parts: list[list[bytes]] = []
     size = count = 0
@@ -190,7 +205,7 @@ def _parts(kind: str, values: list[bytes]) -> Iterator[list[bytes]]:
         parts[-1] += entry
         size, count = size + length, count + 1
     # The first of what goes back stands before the others, so it goes last.
-    yield from reversed(parts) if is_back else parts
+    yield from reversed(parts) if kind in _BACK else parts
 
 
 def _count(counts: Any, name: str) -> int:
