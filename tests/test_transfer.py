@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, InspectionError
 from scrapy_rq_sched.exchange import Failed, Push
-from scrapy_rq_sched.failed import FailedRequests
+from scrapy_rq_sched.failed import FailedRequest, FailedRequests
 from scrapy_rq_sched.inspect import Export, Import, Reader, View, export, read_status, restore, verify
 from scrapy_rq_sched.keys import Keys, converting
 
@@ -389,6 +389,84 @@ def test_no_page_is_missing_after_an_export_between_whose_steps_workers_do_anyth
     imported(redis_url, data)
     crawl.finish(a_worker(server, discipline, kind, "last"))
     assert crawl.done | done == set(range(SITE))
+
+
+def unfinished(data: bytes) -> set[bytes]:
+    """Return what is to be crawled after an import of *data*."""
+    found: set[bytes] = set()
+    for kind, values in Reader(io.BytesIO(data)):
+        if kind == "waiting":
+            found.update(values[1::2])
+        elif kind in ("seeds", "leased", "noted"):
+            found.update(value.split(b" ", 3)[3] for value in values)
+        elif kind == "delayed":
+            found.update(value.split(b" ", 3)[3] for value in values[1::2])
+        elif kind == "failed":
+            found.update(FailedRequest.parse(value).data for value in values)
+    return found
+
+
+class Meddler:
+    """A worker that takes something before one command of an export, and does something before another.
+
+    :param at: before which command it takes, and :param later: before which it does *then*.
+    """
+
+    def __init__(self, server: redis.Redis, discipline: str, at: int, later: int, then: str) -> None:
+        self.server, self.at, self.later, self.then = server, at, later, then
+        self.commands = 0
+        self.worker, self.other = (a_worker(server, discipline, name=name, deaths=1) for name in "ab")
+        self.worker.say(pushes=[Push("force", "", n % 3, b"request %d" % n) for n in range(24)])
+        key, seeds = self.worker.frontier.keys.start_urls[0], [b"seed %d" % n for n in range(12)]
+        if discipline == "priority":
+            server.zadd(key, dict.fromkeys(seeds, 1))
+        elif discipline == "fifo":
+            server.rpush(key, *seeds)
+        else:
+            server.sadd(key, *seeds)
+        self.held = [lease.name for lease in self.worker.say(want=4, want_seeds=2).leases]
+
+    def meddle(self) -> None:
+        self.commands += 1
+        if self.commands == self.at:
+            self.held += [lease.name for lease in self.worker.say(want=6, want_seeds=4).leases]
+        elif self.commands == self.later and self.then == "give back":
+            self.worker.say(given_back=self.held)
+        elif self.commands == self.later and self.then == "refuse":
+            self.worker.say(refused=[(lease, "unknown") for lease in self.held])
+        elif self.commands == self.later and self.then == "fail":
+            self.worker.say(failed=[Failed(lease, 0, "it raised") for lease in self.held])
+        elif self.commands == self.later and self.then == "die":
+            dies(self.server, self.worker)
+            self.other.say()
+
+    def lines(self, redis_url: str) -> Iterator[bytes]:
+        """Export meanwhile."""
+        view = a_view(redis_url)
+        command, lines = view.server.execute_command, Export(view).lines()
+
+        def hooked(*said: Any, **options: Any) -> Any:
+            self.meddle()
+            return command(*said, **options)
+
+        view.server.execute_command = hooked
+        yield from lines
+
+
+@pytest.mark.parametrize("then", ["keep", "give back", "refuse", "fail", "die"])
+@pytest.mark.usefixtures("small_steps")
+def test_what_a_worker_takes_at_any_step_of_an_export_is_in_it_whatever_it_does_then(
+    server: redis.Redis, redis_url: str, discipline: str, then: str
+) -> None:
+    everything = {b"request %d" % n for n in range(24)} | {b"seed %d" % n for n in range(12)}
+    rng, at, commands = random.Random(then), 0, 1
+    while at < commands:
+        at += 1
+        server.flushall()
+        meddler = Meddler(server, discipline, at, at + rng.randint(1, 12), then)
+        assert everything <= unfinished(b"".join(meddler.lines(redis_url))), (at, meddler.later)
+        commands = meddler.commands
+    assert at > 20
 
 
 @pytest.mark.parametrize(("queue", "kind"), [(q, k) for q in QUEUES.values() for k in ("exact", "compact")])

@@ -119,9 +119,9 @@ class Import:
     def _most(self, kind: str, coming: int) -> int:
         """Return how many entries a step may have.
 
-        A scan gives members in the order of a hash table. In this order they come to few places of a table that
-        grows with them, if it is of the same server process: so each of these has a chain that is long, until
-        about the square root of all members is there.
+        A scan gives members in the order of a hash table. In this order they come to few places of a table
+        that grows with them, if it is of the same server process: so each of these has a chain that is long,
+        until about the square root of all members is there.
         """
         most = MOST_BACK if kind in _BACK else MOST if WIDTHS[kind] == 1 else MOST_SORTED
         there = self._reader.entries[kind] - coming // WIDTHS[kind]
