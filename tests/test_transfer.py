@@ -353,7 +353,7 @@ class Crawl:
 @pytest.fixture
 def small_steps(server: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have an export make many steps of a small frontier."""
-    for name, value in (("FIRST", 2), ("MOST", 3), ("BUCKETS", 1)):
+    for name, value in (("FIRST", 2), ("MOST", 3), ("MOST_OF_LIST", 3), ("BUCKETS", 1)):
         monkeypatch.setattr(export, name, value)
     options = {"zset-max-ziplist-entries": 128, "hash-max-ziplist-entries": 512}
     for option in options:
@@ -609,7 +609,7 @@ def test_a_list_is_read_whole_and_once_though_it_is_pushed_to_at_the_end_where_i
     server: redis.Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch, from_tail: bool
 ) -> None:
     monkeypatch.setattr(export, "FIRST", 5)
-    monkeypatch.setattr(export, "MOST", 5)
+    monkeypatch.setattr(export, "MOST_OF_LIST", 5)
     a_worker(server, "fifo")
     key = a_view(redis_url).keys.requests
     entries = [b"%d" % n for n in range(50)]

@@ -51,8 +51,9 @@ from .view import View
 
 #: Milliseconds for which workers note when no more is heard of an export, and seconds until it says more.
 NOTED_FOR, RENEWED_AFTER = 60_000, 5.0
-#: Members and bytes that a step reads, about, at the most; of members, so many in the first.
-MOST, MOST_BYTES, FIRST = 1000, 500_000, 50
+#: Members, entries of a list, and bytes that a step reads, about, at the most; and so many in the first. Of a
+#: list more: it is the way to them that takes long.
+MOST, MOST_OF_LIST, MOST_BYTES, FIRST = 500, 1000, 500_000, 50
 #: Members of a compact filter in a line, and its buckets in a step: of a few hundred members each.
 MEMBERS, BUCKETS = 500, 16
 
@@ -238,7 +239,7 @@ class Export:
 
     def _scan(self, command: str, key: str) -> Iterator[list[Any]]:
         """Yield what a scan finds: members; with their scores; or fields and values."""
-        pace, cursor, first = _Pace(), 0, True
+        pace, cursor, first = _Pace(MOST), 0, True
         while cursor or first:
             first = False
             cursor, found = getattr(self._server, command)(key, cursor, count=pace.count)
@@ -253,7 +254,7 @@ class Export:
         entry has been pushed further back, and what is before it was read. Where it is not found some is read
         twice.
         """
-        pace, start, last = _Pace(), 0, None
+        pace, start, last = _Pace(MOST_OF_LIST), 0, None
         while True:
             count = pace.count + 1
             if from_tail:
@@ -303,15 +304,19 @@ class Export:
 
 
 class _Pace:
-    """How many members a step asks for: fewer where they are large."""
+    """How many members a step asks for: fewer where they are large.
 
-    def __init__(self) -> None:
+    :param most: how many at the most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.count = FIRST
 
     def note(self, size: int) -> None:
         """Note how many bytes have come."""
         fitting = MOST_BYTES * self.count // max(1, size)
-        self.count = max(1, min(MOST, 4 * self.count, fitting))
+        self.count = max(1, min(self._most, 4 * self.count, fitting))
 
 
 def _size(entry: Any) -> int:
