@@ -153,6 +153,15 @@ class Conversion:
                 f"Workers that died hold requests of spider {spider!r}. Start a worker as they were set up, "
                 "so that these go back to the queue, and stop it again"
             )
+        if problem == b"exporting":
+            raise FrontierError(
+                f"The frontier of spider {spider!r} is being exported. Run this when it is done"
+            )
+        if problem == b"importing":
+            raise FrontierError(
+                f"A frontier is being imported for spider {spider!r}, or that broke off. Let it end; or "
+                f"remove what was imported: scrapy frontier clear {spider} --force"
+            )
         if problem == b"other":
             source, target = (name.decode() for name in rest)
             raise FrontierError(

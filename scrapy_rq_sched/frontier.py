@@ -126,6 +126,11 @@ class Frontier:
                 f"Key {key!r} in Redis is a {found}, where the frontier of spider "
                 f"{self.keys.spider!r} needs a {expected}. Rename or delete it, or set another key"
             )
+        if problem == b"converting" and rest == [b"import"]:
+            raise FrontierMismatchError(
+                f"A frontier is being imported for spider {self.keys.spider!r}, or that broke off. Let it "
+                f"end; or remove what was imported: scrapy frontier clear {self.keys.spider} --force"
+            )
         if problem == b"converting":
             raise FrontierMismatchError(
                 f"The requests of spider {self.keys.spider!r} are being converted to another serializer, or "

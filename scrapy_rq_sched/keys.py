@@ -13,7 +13,8 @@ key                                type              holds
 ``<spider>:requests:count``        string            how many were ever pushed: equal priorities keep the
                                                      order of arrival by it
 ``<spider>:requests:converting``   hash              while the queue is converted to another serializer:
-                                                     from what, to what, and how much of a list is left
+                                                     from what, to what, and how much of a list is left; or
+                                                     while a frontier is imported: how far. No worker joins
 ``<spider>:dupefilter``            set               fingerprints seen, in hexadecimal; with
                                                      ``CompactDupeFilter``, those not yet converted
 ``<spider>:dupefilter:*``          hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it

@@ -23,6 +23,7 @@ from .look import Explain, Leases, Peek
 from .output import Output
 from .seed import Seed
 from .status import Status, Workers
+from .transfer import Export, Import
 
 #: In the order in which the help lists them.
 ACTIONS: tuple[type[Action], ...] = (
@@ -41,6 +42,8 @@ ACTIONS: tuple[type[Action], ...] = (
     Drain,
     Stop,
     Clear,
+    Export,
+    Import,
     Doctor,
     Convert,
 )

@@ -4,16 +4,22 @@ Nothing here is on the path of a crawl, and no crawl imports it. Every method wa
 step of bounded length at a time.
 """
 
+from .archive import ArchiveReader
 from .control import Control
 from .doctor import examine
+from .export import Export
 from .finding import Finding
+from .restore import Import, verify
 from .seeding import Seeding
 from .status import Status, Worker, read_status
 from .view import View, find_frontiers
 
 __all__ = [
+    "ArchiveReader",
     "Control",
+    "Export",
     "Finding",
+    "Import",
     "Seeding",
     "Status",
     "View",
@@ -21,4 +27,5 @@ __all__ = [
     "examine",
     "find_frontiers",
     "read_status",
+    "verify",
 ]

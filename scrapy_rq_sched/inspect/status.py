@@ -71,7 +71,7 @@ class Status:
 
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
         as its workers are told; ``stopped``: there is something to do, and nobody alive; ``finished``;
-        ``converting``; ``new``: no worker has joined it.
+        ``converting``; ``importing``; ``new``: no worker has joined it.
     :param state_since: since when it is paused or drained; 0 if it is not.
     :param now: when this was read.
     :param seen_bytes: what those seen take, about; and :param waiting_bytes: those waiting; None if Redis
@@ -131,7 +131,7 @@ def read_status(view: View) -> Status:
     pipe.scard(keys.dupefilter)
     pipe.hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
     pipe.exists(keys.finished)
-    pipe.exists(converting(keys.requests))
+    pipe.hget(converting(keys.requests), "from")
     pipe.lrange(keys.pages, 0, -1)
     for key in keys.start_urls:
         pipe.type(key)
@@ -174,7 +174,7 @@ def read_status(view: View) -> Status:
     return Status(
         spider=view.spider,
         key=keys.requests,
-        state=_state(meta, about, waiting, left, bool(finished), bool(converted)),
+        state=_state(meta, about, waiting, left, bool(finished), converted),
         now=now,
         state_since=_number(meta.get("state_since")) / 1000,
         waiting=waiting,
@@ -249,11 +249,11 @@ def _worker(name: str, alive: bool, said: Sequence[Any], held: int, meta: dict[s
 
 
 def _state(
-    meta: dict[str, str], workers: list[Worker], waiting: int, left: int, finished: bool, converted: bool
+    meta: dict[str, str], workers: list[Worker], waiting: int, left: int, finished: bool, converted: Any
 ) -> str:
     alive = [worker for worker in workers if worker.alive]
     if converted:
-        return "converting"
+        return "importing" if converted == b"import" else "converting"
     if alive and all(worker.told_to_stop for worker in alive):
         return "stopping"
     if alive or left:

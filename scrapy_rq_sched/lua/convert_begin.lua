@@ -5,6 +5,7 @@
 -- Reply {'', left} left: requests that are still to be converted, of a list
 --       {'alive', n}: n workers are at it; {'held'}: dead ones hold requests; {'type', what it is}
 --       {'other', from, to}: another conversion broke off
+--       {'importing'}, {'exporting'}: the frontier is
 local CONVERTING = KEYS[15]
 local from, to, is_list = argument(), argument(), argument()
 local kind = redis.call('TYPE', REQUESTS)['ok']
@@ -15,7 +16,9 @@ for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   if redis.call('EXISTS', LEASES .. worker) == 1 then return {'held'} end
 end
 if redis.call('EXISTS', DELAYED) == 1 then return {'held'} end
+if (tonumber(redis.call('HGET', META, 'exporting')) or 0) > server_time() then return {'exporting'} end
 local before = redis.call('HMGET', CONVERTING, 'from', 'to')
+if before[1] == 'import' then return {'importing'} end
 if before[1] and (before[1] ~= from or before[2] ~= to) then return {'other', before[1], before[2]} end
 local length = is_list == '1' and redis.call('LLEN', REQUESTS) or 0
 -- Another has been at a list meanwhile: then it is gone through from its end once more. The requests stand in

@@ -42,8 +42,10 @@ local problem = wrong_type(TYPES) or wrong_type(SEEN_TYPES) or wrong_type({{held
 if problem then
   return wrong_type_error(problem)
 end
-if redis.call('EXISTS', REQUESTS .. ':converting') == 1 then
-  return redis.error_reply('CONVERTING The requests are being converted to another serializer')
+local converted_from = redis.call('HGET', REQUESTS .. ':converting', 'from')
+if converted_from then
+  return redis.error_reply('CONVERTING ' .. (converted_from == 'import' and 'A frontier is being imported here'
+    or 'The requests are being converted to another serializer'))
 end
 local waiting = queue_length()
 local made = redis.call('HLEN', META) > 0
@@ -351,7 +353,9 @@ else
   end
   queue_put_back(later)
   -- Too many wait: those that would come last are this worker's, to forget that they were seen.
-  local excess = policy == 'drop-lowest' and most_waiting > 0 and queue_length() - most_waiting or 0
+  -- Not while the frontier is exported: who reads a list would miss what moves.
+  local bounded = policy == 'drop-lowest' and most_waiting > 0 and not is_exported
+  local excess = bounded and queue_length() - most_waiting or 0
   local scores, dropped = queue_drop(math.min(excess, 1000))
   for i, request in ipairs(dropped) do hand_out('drop', scores[i], 0, request) end
   in_chunks(fields, function(...) redis.call('HSET', held, ...) end)

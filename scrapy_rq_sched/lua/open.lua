@@ -6,7 +6,8 @@
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
---       {'converting'}: the queue is being converted to another serializer; nothing was changed
+--       {'converting', from}: the queue is being converted from this serializer, or the frontier imported
+--       ('import'); nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
 --       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers}
@@ -29,8 +30,9 @@ local others = redis.call('ZCOUNT', WORKERS, was_away and '-inf' or '(' .. now, 
 local finish = tonumber(redis.call('GET', FINISHED))
 local anew = finish and now - age >= finish and others == 0
 local flushed = flush == '1' and others == 0
--- Half of the queue would be read as what it is not.
-if redis.call('EXISTS', REQUESTS .. ':converting') == 1 and not flushed then return {'converting'} end
+-- Half of the queue would be read as what it is not; half of a frontier is none.
+local converted_from = redis.call('HGET', REQUESTS .. ':converting', 'from')
+if converted_from and not flushed then return {'converting', converted_from} end
 -- The last worker of a finished crawl may have died before it cleared up.
 local uncleared = anew and persist ~= '1' and redis.call('EXISTS', REQUESTS) + fleet() == 0
 

@@ -1,0 +1,32 @@
+-- Begin an import, into a frontier in which nothing is. Nobody joins until it has ended.
+--
+-- ARGV  id (unlike that of any other import), what the frontier's keys begin with, the spider's name,
+--       n, then n times: field, value    what the frontier was made with
+-- Reply {''}
+--       {'converting', from}: an import is under way or broke off, or a conversion
+--       {'alive', n}: n workers are at it; {'full', key}: there is something
+--       {'type', key, its type, the type it should have}: nothing was changed
+local id, frontier, spider = argument(), argument(), argument()
+local lock = redis.call('HMGET', IMPORTING, 'id', 'from')
+if lock[1] == id then return {''} end
+if lock[2] then return {'converting', lock[2]} end
+local alive = redis.call('ZCOUNT', WORKERS, '(' .. server_time(), '+inf')
+if alive > 0 then return {'alive', alive} end
+for _, key in ipairs({REQUESTS, DUPEFILTER, SEEN_STATE, STARTED, DELAYED, META, FAILED, HISTORY}) do
+  if redis.call('EXISTS', key) == 1 then return {'full', key} end
+end
+for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
+  if redis.call('EXISTS', LEASES .. worker) == 1 then return {'full', LEASES .. worker} end
+end
+local problem = seed_problem() or wrong_type({{SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
+if problem then return {'type', unpack(problem)} end
+
+redis.call('HSET', IMPORTING, 'from', 'import', 'id', id, 'step', 0)
+-- Of a crawl that is over: its finish would have the next worker forget what is imported.
+redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
+seen_join(frontier)
+for _ = 1, number() do redis.call('HSET', META, argument(), argument()) end
+redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
+  'start_urls_keys', table.concat(SEEDS, '\n'))
+change_epoch()
+return {''}

@@ -1,0 +1,15 @@
+-- End an import, if all that was imported is there: workers may join.
+--
+-- ARGV  id
+-- Reply {''}; {'lost'}: this import is no longer under way
+--       {'differs', key, how many were imported into it, how many there are}: nothing was changed
+if redis.call('HGET', IMPORTING, 'id') ~= argument() then return {'lost'} end
+local lock = redis.call('HGETALL', IMPORTING)
+for i = 1, #lock, 2 do
+  local key = string.match(lock[i], '^count:(.*)$')
+  local is = key and import_length(key)
+  if key and is ~= tonumber(lock[i + 1]) then return {'differs', key, tonumber(lock[i + 1]), is or -1} end
+end
+change_epoch()
+redis.call('DEL', IMPORTING)
+return {''}
