@@ -15,9 +15,9 @@ from .view import View
 
 #: Entries and bytes of a step, at the most; those with a score, and those that go to where they stood one by
 #: one, take longer.
-MOST, MOST_BYTES, MOST_SORTED, MOST_BACK = 1000, 1_000_000, 200, 100
+MOST, MOST_BYTES, MOST_SORTED, MOST_BACK = 1000, 1_000_000, 100, 100
 #: Members of a hash table that Redis looks at in a step, at the most, besides those of the step.
-LOOKED_AT = 100_000
+LOOKED_AT = 50_000
 #: The most that a compact filter is made for at once.
 MOST_SEEN = 10**10
 
