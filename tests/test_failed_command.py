@@ -124,8 +124,8 @@ def test_an_id_that_is_not_there_is_said_in_one_line(several: redis.Redis, redis
 
 
 def test_nothing_to_list_is_said(server: redis.Redis, redis_url: str) -> None:
-    assert said(redis_url) == "Nothing of that kind is set aside\n"
-    assert said(redis_url, "--counts", "--reason", "x") == "Nothing of that kind is set aside\n"
+    assert said(redis_url) == "Nothing like that is set aside\n"
+    assert said(redis_url, "--counts", "--reason", "x") == "Nothing like that is set aside\n"
     assert said(redis_url, "--json") == ""
 
 
@@ -165,7 +165,7 @@ def test_what_may_run_code_is_not_read_unless_the_settings_say_so(
     }
     server.rpush("graph:failed", json.dumps({**entry, "data_hex": data.hex()}))
     done = failed(redis_url, "--url", "*")
-    assert done.stdout == "Nothing of that kind is set aside\n"
+    assert done.stdout == "Nothing like that is set aside\n"
     assert "written by 'pickle'" in done.stderr
     assert "--url matches none of them" in done.stderr
     assert len(done.stderr.splitlines()) == 1

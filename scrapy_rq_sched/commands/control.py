@@ -16,9 +16,15 @@ class _Tell(Action):
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Tell the workers."""
-        control = Control(context.view(opts.spider))
+        view = context.view(opts.spider)
+        control = Control(view)
         alive: int = getattr(control, self.name)()
         context.output.say(self.said.format(spider=opts.spider, workers=_workers(alive)))
+        if self.name == "stop" and view.meta.get("state"):
+            context.output.say(
+                f"It stays {view.meta['state']}, for workers that start later, too. Go on: scrapy frontier "
+                f"resume {opts.spider}"
+            )
 
 
 class Pause(_Tell):

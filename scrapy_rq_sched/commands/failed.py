@@ -107,7 +107,7 @@ class Failed(Action):
             output.say(_NONE)
 
 
-_NONE = "Nothing of that kind is set aside"
+_NONE = "Nothing like that is set aside"
 _NUMBERS = frozenset(("COUNT", "DEATHS"))
 
 
