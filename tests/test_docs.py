@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import configparser
 import contextlib
@@ -12,6 +13,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from scrapy.utils.test import get_crawler
 
 import scrapy_rq_sched
 from scrapy_rq_sched import Scheduler, connection, keys
+from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.settings import FrontierSettings
 
@@ -247,6 +250,32 @@ def test_a_page_names_only_commands_extras_targets_and_settings_that_exist(page:
         if not any((f / f"{path}.py").exists() or (f / path).is_dir() for f in folders):
             wrong += [module] if module != "venv" else []
     assert not wrong
+
+
+def frontier_commands(page: Path) -> list[str]:
+    """Return what a page has typed of ``scrapy frontier``, without what the shell does with it."""
+    typed = re.findall(r"^(?: {4}|\$ )(scrapy frontier .*)$", page.read_text(), re.MULTILINE)
+    return [re.split(r" [<>|#] ?", line)[0] for line in typed]
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if frontier_commands(p)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_the_commands_of_a_page_are_typed_right(page: Path) -> None:
+    for line in frontier_commands(page):
+        command = Command()
+        command.settings = Settings()
+        parser = argparse.ArgumentParser()
+        command.add_options(parser)
+        arguments = shlex.split(line)[2:]
+        if arguments != ["--help"]:
+            options, rest = parser.parse_known_args(arguments)
+            command.process_options(rest, options)
+
+
+def test_each_command_is_recorded() -> None:
+    recorded = {line.split()[2] for line in frontier_commands(DOCS / "command-line.md")}
+    assert recorded == {action.name for action in ACTIONS}
 
 
 def test_the_quickstart_crawls_a_site_and_goes_on_after_a_stop(

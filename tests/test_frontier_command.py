@@ -18,6 +18,7 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
 from .crawl import PROJECT, Fleet, run_python, wait_until
 from .project.crawls.graph import page_url
+from .test_security import SECRET, acl_rule
 
 pytestmark = pytest.mark.single("what is typed and printed; what is behind it is tested on every server")
 
@@ -185,6 +186,22 @@ def test_a_frontier_with_workers_is_not_cleared(url: str) -> None:
     refusal = frontier(url, "clear", "graph", "--yes", code=1)
     assert "2 workers are at the frontier of spider 'graph'" in refusal
     assert as_json(url, "status", "graph")[0]["waiting"] > 0
+
+
+def test_a_user_who_may_only_look_can_look(url: str) -> None:
+    _, *rule = (word.replace("~target:", "~graph:") for word in acl_rule("looker"))
+    with redis.Redis.from_url(url) as server:
+        server.execute_command("ACL", "SETUSER", "looker", *rule)
+        try:
+            as_looker = url.replace("redis://", f"redis://looker:{SECRET}@")
+            for command in ("status", "workers", "leases", "peek", "failed"):
+                frontier(as_looker, command, "graph")
+            frontier(as_looker, "explain", "graph", page_url(0))
+            refusal = frontier(as_looker, "pause", "graph", code=1)
+            assert "The user executing the script" in refusal
+            assert SECRET not in refusal
+        finally:
+            server.execute_command("ACL", "DELUSER", "looker")
 
 
 # -- what is refused -------------------------------------------------------------------------------
