@@ -24,6 +24,7 @@ from .filling import fill, mark
 from .project.bench.site import page_url
 
 SPIDER = "graph"
+FILTERS = {"exact": "RFPDupeFilter", "compact": "CompactDupeFilter"}
 #: Steps of Redis that take longer are noted, in microseconds.
 NOTED = 200
 
@@ -39,21 +40,25 @@ def run(arena: Arena, options: Options) -> Figures:
     ):
         arena.redis.flushall()
         mark(arena.redis, Keys(SPIDER), dupefilter, 5 * waiting)
-        arena.redis.hdel(f"{SPIDER}:meta", "SCHEDULER_QUEUE_CLASS")
         fill(OURS, arena.redis, waiting, kind, spider=SPIDER, dupefilter=dupefilter)
         with tempfile.TemporaryDirectory() as folder:
-            terminal = _Terminal(arena, f"{kind}, {dupefilter} filter", kind, figures)
-            _commands(terminal, arena.redis, waiting, Path(folder))
+            _commands(_Terminal(arena, kind, dupefilter, figures), arena.redis, waiting, Path(folder))
     arena.redis.flushall()
     return figures
 
 
 class _Terminal:
-    def __init__(self, arena: Arena, label: str, kind: str, figures: Figures) -> None:
+    def __init__(self, arena: Arena, kind: str, dupefilter: str, figures: Figures) -> None:
         self._arena = arena
-        self._label = label
+        self._label = f"{kind}, {dupefilter} filter"
         self.is_sorted = kind == "PriorityQueue"
-        self._queue = f"SCHEDULER_QUEUE_CLASS=scrapy_rq_sched.{kind}"
+        settings = {
+            "SCHEDULER": "scrapy_rq_sched.Scheduler",
+            "DUPEFILTER_CLASS": f"scrapy_rq_sched.{FILTERS[dupefilter]}",
+            "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{kind}",
+            "REDIS_URL": arena.url,
+        }
+        self._options = [text for pair in settings.items() for text in ("-s", "=".join(pair))]
         self._figures = figures
 
     def run(self, *arguments: str, stdin: Path | None = None, stdout: Path | None = None) -> None:
@@ -63,7 +68,6 @@ class _Terminal:
         :raises BenchmarkError: if it ends with an error.
         """
         self._arena.redis.slowlog_reset()
-        options = ("-s", self._queue, "-s", f"REDIS_URL={self._arena.url}")
         with (
             (stdin or Path(os.devnull)).open("rb") as source,
             (stdout or Path(os.devnull)).open("wb") as target,
@@ -71,7 +75,7 @@ class _Terminal:
         ):
             began = time.monotonic()
             process = subprocess.Popen(
-                [sys.executable, "-m", "scrapy", "frontier", *arguments, *options],
+                [sys.executable, "-m", "scrapy", "frontier", *arguments, *self._options],
                 cwd=PROJECT,
                 stdin=source,
                 stdout=target,
@@ -84,7 +88,8 @@ class _Terminal:
             if process.returncode:
                 errors.seek(0)
                 raise BenchmarkError(f"{' '.join(arguments)}: {errors.read().decode()}")
-        steps = [entry["duration"] for entry in self._arena.redis.slowlog_get(10_000)]
+        noted = self._arena.redis.slowlog_get(10_000)
+        steps = [entry["duration"] for entry in noted if not entry["command"].startswith(b"SLOWLOG")]
         self._figures.add(
             f"{arguments[0]}, {self._label}",
             seconds=seconds,

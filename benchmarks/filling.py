@@ -16,6 +16,7 @@ from scrapy_rq_sched import queue
 from scrapy_rq_sched.exchange import Batch, Push
 from scrapy_rq_sched.frontier import Frontier
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.serializers import serializer_name
 
 from .arena import OURS
 from .project.bench.site import page_url
@@ -82,7 +83,12 @@ def mark(server: redis.Redis, keys: Keys, dupefilter: str, count: int) -> None:
 
 def _exchange(waiting: queue.Base, keys: Keys, requests: Iterator[Request], dupefilter: str) -> None:
     frontier = Frontier(waiting.server, keys, "filler", waiting.discipline, dupefilter=dupefilter)
-    frontier.open({})
+    cls = type(waiting)
+    made_with = {
+        "SCHEDULER_QUEUE_CLASS": f"{cls.__module__}.{cls.__qualname__}",
+        "SCHEDULER_SERIALIZER": serializer_name(waiting.serializer),
+    }
+    frontier.open(made_with)
     number = 0
     while some := list(islice(requests, _AT_ONCE)):
         number += 1

@@ -19,7 +19,7 @@ from .view import View
 #: Entries that a step reads.
 STEP = 200
 #: Members that Redis looks at in a step of a search.
-SEARCH_STEP = 1000
+SEARCH_STEP = 500
 
 _LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*) (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) \S+ (.*)", re.DOTALL)

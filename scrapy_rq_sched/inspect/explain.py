@@ -13,6 +13,7 @@ from scrapy import Request
 from ..failed import FailedRequest, FailedRequests
 from ..queue import FifoQueue
 from ..scripts import seen_step
+from ..serializers import serializer_name
 from .entries import Entry, Held, Reader
 from .fingerprint import Fingerprinter
 from .view import View
@@ -142,7 +143,7 @@ class Explainer:
 def needle_of(view: View, text: str) -> bytes | None:
     """Return what all entries with *text* in their URL have in them as bytes; None if that is not known."""
     plain = text.isascii() and text.isprintable() and not set(text) & set('"\\')
-    shown = view.meta.get("SCHEDULER_SERIALIZER") in ("json", "msgpack", "pickle")
+    shown = serializer_name(view.serializer) in ("json", "msgpack", "pickle")
     return text.encode() if plain and shown and len(text) > 1 else None
 
 
