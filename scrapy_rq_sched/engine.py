@@ -25,6 +25,8 @@ from .errors import ScrapyInternalsError
 START_SLICE, START_PAUSE = 0.02, 0.05
 #: Seconds that the engine of a crawl that is to end may take to run.
 END_TIMEOUT = 30.0
+#: Seconds between two looks whether a spider that is to be closed is open by now.
+OPENING_POLL = 0.1
 
 
 class EngineBridge:
@@ -128,9 +130,17 @@ class EngineBridge:
         return slot is None or slot.closing is not None
 
     def close(self, reason: str) -> None:
-        """Close the spider, unless it is being closed."""
-        if not self.closing():
-            _close_spider(self._engine, reason)
+        """Close the spider as soon as the event loop is through with what it is at, and the engine runs."""
+
+        def attempt() -> None:
+            if self.closing():
+                return
+            if self._engine.running:
+                _close_spider(self._engine, reason)
+            else:  # the spider is being opened
+                self._loop.call_later(OPENING_POLL, attempt)
+
+        self._loop.call_later(0, attempt)
 
     def wake(self) -> None:
         """Have the engine ask for requests now, not within its 5 seconds."""

@@ -21,7 +21,7 @@ from .scripts import register, seen_step
 logger = logging.getLogger(__name__)
 
 #: The version of what is in Redis; a worker of another one is refused.
-FORMAT = "3"
+FORMAT = "4"
 #: Seconds for which the start requests of a finished crawl are remembered, for workers that were
 #: started before it finished and are only now ready.
 LATE_WORKER_GRACE = 600

@@ -257,6 +257,8 @@ class ExchangeLoop:
             self._scheduler.take_reply(reply, latency)
         except Exception:  # a signal's or the statistics' code may raise anything: the crawl goes on
             logger.exception("What the frontier answered was not taken in completely")
+        if self._in_flight:
+            return  # somebody has closed the spider meanwhile, and the next exchange is under way
         if self._stopping is not None:
             self._scheduler.prepare()
             if self._worker.has_news and time.monotonic() < self._stop_by:

@@ -66,7 +66,7 @@ class Notices:
                 "Redis came back with older data than it had (a crash, a failover). What this worker held is "
                 "in the queue again, and what had come of it since is crawled again"
             )
-        elif reply.standing != Standing.KNOWN:
+        elif reply.standing == Standing.LOST:
             self._stats.inc_value("frontier/lost")
             logger.warning(
                 "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "

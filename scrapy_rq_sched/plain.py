@@ -14,7 +14,7 @@ from typing import Any
 from scrapy import Request
 
 from .connection import RedisError
-from .exchange import Batch, Reply
+from .exchange import Batch, Reply, Told
 from .frontier import Frontier, Opened
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class PlainFrontier(Frontier):
             batch.busy = batch.busy or len(self._queue) > 0
         reply = super().exchange(batch)
         self._push(batch, reply)
-        self._pop(batch.want if batch.busy else 0)
+        self._pop(batch.want if batch.busy and reply.told == Told.CRAWL else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
     def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:

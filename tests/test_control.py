@@ -7,8 +7,9 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.exchange import Told
+from scrapy_rq_sched.exchange import Batch, Told
 from scrapy_rq_sched.inspect import Control, View, read_status
+from scrapy_rq_sched.plain import PlainFrontier
 
 from .client import Join, payloads
 from .crawl import Fleet, run_python, wait_until
@@ -202,13 +203,74 @@ def test_a_fleet_that_is_stopped_leaves_the_rest_to_those_that_start_later(
 
 
 @pytest.mark.single("its log, and the time that it takes")
-def test_what_is_only_in_a_workers_memory_is_crawled_when_it_is_drained(fleet: Fleet, redis_url: str) -> None:
-    fleet.start("memory", GRAPH_LATENCY=0.05, GRAPH_PAGES=300)
+def test_what_is_only_in_a_workers_memory_waits_while_paused_and_is_crawled_when_drained(
+    fleet: Fleet, redis_url: str
+) -> None:
+    fleet.start("hoard", GRAPH_LATENCY=0.2, CONCURRENT_REQUESTS=2)
     wait_until(lambda: fleet.events("parsed"))
-    command(redis_url, "drain", "memory")
-    command(redis_url, "stop", "memory")
+    command(redis_url, "pause", "hoard")
+    wait_until(lambda: "is paused" in fleet.log())
+    wait_until(lambda: len(fleet.events("downloaded")) == len(fleet.events("parsed")) + 1)
+    assert len(fleet.events("parsed")) < 60
+    command(redis_url, "drain", "hoard")
+    fleet.wait()
+    assert fleet.reasons() == ["finished"]
+    assert len(fleet.urls("parsed")) == 60
+
+
+@pytest.mark.single("its log, and the time that it takes")
+def test_a_worker_that_is_still_opening_is_stopped_when_it_is_open(fleet: Fleet, redis_url: str) -> None:
+    pipelines = '{"crawls.spiders.SlowOpenPipeline": 1}'
+    fleet.start("graph", GRAPH_PAGES=PAGES, GRAPH_LATENCY=0.1, ITEM_PIPELINES=pipelines)
+    view = View.from_settings(Settings({"REDIS_URL": redis_url}), "graph")
+    wait_until(lambda: fleet.events("opening") and read_status(view).alive == 1)
+    command(redis_url, "stop", "graph")
     fleet.wait()
     assert fleet.reasons() == ["stopped"]
+    assert "Traceback" not in fleet.log()
+
+
+@pytest.mark.single("its log, and the time that it takes")
+@pytest.mark.parametrize("event_loop", ["select", "none"])
+def test_an_idle_worker_on_another_event_loop_stops_cleanly(
+    fleet: Fleet, redis_url: str, event_loop: str
+) -> None:
+    fleet.start("seeds", environment={"EVENT_LOOP": event_loop})
+    view = View.from_settings(Settings({"REDIS_URL": redis_url}), "seeds")
+    wait_until(lambda: read_status(view).state == "idle")
+    command(redis_url, "stop", "seeds")
+    fleet.wait(10)
+    assert fleet.reasons() == ["stopped"]
+    assert "CRITICAL" not in fleet.log()
+    assert "Traceback" not in fleet.log()
+
+
+@pytest.mark.single("its log, and the time that it takes")
+def test_workers_whose_frontier_is_cleared_come_to_an_end_and_leave_nothing(
+    fleet: Fleet, redis_url: str, server: redis.Redis
+) -> None:
+    crawling(fleet, 2)
+    command(redis_url, "clear", "graph", "--force", "--yes")
+    fleet.wait()
+    assert fleet.reasons() == ["finished", "finished"]
+    assert len(fleet.urls("parsed")) < PAGES
+    assert [key for key in server.scan_iter() if server.ttl(key) < 0] == []
+
+
+def test_nothing_is_popped_from_a_queue_of_ones_own_while_the_crawl_is_paused(
+    join: Join, redis_url: str
+) -> None:
+    class Queue(list[str]):
+        pass
+
+    queue = Queue("abc")
+    waiting = join("a").frontier
+    frontier = PlainFrontier(queue, waiting.server, waiting.keys, "p", "plain")
+    frontier.open({"SCHEDULER_SERIALIZER": "json"})
+    control(redis_url).pause()
+    assert frontier.exchange(Batch(1, want=2)).popped == ()
+    control(redis_url).resume()
+    assert frontier.exchange(Batch(2, want=2)).popped == ("c", "b")
 
 
 @pytest.mark.single("its log, and the time that it takes")

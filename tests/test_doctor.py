@@ -499,6 +499,7 @@ def test_a_growth_that_fills_the_memory_soon_is_told_of(
     worker.push(*map(str, range(1000)))
     now = int(server.time()[0]) // 10 * 10
     server.delete("s:pages")
+    server.hset(worker.frontier.keys.worker(worker.name), "joined", 1_000_000)
     server.rpush("s:pages", f"{now} 1 1000", f"{now - 60} 1 10")
     used = server.info("memory")["used_memory"]
     with configured(server, "maxmemory", used * 2):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -139,7 +138,7 @@ def test_a_url_is_explained(url: str) -> None:
     assert "waiting      yes, with priority 0, " in frontier(url, "explain", "graph", waits)
     crawled = frontier(url, "explain", "graph", page_url(0))
     assert "It was found, and nothing is left to do for it" in crawled
-    assert "scrapy frontier forget graph 'http://graph.test/0' --crawl" in crawled
+    assert "scrapy frontier forget graph http://graph.test/0 --crawl" in crawled
     never = frontier(url, "explain", "graph", "http://elsewhere.test/")
     assert "It was never found" in never
     assert as_json(url, "explain", "graph", waits)[0]["waiting"][0]["before"] > 0
@@ -256,53 +255,3 @@ def test_a_reader_that_has_had_enough_is_no_error(url: str) -> None:
     )
     assert done.stderr == ""
     assert json.loads(done.stdout)["place"] == 1
-
-
-def test_what_is_in_redis_does_not_steer_the_terminal(server: redis.Redis, redis_url: str) -> None:
-    server.rpush("graph:start_urls", b"x")
-    server.hset("graph:meta", mapping={"format": "3", "epoch": "1", "requests_key": "graph:requests"})
-    server.zadd("graph:requests", {b'{"url":"http://a/\x1b[2Jb"}': 0})
-    assert "\x1b" not in frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=json")
-
-
-# -- clear -----------------------------------------------------------------------------------------
-
-
-def cleared(redis_url: str, answer: str) -> tuple[int, str]:
-    """Type *answer* at a terminal that asks whether to clear the frontier."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "frontier", "clear", "graph"],
-        cwd=PROJECT,
-        env={**os.environ, "REDIS_URL": redis_url},
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    os.close(theirs)
-    os.write(ours, answer.encode() + b"\n")
-    shown, _ = process.communicate(timeout=30)
-    os.close(ours)
-    return process.returncode, shown
-
-
-@pytest.fixture
-def left(server: redis.Redis, redis_url: str, fleet: Fleet) -> redis.Redis:
-    """A frontier that a crawl has left."""
-    fleet.start("graph", GRAPH_PAGES=5000, GRAPH_LATENCY=0.05)
-    wait_until(lambda: len(fleet.events("parsed")) > 20)
-    frontier(redis_url, "stop", "graph")
-    fleet.wait()
-    return server
-
-
-def test_a_frontier_is_cleared_when_that_was_said_and_agreed_to(left: redis.Redis, redis_url: str) -> None:
-    assert "there is no terminal to ask on" in frontier(redis_url, "clear", "graph", code=1)
-    code, shown = cleared(redis_url, "n")
-    assert (code, "Nothing was removed" in shown) == (1, True)
-    assert left.exists("graph:requests", "graph:dupefilter") == 2
-    code, shown = cleared(redis_url, "y")
-    assert code == 0
-    assert "waiting" in shown
-    assert left.keys() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.exchange import Failed, Push
+from scrapy_rq_sched.frontier import FORMAT
 from scrapy_rq_sched.inspect import View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.entries import Entry, Reader
@@ -205,6 +207,28 @@ def test_a_crawl_that_nobody_is_at_has_no_time_left(join: Join, look: Look, serv
     moments(server, (200, 700), (200, 100))
     server.zadd("s:workers", {"a": 1})
     assert read_status(look()).seconds_left_at_least is None
+
+
+def test_no_end_is_foretold_while_the_crawl_is_paused(join: Join, look: Look, server: redis.Redis) -> None:
+    long_ago(join, server).push("one")
+    moments(server, (200, 700), (200, 100))
+    server.hset("s:meta", "state", "paused")
+    assert read_status(look()).seconds_left_at_least is None
+    assert read_status(look()).growth is None
+
+
+@pytest.mark.parametrize("count", [3_000, 5_000, 9_000])
+def test_what_a_compact_filter_takes_is_told_about_right(
+    join: Join, look: Look, server: redis.Redis, count: int
+) -> None:
+    worker = join("a", dupefilter="compact")
+    for first in range(0, count, 500):
+        worker.say(pushes=[Push("filter", f"fp-{n}", 0, b"") for n in range(first, first + 500)])
+    buckets = [key for key in server.scan_iter("s:dupefilter:*:*") if server.type(key) == b"set"]
+    taken = sum(server.memory_usage(key) for key in buckets)
+    told = read_status(look()).seen_bytes
+    assert told is not None
+    assert 0.6 < told / taken < 1.6
 
 
 def test_the_state_is_named(join: Join, look: Look, server: redis.Redis) -> None:
@@ -410,6 +434,76 @@ def test_a_request_of_another_method_is_another(join: Join, by_priority: View) -
     assert not explainer.explain(json.dumps({"url": f"{SITE}/one", "method": "POST"})).seen
 
 
+@pytest.mark.parametrize(
+    ("waits", "asked"),
+    [("%c3%a9", "%C3%A9"), ("%c3%a9", "é"), ("a?x=%7e", "a?x=~"), ("", "")],
+    ids=["escaped", "not escaped", "in the query", "the root"],
+)
+def test_a_url_that_is_written_otherwise_is_the_same(
+    join: Join, by_priority: View, waits: str, asked: str
+) -> None:
+    push(join("a"), by_priority, waits)
+    assert len(Explainer(by_priority).explain(f"{SITE}/{asked}").waiting) == 1
+
+
+def test_a_seed_that_is_not_ascii_is_found(by_priority: View, server: redis.Redis) -> None:
+    server.rpush("s:start_urls", f"{SITE}/ü".encode())
+    assert len(Explainer(by_priority).explain(f"{SITE}/ü").seeds) == 1
+
+
+class Lowercase:
+    """A fingerprinter to which upper and lower case are the same."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return request.url.lower().encode()
+
+
+class Raises:
+    """A fingerprinter that cannot make any."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        raise OSError("no")
+
+
+def test_with_a_fingerprinter_of_ones_own_all_that_waits_is_compared(join: Join, look: Look) -> None:
+    worker = join("a")
+    view = look(REQUEST_FINGERPRINTER_CLASS=Lowercase)
+    push(worker, view, "one")
+    assert len(Explainer(view).explain(f"{SITE}/ONE").waiting) == 1
+
+
+def test_a_fingerprinter_that_raises_is_one_line(join: Join, look: Look) -> None:
+    join("a")
+    with pytest.raises(InspectionError, match="OSError: no"):
+        Explainer(look(REQUEST_FINGERPRINTER_CLASS=Raises)).explain(f"{SITE}/one")
+
+
+STRANGE = {
+    "meta": {b"\xff": b"\xff", b"pages": b"1" * 30, b"state_since": b"[]"},
+    "dupefilter:buckets": {b"name": b"\xff", b"first": b"x", b"count": b"1e400", b"most": b"9"},
+    "worker:a": {b"about": b'{"pid": [1], "host": {}}', b"pages": b"-", b"joined": b"9" * 25, b"heard": b"x"},
+    "leases:a": {b"\xff": b"request 1 " + b"9" * 5000 + b"@" + b"9" * 5000 + b" x", b"1.1": b"\xff"},
+}
+
+
+@pytest.mark.parametrize("key", STRANGE)
+def test_what_somebody_else_has_written_does_not_keep_from_looking(
+    join: Join, look: Look, server: redis.Redis, key: str
+) -> None:
+    join("a").push("one")
+    server.hset(f"s:{key}", mapping=STRANGE[key])
+    view = look()
+    read_status(view)
+    list(Reader(view).held())
+    with contextlib.suppress(redis.ResponseError):  # of a filter that makes no sense: the server says so
+        Explainer(view).explain(f"{SITE}/one")
+
+
+def test_a_request_in_an_encoding_that_nobody_knows_is_another(join: Join, by_priority: View) -> None:
+    push(join("a"), by_priority, "one", encoding="nope")
+    assert Explainer(by_priority).explain(f"{SITE}/one").waiting == []
+
+
 def test_what_is_no_url_is_refused(by_priority: View) -> None:
     with pytest.raises(InspectionError, match="'nonsense' is no URL"):
         Explainer(by_priority).explain("nonsense")
@@ -516,6 +610,24 @@ def test_a_priority_of_0_is_not_written(join: Join, by_priority: View) -> None:
     assert (entry.priority, entry.fields) == (0, {"url": f"{SITE}/one"})
 
 
+def test_two_requests_do_not_become_one_by_their_priority(by_priority: View, server: redis.Redis) -> None:
+    one, same = b'{"url":"http://example.com/one"}', b'{"url":"http://example.com/one","priority":5}'
+    server.zadd("s:requests", {one: 0.5, same: -4.5})
+    assert sum(map(len, Waiting(by_priority).reprioritize(named("one"), 5))) == 0
+    assert read_status(by_priority).waiting == 2
+
+
+def test_what_cannot_be_written_again_is_left_as_it_is_and_the_rest_changed(
+    join: Join, by_priority: View, server: redis.Redis
+) -> None:
+    push(join("a"), by_priority, "one")
+    server.zadd("s:requests", {b'{"url":"http://example.com/two","meta":{"x":NaN}}': 9})
+    waiting = Waiting(by_priority)
+    assert sum(map(len, waiting.reprioritize(named("one", "two"), 5))) == 1
+    (unwritable,) = waiting.unwritable
+    assert unwritable.startswith(f"{SITE}/two: ")
+
+
 def test_the_deaths_of_a_request_are_remembered_when_its_priority_changes(
     join: Join, by_priority: View, server: redis.Redis
 ) -> None:
@@ -591,7 +703,8 @@ def test_a_frontier_is_not_cleared_while_workers_are_alive(
         clear(look())
     assert server.zcard("s:requests") == 1
     clear(look(), force=True)
-    assert left(server) == set()
+    assert left(server) == {b"s:finished"}
+    assert 0 < server.ttl("s:finished") <= 600
 
 
 def test_what_is_kept_stays(join: Join, look: Look, server: redis.Redis) -> None:
@@ -625,4 +738,4 @@ def test_a_filter_that_is_anothers_as_well_is_not_cleared(server: redis.Redis, r
 
 def test_what_workers_have_to_have_in_common_is_told(join: Join, look: Look) -> None:
     join("a")
-    assert read_status(look()).made_with == {"format": "3", "dupefilter": "exact", **MADE_WITH}
+    assert read_status(look()).made_with == {"format": FORMAT, "dupefilter": "exact", **MADE_WITH}

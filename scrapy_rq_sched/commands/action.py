@@ -27,6 +27,8 @@ class Context:
     settings: Any
     output: Output
     redis_key: str | None = None
+    #: Of the last frontier that was looked at.
+    server: Any = None
 
     def spiders(self) -> list[str]:
         """Return the names of the project's spiders; none outside a project."""
@@ -45,6 +47,7 @@ class Context:
         names = self.spiders()
         spidercls = self.spidercls(spider)
         view = View.from_settings(self.settings, spider, spidercls, self.redis_key)
+        self.server = view.server
         if names and spidercls is None and not view.exists:
             known = ", ".join(names)
             raise InspectionError(

@@ -33,8 +33,9 @@ class Pause(_Tell):
     name = "pause"
     summary = "Begin no page until told to resume"
     description = (
-        "Have all workers begin no page, within two seconds. What they are at they finish, what they have "
-        "not begun goes back to the queue, and they stay. So do those that start later. Go on with resume."
+        "Have all workers begin no page, within two seconds. What they are at they finish, with all that is "
+        "in Scrapy's downloader, where a DOWNLOAD_DELAY holds; what they have not begun goes back to the "
+        "queue, and they stay. Those that start later begin nothing, either. Go on with resume."
     )
     said = "Spider {spider} is paused: {workers} will begin no page. Go on: scrapy frontier resume {spider}"
 
@@ -75,4 +76,6 @@ class Stop(_Tell):
 
 
 def _workers(count: int) -> str:
+    if not count:
+        return "no worker that is alive, but whoever starts,"
     return f"{count} worker" if count == 1 else f"{count} workers"

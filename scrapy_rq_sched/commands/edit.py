@@ -6,12 +6,12 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import InspectionError
+from ..errors import InspectionError, one_line
 from ..inspect import View, read_status
 from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget, in_steps
 from ..inspect.entries import SEARCH_STEP, STEP, Entry
@@ -53,10 +53,9 @@ class _OfWaiting(Action):
             if opts.dry_run:
                 steps = waiting.find(chosen, needle)
             else:
-                steps = self.change(waiting, chosen, needle, ends, opts)
+                steps = self.change(view, waiting, chosen, needle, ends, opts)
             for changed in steps:
                 count += len(changed)
-                self.changed(view, changed, opts)
                 bar.advance(SEARCH_STEP if view.is_sorted else STEP)
                 if ends() and (view.is_sorted or opts.dry_run):
                     break
@@ -66,17 +65,25 @@ class _OfWaiting(Action):
             context.output.say(f"{number(count)} {what} would be {self.done} (--dry-run)")
         else:
             context.output.say(f"{number(count)} {what} were {self.done}")
+        if waiting.unwritable:
+            context.output.warn(
+                f"{number(len(waiting.unwritable))} were left as they are, because they cannot be written "
+                f"again, such as {one_line(waiting.unwritable[0])}"
+            )
         if interrupted:
             raise InspectionError("Interrupted: the rest is as it was")
 
     def change(
-        self, waiting: Waiting, chosen: Chosen, needle: bytes | None, ends: Any, opts: argparse.Namespace
+        self,
+        view: View,
+        waiting: Waiting,
+        chosen: Chosen,
+        needle: bytes | None,
+        ends: Callable[[], bool],
+        opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
         """Yield what was changed, a step at a time."""
         raise NotImplementedError
-
-    def changed(self, view: View, entries: list[Entry], opts: argparse.Namespace) -> None:
-        """Take note of what was changed."""
 
 
 class Remove(_OfWaiting):
@@ -98,16 +105,24 @@ class Remove(_OfWaiting):
         parser.add_argument("--forget", action="store_true", help="have them count as not seen, too")
 
     def change(
-        self, waiting: Waiting, chosen: Chosen, needle: bytes | None, ends: Any, opts: argparse.Namespace
+        self,
+        view: View,
+        waiting: Waiting,
+        chosen: Chosen,
+        needle: bytes | None,
+        ends: Callable[[], bool],
+        opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
-        """Remove them."""
-        return waiting.remove(chosen, needle, ends)
+        """Remove them, and forget them if that is wanted."""
+        if not opts.forget:
+            return waiting.remove(chosen, needle, ends)
+        fingerprinter = Fingerprinter(view)
 
-    def changed(self, view: View, entries: list[Entry], opts: argparse.Namespace) -> None:
-        """Forget them, if that is wanted."""
-        if opts.forget and not opts.dry_run and entries:
-            fingerprinter = Fingerprinter(view)
+        def forget_them(entries: list[Entry]) -> None:
             forget(view, [fingerprinter.of_fields(entry.fields or {}) for entry in entries])
+
+        # Before: what is gone and counts as seen would never be crawled.
+        return waiting.remove(chosen, needle, ends, before=forget_them)
 
 
 class Reprioritize(_OfWaiting):
@@ -124,11 +139,19 @@ class Reprioritize(_OfWaiting):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the priority, and which."""
-        parser.add_argument("priority", type=int, metavar="PRIORITY", help="Scrapy's: the higher, the sooner")
+        parser.add_argument(
+            "priority", type=_priority, metavar="PRIORITY", help="Scrapy's: the higher, the sooner"
+        )
         super().add_arguments(parser)
 
     def change(
-        self, waiting: Waiting, chosen: Chosen, needle: bytes | None, ends: Any, opts: argparse.Namespace
+        self,
+        view: View,
+        waiting: Waiting,
+        chosen: Chosen,
+        needle: bytes | None,
+        ends: Callable[[], bool],
+        opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
         """Change it."""
         return waiting.reprioritize(chosen, opts.priority, needle)
@@ -171,6 +194,11 @@ class Forget(Action):
             count += len(urls)
             if opts.crawl:
                 _push(view, urls, opts.priority)
+        if opts.file is None and not forgotten and any("*" in url for url in opts.urls):
+            raise InspectionError(
+                "What was seen is kept as fingerprints, from which no URL can be got back: give URLs, or "
+                "with --file a file of them, such as your items, of which the pattern chooses"
+            )
         context.output.say(f"{number(forgotten)} of {number(count)} URLs had been seen, and are forgotten")
 
 
@@ -216,6 +244,10 @@ class Clear(Action):
                 "SCHEDULER_DUPEFILTER_KEY"
             )
         context.output.say(f"The frontier of spider {view.spider} is removed")
+        try:
+            view.named_queue_class  # noqa: B018 - that it can be known is what is asked
+        except InspectionError as error:
+            context.output.say(f"But for what waits. {error}. Clear it by itself")
         return None
 
 
@@ -242,7 +274,7 @@ def _opened(name: str) -> Iterator[TextIO]:
         yield sys.stdin
         return
     try:
-        with Path(name).open(encoding="utf-8") as file:
+        with Path(name).open(encoding="utf-8", errors="surrogateescape") as file:
             yield file
     except OSError as error:
         raise InspectionError(f"{name!r} cannot be read: {error.strerror}") from error
@@ -253,17 +285,21 @@ def _url_of(line: str) -> str:
         return line
     try:
         return str(json.loads(line)["url"])
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         raise InspectionError(f"{line[:100]!r} is no JSON object with a url: {error}") from error
+
+
+def _priority(text: str) -> int:
+    priority = int(text)
+    if abs(priority) > 2**53:
+        raise argparse.ArgumentTypeError("a double holds no such number exactly")
+    return priority
 
 
 def _urls(opts: argparse.Namespace) -> Iterator[str]:
     if opts.file is None:
-        if any("*" in url for url in opts.urls) or not opts.urls:
-            raise InspectionError(
-                "What was seen is kept as fingerprints, from which no URL can be got back: give URLs, or "
-                "with --file a file of them, such as your items, of which the pattern chooses"
-            )
+        if not opts.urls:
+            raise InspectionError("Say which: give URLs, or with --file a file of them")
         yield from opts.urls
         return
     patterns = [Pattern(text) for text in opts.urls]

@@ -136,7 +136,8 @@ class Command(ScrapyCommand):
         except FrontierError as error:
             self._refuse(output, str(error))
         except connection.RedisError as error:
-            self._refuse(output, connection.describe_error(connection.get_client(self.settings), error))
+            server = context.server or connection.get_client(self.settings)
+            self._refuse(output, connection.describe_error(server, error))
         except KeyboardInterrupt:
             self._refuse(output, "interrupted", 130)
         except BrokenPipeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from itertools import chain
 from typing import Any
 
@@ -132,7 +133,7 @@ class Explain(Action):
         ]
         if found.history:
             pairs.append(("history", "\n".join(found.history)))
-        context.output.show(Fields(pairs), "", *verdict(found, status))
+        context.output.show(Fields(pairs), "", *verdict(found, status, shlex.quote(opts.url)))
 
 
 def shown(entry: Entry) -> str:
@@ -150,8 +151,11 @@ def as_dict(entry: Entry) -> dict[str, Any]:
     return {**said, "request": entry.fields}
 
 
-def verdict(found: Explanation, status: Status) -> list[str]:
-    """Return in sentences what holds the URL, and what to do."""
+def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
+    """Return in sentences what holds the URL, and what to do.
+
+    :param typed: what was asked for, as a shell takes it.
+    """
     spider, lines = status.spider, list[str]()
     nobody = "no worker is alive: start one with scrapy crawl " + spider
     state = {"paused": "paused", "draining": "drained"}.get(status.state)
@@ -177,19 +181,19 @@ def verdict(found: Explanation, status: Status) -> list[str]:
             if not status.alive:
                 lines.append(nobody[0].upper() + nobody[1:])
     if found.failed:
-        again = f"scrapy frontier failed {spider} --url '{found.url}' --requeue"
+        again = f"scrapy frontier failed {spider} --id {shlex.quote(found.failed[-1].id)} --requeue"
         lines.append(f"It was set aside. Try it again: {again}")
     if found.is_nowhere and (found.seen or found.started):
         lines.append(
             "It was found, and nothing is left to do for it: it was crawled, or its download failed for "
             "good, or it was removed. The log of the worker says which. To crawl it again: "
-            f"scrapy frontier forget {spider} '{found.url}' --crawl"
+            f"scrapy frontier forget {spider} {typed} --crawl"
         )
     elif found.is_nowhere:
         lines.append(
             "It was never found: no page that was crawled led to it, or the spider, its rules or a "
             "middleware (allowed_domains, DEPTH_LIMIT) dropped it before. To crawl it: "
-            f"scrapy frontier seed {spider} '{found.url}'"
+            f"scrapy frontier seed {spider} {typed}"
         )
     if found.alike:
         lines.append("But these were seen: " + ", ".join(found.alike))
@@ -198,7 +202,8 @@ def verdict(found: Explanation, status: Status) -> list[str]:
 
 def _sooner(found: Explanation, spider: str) -> str:
     if any(place.entry.score is not None for place in found.waiting):
-        return f". Sooner: scrapy frontier reprioritize {spider} 1000 '{found.url}'"
+        url = shlex.quote(found.waiting[0].entry.url)
+        return f". Sooner: scrapy frontier reprioritize {spider} 1000 {url}"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ class Table:
             )
         for row in self.rows:
             # What is in Redis is text, whatever it looks like to rich.
-            drawn.add_row(*(Text(cell) for cell in row))
+            drawn.add_row(*(Text(printable(cell)) for cell in row))
         return drawn
 
 
@@ -82,7 +83,7 @@ class Fields:
         drawn.add_column(style="bold", no_wrap=True)
         drawn.add_column(overflow="fold")
         for name, value in self.pairs:
-            drawn.add_row(name, Text(value))
+            drawn.add_row(name, Text(printable(value)))
         return drawn
 
 
@@ -133,13 +134,13 @@ class Output:
                 self.say(part if isinstance(part, str) else part.plain())
 
     def json(self, value: Any) -> None:
-        """Print *value* as JSON, on one line."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+        """Print *value* as JSON, on one line, in ASCII."""
+        sys.stdout.write(json.dumps(_plain(value), allow_nan=False) + "\n")
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
         """Print *text* to the standard error, in one line."""
-        sys.stderr.write(f"scrapy frontier: {text}\n")
+        sys.stderr.write(printable(f"scrapy frontier: {text}\n"))
         sys.stderr.flush()
 
     def confirm(self, question: str) -> bool:
@@ -163,7 +164,8 @@ class Output:
 
         with Live(console=self._console, auto_refresh=False) as drawn:
             yield lambda *parts: drawn.update(
-                Group(*(Text(part) if isinstance(part, str) else part for part in parts)), refresh=True
+                Group(*(Text(printable(part)) if isinstance(part, str) else part for part in parts)),
+                refresh=True,
             )
 
     @contextmanager
@@ -183,6 +185,21 @@ class Output:
         )
         with bars.Progress(*columns, console=Console(stderr=True)) as progress:
             yield _RichBar(progress, progress.add_task(what, total=total))
+
+
+def _plain(value: Any) -> Any:
+    """Return *value* as JSON can have it: what is in Redis may have bytes for keys, or no number for one."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else _plain_text(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float, type(None))) else _plain_text(value)
+
+
+def _plain_text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def printable(text: str) -> str:
@@ -227,9 +244,11 @@ def duration(seconds: float) -> str:
 
 def when(second: float) -> str:
     """Return a moment, given in seconds since 1970, in the time of this machine."""
-    if not second:
+    try:
+        moment = datetime.fromtimestamp(second, timezone.utc).astimezone()
+    except (ValueError, OverflowError, OSError):  # what somebody else has written there is no time
         return "-"
-    return datetime.fromtimestamp(second, timezone.utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return moment.strftime("%Y-%m-%d %H:%M:%S") if second else "-"
 
 
 def sparkline(values: Iterable[float]) -> str:

@@ -35,6 +35,8 @@ class Waiting:
         view.require()
         self._view = view
         self._reader = Reader(view)
+        #: What could not be written with another priority, and why.
+        self.unwritable: list[str] = []
         self._rewrite = register(view.server, "keys", "queue_priority", "seeds", "leases", "rewrite")
         self._sift = register(view.server, "keys", "queue_fifo", "seeds", "leases", "sift")
 
@@ -47,12 +49,17 @@ class Waiting:
             yield [entry for _, entry in entries if chosen(entry)]
 
     def remove(
-        self, chosen: Chosen, needle: bytes | None = None, ends: Callable[[], bool] = lambda: False
+        self,
+        chosen: Chosen,
+        needle: bytes | None = None,
+        ends: Callable[[], bool] = lambda: False,
+        before: Callable[[list[Entry]], None] = lambda _: None,
     ) -> Iterator[list[Entry]]:
         """Remove what is *chosen*, a step at a time, and yield what was. It still counts as seen.
 
         Of a list all entries are turned round once, so that no step is long: nobody may take any meanwhile.
 
+        :param before: told what is about to be removed.
         :param ends: asked whether to remove no more: a list is turned all the way round nevertheless.
         :raises InspectionError: if the queue is a list, and workers take from it; or if it is exported.
         """
@@ -60,10 +67,11 @@ class Waiting:
             for entries in self.find(chosen, needle):
                 if ends():
                     return
+                before(entries)
                 yield self._change([(entry, b"", 0.0) for entry in entries])
             return
         self._check_rest()
-        yield from self._sift_list(chosen, ends)
+        yield from self._sift_list(chosen, ends, before)
 
     def reprioritize(
         self, chosen: Chosen, priority: int, needle: bytes | None = None
@@ -81,13 +89,13 @@ class Waiting:
             )
         for entries in self.find(chosen, needle):
             changes = [self._with_priority(e, priority) for e in entries if self._differs(e, priority)]
-            yield self._change(changes)
+            yield self._change([change for change in changes if change is not None])
 
     @staticmethod
     def _differs(entry: Entry, priority: int) -> bool:
         return entry.priority != priority or (entry.fields or {}).get("priority", 0) != priority
 
-    def _with_priority(self, entry: Entry, priority: int) -> tuple[Entry, bytes, float]:
+    def _with_priority(self, entry: Entry, priority: int) -> tuple[Entry, bytes, float] | None:
         fields = dict(entry.fields or {})
         # What it leads to, a retry say, has its priority, too.
         fields["priority"] = priority
@@ -96,7 +104,8 @@ class Waiting:
         try:
             data = serializers.dump(self._view.serializer, fields)
         except UnserializableRequestError as error:
-            raise InspectionError(f"A request cannot be written again: {error}") from error
+            self.unwritable.append(f"{entry.url}: {error}")
+            return None
         score = entry.score or 0.0
         arrived = score - math.floor(score) if math.isfinite(score) else 0.0
         return entry, data, -priority + arrived
@@ -126,7 +135,9 @@ class Waiting:
                 "leased"
             )
 
-    def _sift_list(self, chosen: Chosen, ends: Callable[[], bool]) -> Iterator[list[Entry]]:
+    def _sift_list(
+        self, chosen: Chosen, ends: Callable[[], bool], before: Callable[[list[Entry]], None]
+    ) -> Iterator[list[Entry]]:
         key, server = self._view.keys.requests, self._view.server
         left = server.llen(key)
         while left > 0:
@@ -134,6 +145,7 @@ class Waiting:
             entries = [self._reader.request(data) for data in tail]
             # Turned half round it would be crawled in another order: so all the way, whoever interrupts.
             gone = [not ends() and chosen(entry) for entry in entries]
+            before([entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone])
             arguments: list[Any] = [len(entries)]
             for entry, is_gone in zip(entries, gone, strict=True):
                 arguments += [entry.data, int(not is_gone)]
@@ -177,8 +189,9 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
             f"{view.spider}; or --force, and their logs will say that it is gone"
         )
     _wait_until_freed(view)
-    step = seen_step(view.server, view.keys.dupefilter, view.dupefilter)
-    while "seen" not in keep and step("sweep"):
+    # Only a compact one has what is to be swept, and there is no meta any more that would tell.
+    step = seen_step(view.server, view.keys.dupefilter, "compact")
+    while problem != b"shared" and "seen" not in keep and step("sweep"):
         pass
     return what.decode("utf-8", "replace") if problem == b"shared" else ""
 
@@ -189,7 +202,7 @@ def _wait_until_freed(view: View) -> None:
     patience = time.monotonic() + FREED_WITHIN
     with contextlib.suppress(ResponseError):  # this user may not ask
         while server.info("memory").get("lazyfree_pending_objects", 0) and time.monotonic() < patience:
-            time.sleep(0.05)
+            time.sleep(0.25)
 
 
 def _exported(view: View) -> InspectionError:

@@ -21,6 +21,12 @@ STEP = 200
 #: Members that Redis looks at in a step of a search.
 SEARCH_STEP = 500
 
+
+def _number(digits: bytes) -> int:
+    # What somebody else has written there may have thousands of them.
+    return int(digits) if 0 < len(digits) < 19 else 0
+
+
 _LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*) (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) \S+ (.*)", re.DOTALL)
 
@@ -186,7 +192,7 @@ class Reader:
         if parts is None:
             return Held(worker, alive, name, 0, 0, Entry("request", value, problem="it is no lease"))
         kind, score, deaths, since, data = parts.groups()
-        return Held(worker, alive, name, int(since or 0), int(deaths), self._of_kind(kind, score, data))
+        return Held(worker, alive, name, _number(since), _number(deaths), self._of_kind(kind, score, data))
 
     def delayed(self) -> Iterator[tuple[float, Entry]]:
         """Yield what is set back for another worker, and when it is due, in seconds since 1970."""

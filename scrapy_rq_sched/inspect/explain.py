@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ from ..serializers import serializer_name
 from .entries import Entry, Held, Reader
 from .fingerprint import Fingerprinter
 from .view import View
+
+#: A path that is written in one way only.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]*")
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,15 @@ class Explainer:
         request = self._fingerprinter.request(text)
         fingerprint = self._fingerprinter.of(request)
         found = Explanation(request.url, fingerprint, self._is_seen(request), self._has_started(fingerprint))
-        path = urlsplit(request.url).path
+        may_be = _Alike(request.url) if self._fingerprinter.is_of_url else None
 
         def is_it(entry: Entry) -> bool:
-            fields = entry.fields
             # Most are of another path: to make a fingerprint takes longer than to look.
-            if not fields or path not in entry.url:
+            if not entry.fields or (may_be is not None and not may_be.matches(entry.url)):
                 return False
-            return self._fingerprinter.of_fields(fields) == fingerprint
+            return self._fingerprinter.of_fields(entry.fields) == fingerprint
 
-        found.waiting = list(self._waiting(path, is_it))
+        found.waiting = list(self._waiting(may_be.needle if may_be else "", is_it))
         found.held = [held for held in self._reader.held() if is_it(held.entry)]
         found.delayed = [(due, entry) for due, entry in self._reader.delayed() if is_it(entry)]
         found.seeds = [
@@ -118,10 +121,10 @@ class Explainer:
     def _has_started(self, fingerprint: str) -> bool:
         return bool(self._view.server.sismember(self._view.keys.started, fingerprint))
 
-    def _waiting(self, path: str, is_it: Any) -> Iterator[Place]:
+    def _waiting(self, needle: str, is_it: Any) -> Iterator[Place]:
         view, key = self._view, self._view.keys.requests
         found = {}
-        for entries in self._reader.waiting(needle_of(view, path)):
+        for entries in self._reader.waiting(needle_of(view, needle)):
             found.update({(index, entry.data): entry for index, entry in entries if is_it(entry)})
         for (index, _), entry in found.items():
             if index is None:
@@ -138,6 +141,27 @@ class Explainer:
         data |= {entry.data for _, entry in found.delayed}
         texts = [self._view.server.hget(self._view.keys.history, sha1_of(entry)) for entry in sorted(data)]
         return [event for text in texts if text for event in text.decode("utf-8", "replace").split()]
+
+
+class _Alike:
+    """URLs that may have the same canonical form as *url*."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._path = parts.path or "/"
+        self._is_plain = _PLAIN_PATH.fullmatch(self._path) is not None
+        host = (parts.hostname or "").lower()
+        #: What the text of all of them has in it; empty if that cannot be told.
+        self.needle = self._path if self._is_plain and len(self._path) > 1 else host
+
+    def matches(self, url: str) -> bool:
+        """Return whether *url* may be one."""
+        if not self._is_plain or "%" in url or not url.isascii():
+            return True
+        try:
+            return (urlsplit(url).path or "/") == self._path
+        except ValueError:
+            return False
 
 
 def needle_of(view: View, text: str) -> bytes | None:

@@ -7,11 +7,18 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.request import RequestFingerprinter
 
 from ..components import fingerprints_by, load_dupefilter, load_fingerprints
-from ..errors import InspectionError, PayloadError, SeedError, UnknownCodeError
+from ..errors import InspectionError, SeedError, UnknownCodeError
+from ..fingerprints import ScrapyRedisFingerprinter, only_url_matters
 from ..seeds import request_from_seed
 from .view import View
+
+#: By these the fingerprint goes by the canonical URL.
+_SCRAPYS = {
+    f"{cls.__module__}.{cls.__qualname__}" for cls in (RequestFingerprinter, ScrapyRedisFingerprinter)
+}
 
 
 class Fingerprinter:
@@ -25,13 +32,17 @@ class Fingerprinter:
         self._spider: Spider = object.__new__(spidercls)  # its __init__ may need what only a crawl has
         self._spider.name = view.spider
         crawler = Crawler(spidercls, view.scrapy_settings)
-        crawler.addons.load_settings(crawler.settings)  # one may bring a fingerprinter
+        crawler.spider = self._spider
         try:
+            crawler.addons.load_settings(crawler.settings)  # one may bring a fingerprinter
             cls: Any = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
             crawler.request_fingerprinter = build_from_crawler(cls, crawler)
             dupefilter = load_dupefilter(crawler, view.server, view.keys.dupefilter)
-        except (ImportError, NameError, ValueError, TypeError) as error:
-            raise InspectionError(f"REQUEST_FINGERPRINTER_CLASS cannot be loaded: {error}") from error
+        except Exception as error:  # an add-on's code, or the user's, may raise anything
+            raise InspectionError(
+                f"The fingerprinter of spider {view.spider!r} cannot be made outside a crawl: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         ours = fingerprints_by(dupefilter, crawler)
         theirs = view.meta.get("REQUEST_FINGERPRINTER_CLASS", ours)
         if ours != theirs:
@@ -40,6 +51,8 @@ class Fingerprinter:
                 "this in the project of its workers, or say -s REQUEST_FINGERPRINTER_CLASS=…"
             )
         self._make = load_fingerprints(crawler, dupefilter, 0).of
+        #: Whether a request's fingerprint is that of its URL, canonical, with its method and body.
+        self.is_of_url = only_url_matters(getattr(dupefilter, "fingerprinter", None)) and ours in _SCRAPYS
 
     def request(self, text: str) -> Request:
         """Return the request of a URL, or of a JSON object with any of ``Request``'s fields.
@@ -62,9 +75,17 @@ class Fingerprinter:
         }
         try:
             return self.of(Request(**wanted))
-        except (ValueError, TypeError, PayloadError):
+        except (ValueError, TypeError, LookupError):
             return ""
 
     def of(self, request: Request) -> str:
-        """Return the fingerprint of *request*, in hexadecimal."""
-        return str(self._make(request))
+        """Return the fingerprint of *request*, in hexadecimal.
+
+        :raises InspectionError: if the fingerprinter cannot make one.
+        """
+        try:
+            return str(self._make(request))
+        except Exception as error:  # it may be the user's, which may raise anything
+            raise InspectionError(
+                f"The fingerprinter cannot make a fingerprint of {request}: {type(error).__name__}: {error}"
+            ) from error

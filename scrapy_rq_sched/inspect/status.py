@@ -140,8 +140,8 @@ def read_status(view: View) -> Status:
     finished, converted, pages, *seed_kinds = replies[8:]
     # Where Redis may not be asked, this machine's is the best there is.
     now = told_time[0] + told_time[1] / 1e6 if told_time else time.time()
-    meta = {name.decode(): text.decode("utf-8", "replace") for name, text in (meta or {}).items()}
-    name, first, compact = buckets or (None, None, None)
+    meta = {_text(name): _text(text) for name, text in (meta or {}).items()}
+    compact = _Buckets(keys.dupefilter, buckets or (None, None, None))
 
     pipe = view.pipeline()
     for key, key_kind in [(keys.requests, kind), *zip(keys.start_urls, seed_kinds, strict=True)]:
@@ -149,32 +149,33 @@ def read_status(view: View) -> Status:
         getattr(pipe, _LENGTHS.get(key_kind, "exists"))(key if key_kind in _LENGTHS else f"{key}:never")
     pipe.memory_usage(keys.requests, samples=SAMPLES)
     pipe.memory_usage(keys.dupefilter, samples=SAMPLES)
-    pipe.memory_usage(f"{keys.dupefilter}:{name.decode()}:{first.decode()}" if name and first else keys.meta)
+    for key in compact.samples:
+        pipe.memory_usage(key)
     ids = [worker.decode("utf-8", "replace") for worker, _ in workers or ()]
     for worker in ids:
         pipe.hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
         pipe.hlen(keys.leases(worker))
     waiting, *replies = [reply or 0 for reply in _execute(pipe)]
     seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
-    waiting_bytes, exact_bytes, bucket_bytes, *of_workers = replies
+    waiting_bytes, exact_bytes, one, other, *of_workers = replies
     about = [
         _worker(worker, deadline / 1000 > now, said or [None] * 5, held or 0, meta)
         for worker, (_, deadline), said, held in zip(
             ids, workers or (), of_workers[::2], of_workers[1::2], strict=True
         )
     ]
-    compact_count, first_bucket = _number(compact), _number(first)
-    seen_bytes = int(exact_bytes) + (int(bucket_bytes) * first_bucket if compact_count else 0)
+    seen_bytes = int(exact_bytes) + compact.bytes(int(one), int(other))
     history = _moments(pages or ())
     leased = sum(worker.in_hand for worker in about)
     left = waiting + leased + (delayed or 0) + seeds
     # What was done before the first of those that are alive joined says nothing of how fast they are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
-    rates = _Rates(history, now, waiting, left, since)
+    state = _state(meta, about, waiting, left, bool(finished), converted)
+    rates = _Rates(history, now, waiting, left, since if state == "crawling" else None)
     return Status(
         spider=view.spider,
         key=keys.requests,
-        state=_state(meta, about, waiting, left, bool(finished), converted),
+        state=state,
         now=now,
         state_since=_number(meta.get("state_since")) / 1000,
         waiting=waiting,
@@ -182,10 +183,10 @@ def read_status(view: View) -> Status:
         delayed=delayed or 0,
         failed=failed or 0,
         seeds=seeds,
-        seen=(exact or 0) + compact_count,
+        seen=(exact or 0) + compact.count,
         # Nothing takes none: where Redis may not be asked, it says nothing.
         waiting_bytes=int(waiting_bytes) if waiting_bytes or not waiting else None,
-        seen_bytes=seen_bytes if seen_bytes or not (exact or compact_count) else None,
+        seen_bytes=seen_bytes if seen_bytes or not (exact or compact.count) else None,
         pages=_number(meta.get("pages")),
         per_second=rates.per_second,
         per_hour=rates.per_hour,
@@ -208,6 +209,25 @@ def read_status(view: View) -> Status:
     )
 
 
+class _Buckets:
+    """What a compact filter consists of: see ``lua/seen_compact.lua``."""
+
+    def __init__(self, key: str, state: Sequence[Any]) -> None:
+        name, first, self.count = _text(state[0] or b""), _number(state[1]), _number(state[2])
+        level = 1 << max(0, first.bit_length() - 1)
+        self._whole, self._halves = 2 * level - first, 2 * (first - level)
+        self.samples = f"{key}:{name}:{first}", f"{key}:{name}:{max(first, 2 * first - 1)}"
+        if not self.count:
+            self._whole = self._halves = 0
+
+    def bytes(self, whole: int, half: int) -> int:
+        """Return how many it takes, about.
+
+        :param whole: those of a bucket that is yet to be split, and :param half: of one that was.
+        """
+        return self._whole * whole + self._halves * half
+
+
 def _execute(pipe: Any) -> list[Any]:
     """Return the replies; None for what Redis refuses, as for a key of a wrong type."""
     replies = pipe.execute(raise_on_error=False)
@@ -217,17 +237,22 @@ def _execute(pipe: Any) -> list[Any]:
     return [None if isinstance(reply, Exception) else reply for reply in replies]
 
 
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
 def _number(text: Any) -> int:
     try:
-        return int(text or 0)
-    except ValueError:  # what somebody else has written there says nothing
+        number = int(text or 0)
+    except (ValueError, TypeError, OverflowError):  # what somebody else has written there says nothing
         return 0
+    return number if abs(number) < 2**63 else 0
 
 
 def _worker(name: str, alive: bool, said: Sequence[Any], held: int, meta: dict[str, str]) -> Worker:
     try:
         about = json.loads(said[0] or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         about = {}
     if not isinstance(about, dict):
         about = {}

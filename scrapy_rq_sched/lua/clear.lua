@@ -22,4 +22,6 @@ if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end
 local shared = keep_seen == '1' and '' or seen_clear(frontier)
 redis.call('UNLINK', META)
+-- To who is at it this is as if the crawl had finished without him: what he still finds is not for anybody.
+if type(alive) == 'number' and alive > 0 then redis.call('SET', FINISHED, server_time(), 'EX', 600) end
 return shared == '' and {'', 0} or {'shared', shared}

@@ -12,7 +12,9 @@ if is_exported then return -1 end
 local changed = {}
 for i = 1, number() do
   local before, after, score = argument(), argument(), argument()
-  if redis.call('ZSCORE', REQUESTS, before) then
+  -- What it would become may wait already: then both stay as they are.
+  local is_there = after ~= '' and after ~= before and redis.call('ZSCORE', REQUESTS, after)
+  if not is_there and redis.call('ZSCORE', REQUESTS, before) then
     -- What befell it is known by the hash of what is written.
     local history = history_of(before)
     redis.call('ZREM', REQUESTS, before)

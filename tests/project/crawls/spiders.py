@@ -127,6 +127,25 @@ class MemorySpider(scrapy.Spider):
         record("parsed", f"{response.url} {sorted(response.meta['kept'])}")
 
 
+class HoardSpider(scrapy.Spider):
+    """Has sixty requests in its memory, which no serializer keeps."""
+
+    name = "hoard"
+    start_urls = [page_url(0)]
+
+    def parse(self, response):
+        for number in range(1, 61):
+            yield scrapy.Request(page_url(number), callback=lambda r: record("parsed", r.url))
+
+
+class SlowOpenPipeline:
+    """Takes its time to open."""
+
+    async def open_spider(self, spider=None):
+        record("opening", "")
+        await _sleep(3)
+
+
 class SlowStartSpider(scrapy.Spider):
     """Reads its start requests slowly: the second comes long after the first is done."""
 

@@ -1,0 +1,121 @@
+"""``scrapy frontier`` on a terminal, and with nobody at the frontier."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from .crawl import PROJECT, Fleet, wait_until
+from .project.crawls.graph import page_url
+from .test_frontier_command import frontier
+
+pytestmark = pytest.mark.single("what is typed and printed; what is behind it is tested on every server")
+
+
+def test_what_is_in_redis_does_not_steer_the_terminal(server: redis.Redis, redis_url: str) -> None:
+    server.rpush("graph:start_urls", b"x")
+    server.hset("graph:meta", mapping={"format": "3", "epoch": "1", "requests_key": "graph:requests"})
+    server.zadd("graph:requests", {b'{"url":"http://a/\x1b[2Jb"}': 0})
+    assert "\x1b" not in frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=json")
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_nothing_that_is_in_redis_steers_a_real_terminal(
+    server: redis.Redis, redis_url: str, has_rich: bool, tmp_path: Path
+) -> None:
+    evil = "\x1b]0;pwned\x07\x9b2J"
+    about = json.dumps({"host": evil, "version": evil})
+    server.hset("graph:meta", mapping={"format": evil, "epoch": "1", "requests_key": "graph:requests"})
+    server.zadd("graph:workers", {"w": 1})
+    server.hset("graph:worker:w", "about", about)
+    server.zadd("graph:requests", {json.dumps({"url": f"http://a/{evil}"}, ensure_ascii=False): 0})
+    hidden = "" if has_rich else "import sys; sys.modules['rich'] = None\n"
+    (tmp_path / "sitecustomize.py").write_text(hidden)
+    for arguments in (
+        ["status", "graph"],
+        ["workers", "graph"],
+        ["peek", "graph"],
+        ["peek", "graph", "--json"],
+    ):
+        seen = on_a_terminal(redis_url, *arguments, PYTHONPATH=str(tmp_path))
+        assert b"pwned" in seen
+        assert b"\x1b]" not in seen
+        assert "\x9b".encode() not in seen
+
+
+def on_a_terminal(redis_url: str, *arguments: str, **environment: str) -> bytes:
+    """Return what a terminal is sent."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "frontier", *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "REDIS_URL": redis_url, "TERM": "xterm", "COLUMNS": "300", **environment},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # so Linux says that the other end is closed
+        while part := os.read(ours, 65536):
+            seen += part
+    process.wait(30)
+    os.close(ours)
+    return seen
+
+
+def test_nothing_is_removed_if_it_could_not_be_forgotten(server: redis.Redis, redis_url: str) -> None:
+    mapping = {"format": "4", "epoch": "1", "REQUEST_FINGERPRINTER_CLASS": "shop.Fingerprinter"}
+    server.hset("graph:meta", mapping=mapping)
+    server.zadd("graph:requests", {json.dumps({"url": page_url(1)}): 0})
+    refusal = frontier(redis_url, "remove", "graph", "*", "--forget", code=1)
+    assert "made by shop.Fingerprinter" in refusal
+    assert server.zcard("graph:requests") == 1
+
+
+def cleared(redis_url: str, answer: str) -> tuple[int, str]:
+    """Type *answer* at a terminal that asks whether to clear the frontier."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "frontier", "clear", "graph"],
+        cwd=PROJECT,
+        env={**os.environ, "REDIS_URL": redis_url},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    os.close(theirs)
+    os.write(ours, answer.encode() + b"\n")
+    shown, _ = process.communicate(timeout=30)
+    os.close(ours)
+    return process.returncode, shown
+
+
+@pytest.fixture
+def left(server: redis.Redis, redis_url: str, fleet: Fleet) -> redis.Redis:
+    """A frontier that a crawl has left."""
+    fleet.start("graph", GRAPH_PAGES=5000, GRAPH_LATENCY=0.05)
+    wait_until(lambda: len(fleet.events("parsed")) > 20)
+    frontier(redis_url, "stop", "graph")
+    fleet.wait()
+    return server
+
+
+def test_a_frontier_is_cleared_when_that_was_said_and_agreed_to(left: redis.Redis, redis_url: str) -> None:
+    assert "there is no terminal to ask on" in frontier(redis_url, "clear", "graph", code=1)
+    code, shown = cleared(redis_url, "n")
+    assert (code, "Nothing was removed" in shown) == (1, True)
+    assert left.exists("graph:requests", "graph:dupefilter") == 2
+    code, shown = cleared(redis_url, "y")
+    assert code == 0
+    assert "waiting" in shown
+    assert left.keys() == []
