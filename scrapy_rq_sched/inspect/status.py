@@ -69,6 +69,10 @@ class Worker:
 class Status:
     """How a frontier stands. Times are in seconds since 1970, by the server's clock; sizes in bytes.
 
+    :param spider: the spider's name, and :param key: its queue's key.
+    :param waiting: requests that wait, :param leased: requests and seeds in workers' hands, :param delayed:
+        set back for another worker, :param failed: set aside, :param seeds: not read yet, and :param seen: the
+        fingerprints that the filter has.
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
         as its workers are told; ``stopped``: there is something to do, and nobody alive; ``finished``;
         ``converting``; ``importing``; ``new``: no worker has joined it.
@@ -82,6 +86,7 @@ class Status:
     :param growth: by how many a second the queue grows; less than 0: it shrinks; None if not known.
     :param seconds_left: how long it takes yet, if the queue goes on to shrink so; else None.
     :param seconds_left_at_least: how long it takes, if no more is found; None if nothing is being done.
+    :param workers: those that are at it, alive or not.
     :param history: of the last hour, the oldest first.
     :param made_with: queue class, serializer and so on.
     """

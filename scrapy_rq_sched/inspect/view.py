@@ -68,6 +68,7 @@ class View:
     ) -> Self:
         """Return the same, but for what Redis has of it: it is not asked.
 
+        :param spidercls: as in :meth:`from_settings`, and :param redis_key: as well.
         :raises SettingError: if a setting has a value that it may not have.
         """
         if spidercls is not None:
@@ -82,6 +83,7 @@ class View:
     def of_spider(self, spidercls: type[Spider] | None) -> Self:
         """Return the same frontier, with the settings of its spider's class, if there is one.
 
+        :param spidercls: the class, or None.
         :raises SettingError: if one of them has a value that it may not have.
         """
         if spidercls is None:
