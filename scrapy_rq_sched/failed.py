@@ -6,6 +6,7 @@ It waits for Redis, so it is for scripts and shells, not for a spider's callback
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from .keys import Keys
 from .scripts import register
 from .settings import FrontierSettings
 
+#: No time, and no count, of an entry is as large.
+MOST = 10**11
 #: Entries that are read, or moved, in one step: so many take Redis some milliseconds.
 STEP = 100
 
@@ -69,6 +72,11 @@ class FailedRequest:
             data = fields["data"].encode("utf-8", "surrogateescape") if "data" in fields else None
             if data is None:
                 data = bytes.fromhex(fields["data_hex"])
+            numbers = [fields["time"], fields["deaths"], fields.get("deliveries", 0)]
+            if not all(isinstance(n, (int, float)) and 0 <= n < MOST for n in numbers):
+                raise ValueError("a number of it is none")
+            if not math.isfinite(float(fields.get("score", "0"))) or " " in str(fields.get("score")):
+                raise ValueError("its score is none")
             return cls(
                 str(fields.get("id", "")),
                 str(fields["kind"]),
@@ -84,7 +92,7 @@ class FailedRequest:
                 str(fields.get("key_type", "list")) if fields["kind"] == "seed" else "request",
                 str(fields.get("score", "0")),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             unread = "this entry of the failed list cannot be read"
             return cls("", "unknown", unread, 0, "", 0, 0, "", "", entry, entry)
 

@@ -545,7 +545,7 @@ def test_a_push_stops_where_redis_has_come_back_with_older_data(
     def restart(count: int) -> None:
         server.delete(PROGRESS)
 
-    with pytest.raises(InspectionError, match="Of these seeds 1,000 were pushed, and now Redis knows of 0"):
+    with pytest.raises(InspectionError, match="Of these seeds 1,000 were pushed here, and Redis no longer"):
         pushing.push.push(restart)
     assert server.llen(KEY) == STEP
 
@@ -599,8 +599,7 @@ def test_a_full_redis_is_named_and_when_there_is_room_again_the_push_goes_on(
         said = run("seeds", "--file", str(file), redis_url=redis_url, code=1)
     finally:
         server.config_set("maxmemory", 0)
-    assert "OOM" in said
-    assert "0 of 5 seeds were pushed. Run the same again to go on there" in said
+    assert "'maxmemory'" in said
     run("seeds", "--file", str(file), redis_url=redis_url)
     assert pushed(server) == URLS
 

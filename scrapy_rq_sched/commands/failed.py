@@ -61,17 +61,23 @@ class Failed(Action):
             count = (failed.requeue if opts.requeue else failed.forget)(**chosen)
             done = "put back to where they stood" if opts.requeue else "forgotten; they still count as seen"
             context.output.say(f"{number(count)} of the failed list of spider {opts.spider} {done}")
+            if opts.id is not None and not count:
+                raise self._no_such(opts)
         elif opts.counts:
             self._count(context.output, failed, chosen, opts.json)
         else:
             entries = self._entries(failed, chosen, opts.most)
             if opts.id is not None and not entries:
-                raise InspectionError(
-                    f"The failed list of spider {opts.spider!r} has no such entry with the id {opts.id!r}: "
-                    "it was tried again, forgotten, or dropped as one of the oldest. Which there are: "
-                    f"scrapy frontier failed {opts.spider}"
-                )
+                raise self._no_such(opts)
             self._show(context.output, failed, entries, opts)
+
+    @staticmethod
+    def _no_such(opts: argparse.Namespace) -> InspectionError:
+        return InspectionError(
+            f"The failed list of spider {opts.spider!r} has no such entry with the id {opts.id!r}: it was "
+            "tried again, forgotten, or dropped as one of the oldest; or it cannot be read, and then not be "
+            f"tried again. Which there are: scrapy frontier failed {opts.spider}"
+        )
 
     @staticmethod
     def _entries(failed: FailedRequests, chosen: dict[str, Any], most: int) -> list[FailedRequest]:

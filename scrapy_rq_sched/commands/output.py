@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -113,7 +114,11 @@ class Output:
     """Where the commands print."""
 
     def __init__(self) -> None:
-        self.is_terminal = sys.stdout.isatty()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # else somebody has put another in its place
+                # What its encoding lacks is written as an escape, not refused.
+                stream.reconfigure(errors="backslashreplace")
+        self.is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._console: Any = None
         if HAS_RICH and self.is_terminal:
             from rich.console import Console

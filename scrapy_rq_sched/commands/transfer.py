@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,19 +147,24 @@ def _written_to(name: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         return
     path = Path(name)
-    # What is no file, a pipe for example, cannot be replaced.
-    is_file = path.is_file() or not path.exists()
-    part = path.with_name(f"{path.name}.part") if is_file else path
-    try:
-        with part.open("wb") as stream:
+    if path.exists() and not path.is_file():
+        # What is no file, a pipe for example, cannot be replaced.
+        with path.open("wb") as stream:
+            yield stream
+        return
+    # Of its own name, for another may write to the same; and for nobody else: there may be cookies in it.
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f"{path.name}.", suffix=".part", delete=False
+    ) as stream:
+        part = Path(stream.name)
+        try:
             yield stream
             stream.flush()
-            if is_file:
-                os.fsync(stream.fileno())
-        if is_file:
+            os.fsync(stream.fileno())
+            if path.exists():
+                shutil.copymode(path, part)
             part.replace(path)
-    finally:
-        if is_file:
+        finally:
             part.unlink(missing_ok=True)
 
 

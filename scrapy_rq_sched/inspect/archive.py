@@ -28,6 +28,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
@@ -53,7 +54,10 @@ WIDTHS = {
 #: Those of which one value in two is a score.
 _SCORED = ("waiting", "delayed")
 #: Bytes of a line, at the most: Redis has no value of more than 512 MB.
-LONGEST_LINE = 1 << 30
+LONGEST_LINE = 1 << 28
+#: Fields of ``meta`` that are not of the crawl, but of one Redis, or of a moment.
+OWN_META = re.compile("epoch|state|state_since|stop|exporting|imported|spider|.*_keys?")
+_SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 
 
 class Writer:
@@ -157,12 +161,13 @@ class ArchiveReader:
         return str(kind), value
 
     def _load(self, kind: str, values: Any) -> list[bytes]:
+        if not isinstance(values, list):
+            raise TypeError("its values are no list")
         loaded = _members(values) if kind == "compact" else [load(value) for value in values]
         if len(loaded) % WIDTHS[kind]:
             raise ValueError("a value is missing")
-        if kind in _SCORED:
-            for score in loaded[::2]:
-                float(score)
+        if kind in _SCORED and not all(map(_SCORE.fullmatch, loaded[::2])):
+            raise ValueError("a score is no number")
         return loaded
 
     def _not_ours(self, error: Exception) -> InspectionError:

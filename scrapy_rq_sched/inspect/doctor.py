@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from .finding import Finding, ok, problem, warning
 from .frontier_checks import check_frontier
 from .server_checks import check_connection, check_server
 from .settings_checks import check_settings, with_addon
-from .view import View
+from .view import View, find_frontiers
 
 
 def examine(
@@ -51,7 +52,7 @@ def examine(
 def _examine(
     settings: Any, client: Any, views: Callable[[], Iterable[View]], spider: str
 ) -> Iterator[Finding]:
-    key, read, refused = _read(settings, client, spider)
+    key, read, refused = _read(settings, client, spider or _some_spider(settings))
     yield check_connection(client, key)
     yield from check_server(client, key, read.wait_replicas)
     if refused is not None:
@@ -74,6 +75,13 @@ def _examine(
         )
     except FrontierError as error:
         yield problem("frontiers", str(error), "Correct that; the rest was not checked")
+
+
+def _some_spider(settings: Any) -> str:
+    """Return the name of a spider whose keys this user may have: of one that is there, if that is known."""
+    with contextlib.suppress(connection.RedisError, FrontierError):  # said by the checks
+        return next((view.spider for view in find_frontiers(settings)), "doctor")
+    return "doctor"
 
 
 def _read(settings: Any, client: Any, spider: str) -> tuple[str, FrontierSettings, Finding | None]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from .. import serializers
-from ..connection import ResponseError, server_of
 from ..errors import InspectionError, UnserializableRequestError
 from ..scripts import register, seen_step
 from .entries import STEP, Entry, Reader
@@ -19,8 +16,6 @@ from .view import View
 #: Whether an entry is meant.
 Chosen = Callable[[Entry], bool]
 
-#: Seconds for which it is waited that Redis has freed what was cleared, at the most.
-FREED_WITHIN = 30.0
 #: What :func:`clear` may be told to keep.
 KEEPABLE = ("seeds", "failed", "seen")
 
@@ -188,21 +183,12 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
             f"{int(what)} workers are at the frontier of spider {view.spider!r}. First: scrapy frontier stop "
             f"{view.spider}; or --force, and their logs will say that it is gone"
         )
-    _wait_until_freed(view)
+    view.wait_until_freed()
     # Only a compact one has what is to be swept, and there is no meta any more that would tell.
     step = seen_step(view.server, view.keys.dupefilter, "compact")
     while problem != b"shared" and "seen" not in keep and step("sweep"):
         pass
     return what.decode("utf-8", "replace") if problem == b"shared" else ""
-
-
-def _wait_until_freed(view: View) -> None:
-    """Wait until Redis has freed in the background what it had to: both at once would keep it long."""
-    server = server_of(view.server, view.keys.requests)
-    patience = time.monotonic() + FREED_WITHIN
-    with contextlib.suppress(ResponseError):  # this user may not ask
-        while server.info("memory").get("lazyfree_pending_objects", 0) and time.monotonic() < patience:
-            time.sleep(0.25)
 
 
 def _exported(view: View) -> InspectionError:

@@ -2,20 +2,24 @@
 
 A crawl goes on while many short steps read it, and yet nothing is lost, by the order of the steps:
 
-1. What was seen is read, then the start requests that the crawl has had.
-2. From now on workers note what they are through with or give back (see ``note_for_export`` in
+1. From now on workers note what they are through with or give back (see ``note_for_export`` in
    ``lua/leases.lua``): each lease that ends, except by its being set aside after a death.
+2. What was seen is read, then the start requests that the crawl has had. Of what was noted until then only
+   requests that were dropped because too many waited are of use: they no longer count as seen, and may in the
+   file. So they wait in it.
 3. What waits is read, and the seeds. An entry that is there all the time is met: a scan of Redis's sees to
    it, and a list is read such that what is pushed or taken meanwhile at most has entries met twice.
 4. What the workers hold is read.
 5. What is delayed, what failed, and its history are read.
-6. What was noted is read, until one atomic step finds no more and ends the noting.
+6. What was noted is read, until one atomic step finds no more and ends the noting. It finds that the noting
+   has ended by itself if the frontier was cleared, or the crawl has finished, since step 1.
 
-**What was there at step 2 and is not finished then, is in the file.** It waits then, is a seed, is held, is
-delayed or has failed.
+**What was there at the end of step 2 and is not finished then, is in the file.** It waits then, is a seed, is
+held, is delayed or has failed.
 
-- If a worker holds it and is through with it after step 2, it was noted. Only from a dead worker it may go to
-  the failed list without that: before step 4 has read it, so before step 5 begins; or step 4 has it.
+- If a worker holds it and is through with it after step 2, it was noted, and is read in step 6. Only from a
+  dead worker it may go to the failed list without that: before step 4 has read it, so before step 5 begins;
+  or step 4 has it.
 - If it is held and stays so to the end, it was taken before step 3 had read it, and step 4 finds it held; or
   step 3 has it.
 - If nobody takes it, it is read where it is. What is delayed goes back to where it stood, and that is noted.
@@ -45,7 +49,7 @@ from typing import Any
 from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..scripts import register
-from .archive import Writer, dumped
+from .archive import OWN_META, Writer, dumped
 from .status import read_status
 from .view import View
 
@@ -57,8 +61,6 @@ MOST, MOST_OF_LIST, MOST_BYTES, FIRST = 500, 1000, 500_000, 50
 #: Members of a compact filter in a line, and its buckets in a step: of a few hundred members each.
 MEMBERS, BUCKETS = 500, 16
 
-#: Fields of ``meta`` that are not of the crawl, but of this Redis, or of this moment.
-_OWN_META = re.compile(rb"epoch|state|state_since|stop|exporting|spider|.*_keys?")
 _LEASE = re.compile(rb"(\d+)\.(\d+)")
 _Values = Iterator[tuple[str, list[Any]]]
 
@@ -80,6 +82,8 @@ class Export:
         # Digits, of which the first is none that a number loses.
         self._token = str(10**12 + secrets.randbelow(10**12))
         self._renewed: float | None = None
+        # How much was noted before what waits was read.
+        self._early = 0
         #: How many entries there were at the beginning, about; and what the file has by now.
         self.status = read_status(view)
         self._writer = Writer(self._header())
@@ -101,9 +105,10 @@ class Export:
         self._tell("look")
         before = self._server_id()
         yield self._writer.first()
-        yield from self._written(self._seen())
         try:
             self._tell("begin")
+            yield from self._written(self._seen())
+            self._early = self._server.llen(self._keys.exported)
             yield from self._written(self._unfinished())
             counter = yield from self._noted()
         finally:
@@ -125,13 +130,13 @@ class Export:
         return {
             "spider": self._keys.spider,
             "time": datetime.fromtimestamp(status.now, timezone.utc).isoformat(timespec="seconds"),
-            "queue": self._view.queue_class.__name__,
+            "queue": self._view.queue_class.discipline,
             "dupefilter": self._view.dupefilter,
             "counts": {name: getattr(status, name) for name in counts},
             "meta": {
                 name.decode(): dumped(value)
                 for name, value in sorted(meta.items())
-                if not _OWN_META.fullmatch(name)
+                if name.isascii() and not OWN_META.fullmatch(name.decode())
             },
         }
 
@@ -170,7 +175,8 @@ class Export:
             if same != name:
                 raise self._gone()
             number, last = until, max(last, 2 * int(first) - 1)
-            members = [int(member) for bucket in buckets for member in bucket if len(member) > 9]
+            numbers = (member for bucket in buckets for member in bucket)
+            members = [int(member) for member in numbers if len(member) > 9 and member.isdigit()]
             for start in range(0, len(members), MEMBERS):
                 yield members[start : start + MEMBERS]
 
@@ -225,8 +231,10 @@ class Export:
         while True:
             noted = self._server.lrange(self._keys.exported, read, read + FIRST - 1)
             if noted:
+                early = max(0, self._early - read)
+                of_use = [value for value in noted[:early] if value.startswith(b"drop ")] + noted[early:]
                 read += len(noted)
-                yield from self._written(iter([("noted", noted)]))
+                yield from self._written(iter([("noted", of_use)]))
                 continue
             problem, *rest = self._end(self._keys.all(), [self._token, read])
             if problem == b"lapsed":
@@ -287,8 +295,9 @@ class Export:
 
     def _gone(self) -> InspectionError:
         return InspectionError(
-            f"The frontier of spider {self._keys.spider!r} was cleared meanwhile, or this export was held up "
-            f"for {NOTED_FOR // 1000} s, so that workers have noted nothing for it. Export it again"
+            f"The crawl of spider {self._keys.spider!r} has finished meanwhile, or its frontier was cleared, "
+            f"or this export was held up for {NOTED_FOR // 1000} s, so that workers have noted nothing for "
+            "it. Export it again"
         )
 
     def _stop_noting(self) -> None:

@@ -90,12 +90,17 @@ _BESIDE_A_FILTER = {"buckets": "hash", "cleared": "list", "frontiers": "set"}
 
 def _conversion(view: View, what: str) -> Iterator[Finding]:
     kind = if_permitted(lambda: view.server.hgetall(converting(view.keys.requests)))
-    if kind:
+    if kind and kind.get(b"from") == b"import":
+        yield problem(
+            what,
+            "a frontier is being imported here, or that broke off: no worker may join",
+            f"Wait for it, or remove what was imported: scrapy frontier clear {view.spider} --force",
+        )
+    elif kind:
         names = [kind[name].decode("utf-8", "replace") for name in (b"from", b"to") if name in kind]
         yield problem(
             what,
-            f"its requests are being converted ({' to '.join(names) or 'imported'}), or that broke off: no "
-            "worker may join",
+            f"its requests are being converted ({' to '.join(names)}), or that broke off: no worker may join",
             f"Wait for it, or run it to its end: scrapy frontier convert {view.spider}",
         )
 

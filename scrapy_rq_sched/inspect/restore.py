@@ -10,7 +10,8 @@ from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..frontier import FORMAT
 from ..scripts import register
-from .archive import WIDTHS, ArchiveReader, load
+from .archive import OWN_META, WIDTHS, ArchiveReader, load
+from .seeding import patiently
 from .view import View
 
 #: Entries and bytes of a step, at the most; those with a score, and those that go to where they stood one by
@@ -21,7 +22,6 @@ LOOKED_AT = 50_000
 #: The most that a compact filter is made for at once.
 MOST_SEEN = 10**10
 
-_DISCIPLINES = {"PriorityQueue": "priority", "FifoQueue": "fifo", "LifoQueue": "lifo"}
 #: What goes back to where it stood.
 _BACK = ("seeds", "leased", "noted")
 #: How what waits is put where it stood: of a list from the one end that is read first.
@@ -41,11 +41,11 @@ class Import:
         self._id = secrets.token_hex(8)
         self._step = 0
         header = reader.header
-        self._discipline = _DISCIPLINES.get(str(header.get("queue")), "")
+        self._discipline = str(header.get("queue"))
         self._meta = _loaded(header.get("meta"))
         self._seen = _count(header.get("counts"), "seen")
-        if not self._discipline:
-            raise InspectionError("The first line does not say of which queue class the exported frontier is")
+        if self._discipline not in _PUSHES:
+            raise InspectionError("The first line does not say in which order the exported frontier is kept")
         made_in = self._meta.get("format", b"").decode("utf-8", "replace")
         if made_in != FORMAT:
             raise InspectionError(
@@ -72,6 +72,7 @@ class Import:
         :raises InspectionError: if there is something; or if it breaks off, and then it says how to remove
             what was imported.
         """
+        self._view.wait_until_freed()
         self._lock()
         try:
             for kind, values in self._reader:
@@ -83,13 +84,15 @@ class Import:
             raise self.broken(connection.describe_error(self._view.server, error)) from error
         except KeyboardInterrupt as error:
             raise self.broken("Interrupted") from error
+        except _LostError:
+            raise
         except (FrontierError, OSError) as error:
             raise self.broken(str(error)) from error
 
     def _lock(self) -> None:
         pairs = [part for name, value in self._meta.items() for part in (name, value)]
         said = [self._id, self._view.keys.prefix, self._view.spider, len(pairs) // 2, *pairs]
-        problem, *rest = self._begin(self._keys, said)
+        problem, *rest = patiently(lambda: self._begin(self._keys, said))
         spider = self._view.spider
         clear = f"scrapy frontier clear {spider}"
         if problem == b"converting" and rest == [b"import"]:
@@ -132,13 +135,13 @@ class Import:
         self._step += 1
         step = [self._id, self._step]
         if kind in _BACK:
-            reply = self._back(self._keys, [*step, len(values), *values])
+            reply = patiently(lambda: self._back(self._keys, [*step, len(values), *values]))
         elif kind == "compact":
-            reply = self._compact(self._keys, [*step, self._seen, len(values), *values])
+            reply = patiently(lambda: self._compact(self._keys, [*step, self._seen, len(values), *values]))
         else:
             key, command, wanted = self._place(kind, values)
             place = self._keys.index(key) + 1
-            reply = self._plain(self._keys, [*step, place, command, len(wanted), *wanted])
+            reply = patiently(lambda: self._plain(self._keys, [*step, place, command, len(wanted), *wanted]))
         self._require(reply)
 
     def _place(self, kind: str, values: Sequence[bytes]) -> tuple[str, str, Sequence[bytes]]:
@@ -159,7 +162,7 @@ class Import:
         return key, command, values
 
     def _unlock(self) -> None:
-        reply = self._end(self._keys, [self._id])
+        reply = patiently(lambda: self._end(self._keys, [self._id]))
         if reply[0] == b"differs":
             raise InspectionError(
                 f"Key {reply[1].decode('utf-8', 'replace')!r} has {reply[3]} members, and {reply[2]} were "
@@ -169,15 +172,22 @@ class Import:
 
     def _require(self, reply: list[Any]) -> None:
         if reply[0] == b"lost":
-            raise InspectionError(f"The frontier of spider {self._view.spider!r} was cleared meanwhile")
+            raise _LostError(
+                f"The frontier of spider {self._view.spider!r} was cleared while it was imported: this "
+                "import has ended, and what is there now is not of it"
+            )
 
     def broken(self, what: str) -> InspectionError:
         """Return the error to raise where it breaks off because of *what*."""
         spider = self._view.spider
         return InspectionError(
-            f"{what}. The import broke off, and no worker joins what there is by now. Remove it: "
-            f"scrapy frontier clear {spider} --force"
+            f"{what}. The import broke off, and no worker joins what there is by now. Remove it, all seeds, "
+            f"too: scrapy frontier clear {spider} --force"
         )
+
+
+class _LostError(InspectionError):
+    """The import is no longer under way."""
 
 
 def verify(stream: IO[bytes]) -> Iterator[int]:
@@ -215,7 +225,11 @@ def _count(counts: Any, name: str) -> int:
 
 def _loaded(meta: Any) -> dict[str, bytes]:
     try:
-        return {name: load(value) for name, value in meta.items()}
+        return {
+            name.encode().decode("ascii"): load(value)
+            for name, value in meta.items()
+            if not OWN_META.fullmatch(name)
+        }
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InspectionError(
             "The first line does not say what the exported frontier was made with"

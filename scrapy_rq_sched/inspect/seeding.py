@@ -118,6 +118,9 @@ class Seeding:
         advance(checked.good % STEP)
         # The same once more on a command line is meant to be pushed once more.
         self._digest = secrets.token_hex(16) if self._is_few else digest.hexdigest()
+        # So that one who is through with the same before this one has begun is noticed.
+        patiently(lambda: self._server.hsetnx(self._seeding, self._digest, 0))
+        patiently(lambda: self._server.expire(self._seeding, KEPT_FOR))
         self.look()
         return checked
 
@@ -129,7 +132,7 @@ class Seeding:
 
     def forget(self) -> None:
         """Forget how many are pushed, once all of them are."""
-        _patiently(lambda: self._server.hdel(self._seeding, self._digest))
+        patiently(lambda: self._server.hdel(self._seeding, self._digest))
 
     def push(self, advance: Advance) -> None:
         """Push the good ones that are not pushed yet, in their order.
@@ -151,12 +154,12 @@ class Seeding:
         arguments: list[bytes | str | int] = [self._digest, self.pushed, self.kind, KEPT_FOR, len(seeds)]
         for seed in seeds:
             arguments += [seed.score, seed.data]
-        self.pushed = int(_patiently(lambda: self._step(self._keys, arguments)))
+        self.pushed = int(patiently(lambda: self._step(self._keys, arguments)))
 
     def _check_known(self, least: int) -> None:
         if self.pushed < least:
             raise InspectionError(
-                f"Of these seeds {least:,} were pushed, and now Redis knows of {self.pushed:,}: it has come "
+                f"Of these seeds {least:,} were pushed here, and Redis no longer knows of it: it has come "
                 "back with older data, or another that pushed the same was through with it. See what is in "
                 f"{self.key!r} before you run this again"
             )
@@ -201,7 +204,8 @@ class Seeding:
         return kind
 
 
-def _patiently(call: Callable[[], Any]) -> Any:
+def patiently(call: Callable[[], Any]) -> Any:
+    """Return what *call* returns; it is repeated if it may not have got through, so twice must be as once."""
     failures = 0
     while True:
         try:

@@ -221,7 +221,9 @@ def _scripts(client: Any, key: str) -> Finding:
     except connection.NoPermissionError as error:
         return problem("scripts", f"this user may not run scripts at the key {key!r}: {error}", allow)
     except connection.ResponseError as error:
-        return problem("scripts", f"Redis does not run scripts: {error}", "Use a server that does")
+        return problem(
+            "scripts", f"no script runs that writes: {error}", "Correct what Redis says; no worker can join"
+        )
     if refused:
         names = ", ".join(name.decode() for name in refused)
         return problem("scripts", f"this user may not call what a worker calls: {names}", allow)
@@ -231,8 +233,10 @@ def _scripts(client: Any, key: str) -> Finding:
 def _seeds(server: Any, probe: str) -> Finding:
     try:
         server.blmove(probe, probe, 0.01, "LEFT", "LEFT")
-    except connection.ResponseError:
+    except connection.NoPermissionError:
         return ok("seeds", "BLMOVE is not permitted: seeds are polled for, once a second")
+    except connection.ResponseError as error:
+        return ok("seeds", f"Redis does not wait for them just now, so they are polled for: {error}")
     except connection.RedisTimeoutError:
         return ok("seeds", "Redis waits longer than REDIS_PARAMS lets it: seeds may be polled for")
     return ok("seeds", "Redis may be waited for: they begin as soon as they come")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +19,8 @@ from ..keys import Keys
 from ..queue import FifoQueue, LifoQueue, PriorityQueue
 from ..settings import FrontierSettings
 
+#: Seconds for which it is waited that Redis has freed what was cleared, at the most.
+FREED_WITHIN = 30.0
 #: Keys that a step of a search looks at.
 SCAN_STEP = 1000
 
@@ -173,6 +177,14 @@ class View:
     def dupefilter(self) -> str:
         """Which ``lua/seen_<dupefilter>.lua`` keeps what was seen."""
         return "compact" if self.meta.get("dupefilter") == "compact" else "exact"
+
+    def wait_until_freed(self) -> None:
+        """Wait until Redis has freed in the background what was cleared: at once with other work is slow."""
+        server = connection.server_of(self.server, self.keys.requests)
+        patience = time.monotonic() + FREED_WITHIN
+        with contextlib.suppress(connection.ResponseError):  # this user may not ask
+            while server.info("memory").get("lazyfree_pending_objects", 0) and time.monotonic() < patience:
+                time.sleep(0.25)
 
     def pipeline(self) -> Any:
         """Return a pipeline to the server that has the frontier, which is no transaction."""

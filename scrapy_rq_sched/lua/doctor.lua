@@ -21,6 +21,11 @@ end
 is_refused('PERSIST', probe)
 -- Text, which none of the others takes: they are refused for its type, but only after the user's rights were seen to.
 if is_refused('SET', probe, '', 'PX', 1000) then return refused end
+local written = redis.pcall('SET', probe, '', 'PX', 1000)
+if written.err and not string.find(written.err, 'OOM', 1, true) then
+  -- Not for want of rights: no worker could write, either.
+  return redis.error_reply(written.err)
+end
 
 for _, command in ipairs({
   {'TIME'}, {'TYPE', probe}, {'EXISTS', probe}, {'EXPIRE', probe, 1}, {'PEXPIRE', probe, 1000},

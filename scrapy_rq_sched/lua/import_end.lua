@@ -3,7 +3,11 @@
 -- ARGV  id
 -- Reply {''}; {'lost'}: this import is no longer under way
 --       {'differs', key, how many were imported into it, how many there are}: nothing was changed
-if redis.call('HGET', IMPORTING, 'id') ~= argument() then return {'lost'} end
+local id = argument()
+if redis.call('HGET', IMPORTING, 'id') ~= id then
+  -- It was ended before, and the reply did not get through.
+  return redis.call('HGET', META, 'imported') == id and {''} or {'lost'}
+end
 local lock = redis.call('HGETALL', IMPORTING)
 for i = 1, #lock, 2 do
   local key = string.match(lock[i], '^count:(.*)$')
@@ -11,5 +15,6 @@ for i = 1, #lock, 2 do
   if key and is ~= tonumber(lock[i + 1]) then return {'differs', key, tonumber(lock[i + 1]), is or -1} end
 end
 change_epoch()
+redis.call('HSET', META, 'imported', id)
 redis.call('DEL', IMPORTING)
 return {''}

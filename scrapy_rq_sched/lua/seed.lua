@@ -4,7 +4,7 @@
 -- ARGV  what is pushed (its digest), how many of it were pushed before this step, the type of the seeds' key
 --       if it is not there, for how many seconds this is noted, n, then n times: score, seed
 -- Reply how many of it are pushed now. If that is not by n more than before, this step was not the next one,
---       and nothing was changed: so applied twice is applied once
+--       and nothing was changed: so applied twice is applied once. -1: it is not known, or no longer
 local SEEDING = KEYS[16]
 local digest, before, type, seconds, n = argument(), number(), argument(), argument(), number()
 local key, at = SEEDS[1], arguments(2 * n)
@@ -12,7 +12,7 @@ local is = type_of(key)
 if is ~= 'none' then type = is end
 local problem = wrong_type({{SEEDING, 'hash'}}) or not SEED_LENGTH[type] and {key, type, 'list'}
 if problem then return wrong_type_error(problem) end
-local pushed = tonumber(redis.call('HGET', SEEDING, digest)) or 0
+local pushed = tonumber(redis.call('HGET', SEEDING, digest)) or -1
 if pushed ~= before then return pushed end
 
 -- The first write is one that Redis refuses when its memory is full: then nothing is pushed.
