@@ -493,6 +493,21 @@ def _keys_of_graph(server: redis.Redis) -> Keys:
 
 
 @pytest.mark.single("slots: there are none")
+def test_a_redis_that_refuses_to_write_is_a_problem(
+    server: redis.Redis, redis_url: str, worker: Client
+) -> None:
+    with configured(server, "min-replicas-to-write", 3):
+        assert "no script runs that writes" in only("problem", findings(redis_url))
+
+
+def test_an_import_that_broke_off_is_told_of_as_one(
+    server: redis.Redis, redis_url: str, worker: Client
+) -> None:
+    server.hset(f"{worker.frontier.keys.requests}:converting", mapping={"from": "import", "id": "x"})
+    found = only("problem", findings(redis_url))
+    assert "a frontier is being imported here" in found
+
+
 def test_a_growth_that_fills_the_memory_soon_is_told_of(
     server: redis.Redis, redis_url: str, worker: Client
 ) -> None:

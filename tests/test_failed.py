@@ -50,6 +50,27 @@ def test_they_are_counted_by_reason(join: Join, listed: FailedRequests) -> None:
     assert len(listed) == 3
 
 
+@pytest.mark.parametrize(
+    "strange",
+    [
+        '"time": 1795219165000000',
+        '"time": 1e999',
+        f'"deaths": {10**400}',
+        '"score": "1 2"',
+        '"score": "nan"',
+    ],
+)
+def test_an_entry_that_makes_no_sense_is_listed_as_such(
+    listed: FailedRequests, server: redis.Redis, strange: str
+) -> None:
+    fields = {"id": "x/1", "kind": "request", "reason": "r", "worker": "w", "history": "", "data": "d"}
+    entry = json.dumps({**fields, "time": 1, "deaths": 0})[:-1] + f", {strange}}}"
+    server.rpush("s:failed", entry)
+    (failed,) = listed
+    assert (failed.kind, failed.data) == ("unknown", entry.encode())
+    assert listed.requeue() == 0
+
+
 def test_all_are_tried_again_where_they_stood(join: Join, listed: FailedRequests, discipline: str) -> None:
     fail(join, one="bad")
     failed = FailedRequests(listed._server, Keys("s"), discipline)

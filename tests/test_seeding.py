@@ -537,6 +537,17 @@ def test_a_step_begins_where_another_push_of_the_same_has_got_to(
     assert pushed(server) == [page_url(number) for number in range(SOME)]
 
 
+def test_of_two_that_push_the_same_at_once_the_second_is_told(
+    server: redis.Redis, redis_url: str, some: Path
+) -> None:
+    # Both have checked before either has pushed.
+    one, other = (Pushing(a_view(redis_url), some) for _ in "12")
+    one.push.push(lambda _: None)
+    with pytest.raises(InspectionError, match="another that pushed the same was through with it"):
+        other.push.push(lambda _: None)
+    assert pushed(server) == [page_url(number) for number in range(SOME)]
+
+
 def test_a_push_stops_where_redis_has_come_back_with_older_data(
     server: redis.Redis, redis_url: str, some: Path
 ) -> None:

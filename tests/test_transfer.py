@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -22,6 +23,7 @@ from scrapy_rq_sched.exchange import Failed, Push
 from scrapy_rq_sched.failed import FailedRequest, FailedRequests
 from scrapy_rq_sched.inspect import ArchiveReader, Export, Import, View, export, read_status, restore, verify
 from scrapy_rq_sched.keys import Keys, converting
+from scrapy_rq_sched.queue import PriorityQueue
 
 from .client import Client, compact_members
 from .crawl import PROJECT, Fleet, wait_until
@@ -740,6 +742,72 @@ def test_a_file_that_is_cut_or_changed_anywhere_is_refused(server: redis.Redis, 
     for wrong in (data + b"\n", b"".join(lines[:3] + lines[4:]), b"".join(lines[:3] + lines[2:]), b""):
         with pytest.raises(InspectionError):
             list(verify(io.BytesIO(wrong)))
+
+
+def test_a_request_that_is_dropped_while_the_frontier_is_exported_waits_in_the_file(
+    server: redis.Redis, redis_url: str
+) -> None:
+    worker = a_worker(server, "priority", max_waiting=3, policy="drop-lowest")
+    (drop,) = worker.push("first", "second", "third", "low").leases
+    assert drop.kind == "drop"
+    lines = Export(a_view(redis_url)).lines()
+    data = next(lines)
+    while b'["seen"' not in data:
+        data += next(lines)
+    dropped = drop.payload.decode()
+    worker.say(finished=[drop.name], forgotten=[("start+filter", f"fp-{dropped}")])
+    data += b"".join(lines)
+    server.flushall()
+    imported(redis_url, data)
+    other = a_worker(server, "priority", name="b")
+    taken = [lease.payload.decode() for _ in range(5) for lease in other.take(10)]
+    assert dropped in taken
+
+
+def test_a_crawl_that_ends_while_it_is_exported_and_begins_anew_is_no_export(
+    server: redis.Redis, redis_url: str
+) -> None:
+    worker = filled(server, "priority")
+    lines = Export(a_view(redis_url)).lines()
+    data = next(lines)
+    while b'["seen"' not in data:
+        data += next(lines)
+    server.flushall()
+    worker = a_worker(server, "priority", name="another")
+    worker.push("p0")
+    with pytest.raises(InspectionError, match="has finished meanwhile"):
+        list(lines)
+
+
+class OurQueue(PriorityQueue):
+    """A subclass such as a user may have."""
+
+
+def test_the_frontier_of_a_subclass_of_a_queue_is_imported(server: redis.Redis, redis_url: str) -> None:
+    worker = Client(server, "a", "priority", 30.0, 5)
+    worker.frontier.open({"SCHEDULER_QUEUE_CLASS": "tests.test_transfer.OurQueue"})
+    worker.push("one")
+    settings = Settings({"REDIS_URL": redis_url, "SCHEDULER_QUEUE_CLASS": OurQueue})
+    data = b"".join(Export(View.from_settings(settings, "s")).lines())
+    server.flushall()
+    imported(redis_url, data)
+    assert read_status(a_view(redis_url)).waiting == 1
+
+
+def test_what_workers_are_told_does_not_come_from_a_file(server: redis.Redis, redis_url: str) -> None:
+    filled(server, "priority", count=100)
+    first, _, rest = exported(redis_url).partition(b"\n")
+    header = json.loads(first)
+    header[1]["meta"] |= {"state": "paused", "exporting": "99999999999999", "requests_key": "other"}
+    first = json.dumps(header).encode()
+    lines = [first, *rest.split(b"\n")[:-2]]
+    end = json.loads(rest.split(b"\n")[-2])
+    end[1]["sha256"] = hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest()
+    server.flushall()
+    imported(redis_url, b"\n".join([*lines, json.dumps(end).encode(), b""]))
+    meta = a_view(redis_url).meta
+    assert not meta.keys() & {"state", "exporting"}
+    assert meta["requests_key"] != "other"
 
 
 def test_a_file_of_another_version_is_refused(server: redis.Redis, redis_url: str) -> None:
