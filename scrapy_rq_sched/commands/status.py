@@ -57,21 +57,22 @@ class Status(Action):
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show it, once or until Ctrl-C."""
+        # Of all of them it is looked each time which there are.
+        views = [context.view(opts.spider)] if opts.spider else None
         if not opts.watch:
-            self._show(context, opts, context.output.show)
+            self._show(context, opts, views, context.output.show)
             return
         try:
             with context.output.live() as draw:
                 while True:
-                    self._show(context, opts, draw)
+                    self._show(context, opts, views, draw)
                     time.sleep(opts.watch)
         except KeyboardInterrupt:
             return
 
-    def _show(self, context: Context, opts: argparse.Namespace, draw: Any) -> None:
-        views = [context.view(opts.spider)] if opts.spider else _all_views(context)
-        statuses = [read_status(view) for view in views]
-        if not opts.spider:
+    def _show(self, context: Context, opts: argparse.Namespace, views: list[View] | None, draw: Any) -> None:
+        statuses = [read_status(view) for view in (_all_views(context) if views is None else views)]
+        if views is None:
             # Of a project's spiders also those that have seeds, and nobody yet who has taken one.
             statuses = [status for status in statuses if status.state != "new" or status.seeds]
         if opts.json:
