@@ -124,7 +124,7 @@ def test_an_id_that_is_not_there_is_said_in_one_line(several: redis.Redis, redis
 
 
 def test_nothing_to_list_is_said(server: redis.Redis, redis_url: str) -> None:
-    assert said(redis_url) == "Nothing like that is set aside\n"
+    assert said(redis_url) == "Nothing of spider graph is set aside\n"
     assert said(redis_url, "--counts", "--reason", "x") == "Nothing like that is set aside\n"
     assert said(redis_url, "--json") == ""
 

@@ -44,7 +44,7 @@ class _OfWaiting(Action):
         matcher = Host(opts.host) if opts.host else Pattern(opts.pattern)
         needle = needle_of(view, max(opts.pattern.split("*"), key=len)) if opts.pattern else None
         waiting = Waiting(view)
-        count, total = 0, read_status(view).waiting
+        count, looked_at, total = 0, 0, read_status(view).waiting
 
         def chosen(entry: Entry) -> bool:
             return bool(entry.url) and matcher.matches(entry.url)
@@ -56,7 +56,9 @@ class _OfWaiting(Action):
                 steps = self.change(view, waiting, chosen, needle, ends, opts)
             for changed in steps:
                 count += len(changed)
-                bar.advance(SEARCH_STEP if view.is_sorted else STEP)
+                step = min(SEARCH_STEP if view.is_sorted else STEP, total - looked_at)
+                looked_at += step
+                bar.advance(step)
                 if ends() and (view.is_sorted or opts.dry_run):
                     break
             interrupted = ends()

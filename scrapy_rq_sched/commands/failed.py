@@ -64,7 +64,7 @@ class Failed(Action):
             if opts.id is not None and not count:
                 raise self._no_such(opts)
         elif opts.counts:
-            self._count(context.output, failed, chosen, opts.json)
+            self._count(context.output, failed, chosen, opts)
         else:
             entries = self._entries(failed, chosen, opts.most)
             if opts.id is not None and not entries:
@@ -86,15 +86,17 @@ class Failed(Action):
         return failed.latest(most)
 
     @staticmethod
-    def _count(output: Output, failed: FailedRequests, chosen: dict[str, Any], as_json: bool) -> None:
+    def _count(
+        output: Output, failed: FailedRequests, chosen: dict[str, Any], opts: argparse.Namespace
+    ) -> None:
         counts = Counter(entry.reason for entry in failed.chosen(**chosen)).most_common()
-        if as_json:
+        if opts.json:
             for reason, count in counts:
                 output.json({"reason": reason, "count": count})
         elif counts:
             output.show(Table(["COUNT", "REASON"], [[number(n), one_line(r)] for r, n in counts], _NUMBERS))
         else:
-            output.say(_NONE)
+            output.say(_none(opts))
 
     @staticmethod
     def _show(
@@ -110,10 +112,15 @@ class Failed(Action):
             if len(failed) > len(entries) == opts.most:
                 output.say(f"\nThe latest {opts.most} of those that were asked for; more with -n")
         else:
-            output.say(_NONE)
+            output.say(_none(opts))
 
 
-_NONE = "Nothing like that is set aside"
+def _none(opts: argparse.Namespace) -> str:
+    if (opts.reason, opts.url, opts.id) == (None, None, None):
+        return f"Nothing of spider {opts.spider} is set aside"
+    return "Nothing like that is set aside"
+
+
 _NUMBERS = frozenset(("COUNT", "DEATHS"))
 
 

@@ -170,7 +170,8 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
                 "Start one that has its callback and its class"
             )
         else:
-            lines.append("It will be crawled when its turn comes" + _sooner(found, spider))
+            turn = "It will be crawled when its turn comes, after what the workers have in hand"
+            lines.append(turn + _sooner(found, spider))
     for held in found.held:
         if held.alive:
             lines.append(f"Worker {held.worker} has it, and will release it when it is done")
