@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from scrapy import Spider
-from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.misc import load_object
 
 from ..errors import InspectionError
 from ..inspect import View
@@ -32,11 +32,15 @@ class Context:
 
     def spiders(self) -> list[str]:
         """Return the names of the project's spiders; none outside a project."""
-        return sorted(get_spider_loader(self.settings).list())
+        return sorted(self._spider_loader().list())
+
+    def _spider_loader(self) -> Any:
+        # What Scrapy has for this, its 2.13.0 lacks.
+        return load_object(self.settings["SPIDER_LOADER_CLASS"]).from_settings(self.settings.frozencopy())
 
     def spidercls(self, spider: str) -> type[Spider] | None:
         """Return the class of the spider called *spider*; None if the project has none."""
-        loader = get_spider_loader(self.settings)
+        loader = self._spider_loader()
         return loader.load(spider) if spider in loader.list() else None
 
     def view(self, spider: str) -> View:
