@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import redis
+from scrapy import version_info
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.errors import InspectionError
@@ -218,6 +219,9 @@ def test_what_is_only_in_a_workers_memory_waits_while_paused_and_is_crawled_when
     assert len(fleet.urls("parsed")) == 60
 
 
+@pytest.mark.skipif(
+    version_info < (2, 14), reason="a pipeline's open_spider is not awaited before Scrapy 2.14"
+)
 @pytest.mark.single("its log, and the time that it takes")
 def test_a_worker_that_is_still_opening_is_stopped_when_it_is_open(fleet: Fleet, redis_url: str) -> None:
     pipelines = '{"crawls.spiders.SlowOpenPipeline": 1}'
