@@ -25,6 +25,8 @@ from .project.bench.site import page_url
 
 SPIDER = "graph"
 FILTERS = {"exact": "RFPDupeFilter", "compact": "CompactDupeFilter"}
+#: What each import makes anew in a frontier's meta.
+OWN = (b"epoch", b"imported")
 #: Steps of Redis that take longer are noted, in microseconds.
 NOTED = 200
 
@@ -162,6 +164,6 @@ def _members(server: redis.Redis, key: bytes, kind: bytes) -> Iterator[bytes]:
             found = server.lrange(key, first, first + 999)
             yield from (b"%d %b" % (first + n, member) for n, member in enumerate(found))
     elif kind == b"hash":
-        yield from (b"%b %b" % pair for pair in server.hscan_iter(key) if pair[0] != b"epoch")
+        yield from (b"%b %b" % pair for pair in server.hscan_iter(key) if pair[0] not in OWN)
     else:
         yield server.get(key) or b""
