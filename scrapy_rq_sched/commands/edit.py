@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,7 @@ class _OfWaiting(Action):
         if interrupted:
             raise InspectionError("Interrupted: the rest is as it was")
 
+    @abstractmethod
     def change(
         self,
         view: View,
@@ -85,7 +87,6 @@ class _OfWaiting(Action):
         opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
         """Yield what was changed, a step at a time."""
-        raise NotImplementedError
 
 
 class Remove(_OfWaiting):
@@ -189,13 +190,15 @@ class Forget(Action):
         """Forget them."""
         view = context.view(opts.spider)
         fingerprinter = Fingerprinter(view)
+        # What cannot be pushed is refused before anything is forgotten.
+        rules = _seed_rules(view, opts.priority) if opts.crawl else None
         count = forgotten = 0
         for urls in in_steps(_urls(opts)):
             fingerprints = [fingerprinter.of(fingerprinter.request(url)) for url in urls]
             forgotten += forget(view, fingerprints)
             count += len(urls)
-            if opts.crawl:
-                _push(view, urls, opts.priority)
+            if rules is not None:
+                _push(view, urls, rules)
         if opts.file is None and not forgotten and any("*" in url for url in opts.urls):
             raise InspectionError(
                 "What was seen is kept as fingerprints, from which no URL can be got back: give URLs, or "
@@ -253,13 +256,17 @@ class Clear(Action):
         return None
 
 
-def _push(view: View, urls: list[str], priority: int | None) -> None:
-    """Push *urls* as seeds that count as seen."""
+def _seed_rules(view: View, priority: int | None) -> SeedRules:
     rules = SeedRules(view, priority)
     if rules.are_its_own:
         raise InspectionError(
             f"Spider {view.spider!r} reads seeds in a form of its own: push them with scrapy frontier seed"
         )
+    return rules
+
+
+def _push(view: View, urls: list[str], rules: SeedRules) -> None:
+    """Push *urls* as seeds that count as seen."""
     seeding = Seeding(view, Few(_as_seed(url) for url in urls), rules)
     seeding.check(lambda _: None)
     seeding.push(lambda _: None)

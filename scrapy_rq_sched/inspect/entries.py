@@ -21,12 +21,6 @@ STEP = 200
 #: Members that Redis looks at in a step of a search.
 SEARCH_STEP = 500
 
-
-def _number(digits: bytes) -> int:
-    # What somebody else has written there may have thousands of them.
-    return int(digits) if 0 < len(digits) < 19 else 0
-
-
 _LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*) (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) \S+ (.*)", re.DOTALL)
 
@@ -225,3 +219,8 @@ class Reader:
             return self.request(data, float(score) if self.view.is_sorted else None)
         except ValueError:
             return self.request(data)
+
+
+def _number(digits: bytes) -> int:
+    # What somebody else has written there may have thousands of them.
+    return int(digits) if 0 < len(digits) < 19 else 0
