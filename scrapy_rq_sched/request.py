@@ -21,6 +21,7 @@ NONCE = "_nonce"
 
 _PLAIN_FIELDS = ("meta", "cb_kwargs", "flags", "cookies")
 _KNOWN_FIELDS = frozenset(Request.attributes) | {"_class", NONCE}
+_SET_BY_REQUEST = frozenset(getattr(Request("data:,"), "__dict__", {}))
 # What Request itself does not check, or takes for something else.
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "url": str,
@@ -41,7 +42,8 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
     """Return *request* as a dict, without the fields that have their default.
 
     :param nonce: what tells this request from an equal one, if there may be one.
-    :raises UnserializableRequestError: if its callback or errback is not a method of *spider*.
+    :raises UnserializableRequestError: if its callback or errback is not a method of *spider*, or if it has
+        an attribute that would not come back.
     """
     data: dict[str, Any] = {"url": request.url}
     for field in ("callback", "errback"):
@@ -65,9 +67,9 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
     problem = _unsafe(data.get("meta", {}))
     if problem:
         raise UnserializableRequestError(problem)
+    if not isinstance(request.priority, int):
+        raise UnserializableRequestError(f"priority must be an int, not a {type(request.priority).__name__}")
     if request.priority:
-        if not isinstance(request.priority, int):
-            raise UnserializableRequestError(f"priority is a {type(request.priority).__name__}")
         data["priority"] = request.priority
     if request.dont_filter:
         data["dont_filter"] = True
@@ -75,7 +77,7 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
         data["encoding"] = request.encoding
     if type(request) is not Request:
         _add_subclass_fields(request, data)
-    if type(request) is not Request or request.encoding != "utf-8":
+    if type(request) is not Request or request.encoding != "utf-8" or _own_attributes(request):
         # The class, or the escaping of the URL in this encoding, may change what it is given.
         _check_unchanged(request, request_from_dict(data, spider))
     if nonce is not None:
@@ -206,6 +208,35 @@ def _check_unchanged(request: Request, back: Request) -> None:
     for field in request.attributes:
         if getattr(request, field) != getattr(back, field):
             raise UnserializableRequestError(f"{field} would not come back as {getattr(request, field)!r}")
+    before, after = _own_attributes(request), _own_attributes(back)
+    for name in before.keys() | after.keys():
+        if not (name in before and name in after and _is_equal(before[name], after[name])):
+            raise UnserializableRequestError(
+                f"the attribute {name!r} of {type(request).__name__} would not come back. The class must name "
+                "it in its 'attributes' and take it as an argument"
+            )
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # the comparison is the user's code: what cannot be compared counts as changed
+        return False
+
+
+def _own_attributes(request: Request) -> dict[str, Any]:
+    """Return what *request* has that ``Request`` does not give it."""
+    # Before Scrapy 2.19 a Request has a __dict__, with what __init__ sets.
+    own = {
+        name: value for name, value in getattr(request, "__dict__", {}).items() if name not in _SET_BY_REQUEST
+    }
+    for cls in type(request).__mro__[: -len(Request.__mro__)]:
+        slots = cls.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            name = f"_{cls.__name__.lstrip('_')}{slot}" if slot[:2] == "__" != slot[-2:] else slot
+            if hasattr(request, name):
+                own[name] = getattr(request, name)
+    return own
 
 
 def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import inspect
 import json as _json
 import math
 import pickle as _pickle
+import re
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 
 from scrapy.utils.misc import load_object
 
+from .base_types import to_base_types
 from .errors import PayloadError, SettingError, UnserializableRequestError
 
 
@@ -35,14 +37,15 @@ class Serializer(Protocol):
 
 
 _BYTES = "$bytes"
-_SCALARS = (str, bool, type(None))
+_SCALARS = frozenset({str, bool, int, bytes, type(None)})
 
 
 class JSONSerializer:
     """JSON, as text that ``redis-cli`` shows. Bytes are kept as ``{"$bytes": "<base64>"}``.
 
-    Refused, because JSON would change them without a word: tuples, keys that are not text,
-    numbers that are not finite, and instances of subclasses.
+    An instance of a subclass that equals its base type is written as the base type. Refused, because JSON
+    would change them without a word: tuples, keys that are not text, numbers that are not finite, and instances
+    of subclasses that do not equal their base type.
     """
 
     name = "json"
@@ -64,7 +67,10 @@ class JSONSerializer:
             raise UnserializableRequestError(blame(self._write, obj, error)) from error
 
     def _write(self, obj: Any) -> bytes:
-        _check_json(obj, "")
+        obj = to_base_types(obj)
+        problem = _problem(obj)
+        if problem:
+            raise UnserializableRequestError(_without_brackets(*problem))
         return self._encode(obj).encode()
 
     def loads(self, data: bytes) -> Any:
@@ -86,27 +92,35 @@ def _untag_bytes(value: dict[str, Any]) -> Any:
     return base64.b64decode(value[_BYTES], validate=True) if len(value) == 1 and _BYTES in value else value
 
 
-def _check_json(value: Any, path: str) -> None:
+def _without_brackets(path: str, what: str) -> str:
+    # The field of the request stands for itself: meta['depth'], not ['meta']['depth'].
+    return re.sub(r"^\['(\w+)'\]", r"\1", path) + what
+
+
+def _problem(value: Any) -> tuple[str, str] | None:
+    """Return where in *value* something is that JSON would change, and what it is; None if nothing is."""
     kind = type(value)
-    if kind in _SCALARS or kind is int or kind is bytes:
-        return
+    if kind in _SCALARS:
+        return None
     if kind is float:
-        if not math.isfinite(value):
-            raise UnserializableRequestError(f"{path} is {value}, which JSON does not have")
-    elif kind is dict:
+        return None if math.isfinite(value) else ("", f" is {value}, which JSON does not have")
+    if kind is dict:
         for key, item in value.items():
             if type(key) is not str:
-                raise UnserializableRequestError(
-                    f"{path} has the key {key!r}, which JSON would turn into text"
-                )
+                return "", f" has the key {key!r}, which JSON would turn into text"
             if key == _BYTES:
-                raise UnserializableRequestError(f"{path} has the key {_BYTES!r}, which means bytes")
-            _check_json(item, f"{path}[{key!r}]" if path else key)
+                return "", f" has the key {_BYTES!r}, which means bytes"
+            problem = None if type(item) in _SCALARS else _problem(item)
+            if problem:
+                return f"[{key!r}]{problem[0]}", problem[1]
     elif kind is list:
         for index, item in enumerate(value):
-            _check_json(item, f"{path}[{index}]")
+            problem = _problem(item)
+            if problem:
+                return f"[{index}]{problem[0]}", problem[1]
     else:
-        raise UnserializableRequestError(f"{path} is a {kind.__name__}, which JSON would change")
+        return "", f" is a {kind.__name__}, which JSON would change"
+    return None
 
 
 class DeflatedJSONSerializer(JSONSerializer):
@@ -152,7 +166,10 @@ class DeflatedJSONSerializer(JSONSerializer):
 
 
 class MsgpackSerializer:
-    """MessagePack: smaller than JSON, keeps bytes and integer keys; needs the extra ``msgpack``."""
+    """MessagePack: smaller than JSON, keeps bytes and integer keys; needs the extra ``msgpack``.
+
+    An instance of a subclass that equals its base type is written as the base type; another is refused.
+    """
 
     name = "msgpack"
     faithful = True
@@ -179,6 +196,7 @@ class MsgpackSerializer:
             raise UnserializableRequestError(blame(self._pack, obj, error)) from error
 
     def _pack(self, obj: Any) -> bytes:
+        obj = to_base_types(obj)
         _refuse_buffers(obj)
         return bytes(self._packb(obj))
 
@@ -279,8 +297,23 @@ def serializer_name(serializer: Any) -> str:
 def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
     """Return *obj* by *serializer*, sure that ``load`` gives the same back.
 
+    What *serializer* refuses or would change may still be kept as its base types, if it equals them.
+
     :raises UnserializableRequestError: if it does not.
     """
+    try:
+        return _dump(serializer, obj)
+    except UnserializableRequestError as refusal:
+        try:
+            as_base_types = to_base_types(obj)
+        except RecursionError:
+            raise refusal from None
+        if as_base_types is obj:
+            raise
+    return _dump(serializer, as_base_types)
+
+
+def _dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
     if getattr(serializer, "faithful", False):
         return bytes(serializer.dumps(obj))
     try:

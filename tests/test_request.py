@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -31,9 +32,15 @@ from scrapy_rq_sched.request import NONCE, find_callback, request_from_dict, req
 URL = "http://example.com/"
 
 
+#: What a value of a subclass of these, and equal to it, may come back as.
+BASE_TYPES = {str, int, float, bytes, list, dict}
+
+
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, and every value within them of the same type."""
-    if type(one) is not type(other):
+    """Return whether two values are equal, and every value within them of the same type, or its base type."""
+    if type(one) is not type(other) and (
+        type(one) is bool or type(other) not in BASE_TYPES & {*type(one).__mro__}
+    ):
         return False
     if isinstance(one, dict):
         return same([*dict.items(one)], [*dict.items(other)])
@@ -42,7 +49,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, (set, frozenset)):
         return Counter(map(_typed, one)) == Counter(map(_typed, other))
     if isinstance(one, float):
-        return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
+        return float.__repr__(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
     return bool(one == other)
 
 
@@ -544,3 +551,45 @@ def test_any_payload_is_a_request_or_refused(payload: dict[str, Any]) -> None:
         return
     assert isinstance(request, Request)
     assert isinstance(request.headers, Headers)
+
+
+class WaitingRequest(Request):
+    """As scrapy-selenium's: it takes what its attributes do not name."""
+
+    def __init__(
+        self, *args: Any, wait_time: int | None = None, script: str | None = None, **kwargs: Any
+    ) -> None:
+        self.wait_time = wait_time
+        self.script = script
+        super().__init__(*args, **kwargs)
+
+
+class SlottedRequest(Request):
+    """The same, without a dict of attributes."""
+
+    __slots__ = ("__wait",)
+
+    def __init__(self, *args: Any, wait: int = 0, **kwargs: Any) -> None:
+        self.__wait = wait
+        super().__init__(*args, **kwargs)
+
+
+def test_a_request_whose_class_does_not_name_its_attributes_is_refused_and_the_attribute_named() -> None:
+    with pytest.raises(UnserializableRequestError, match="attribute 'wait_time' of WaitingRequest would not"):
+        request_to_dict(WaitingRequest(URL, wait_time=10), PagesSpider())
+    with pytest.raises(UnserializableRequestError, match="__wait' of SlottedRequest would not"):
+        request_to_dict(SlottedRequest(URL, wait=5), PagesSpider())
+
+
+def test_a_request_whose_unnamed_attributes_have_their_defaults_is_kept() -> None:
+    back = request_from_dict(request_to_dict(WaitingRequest(URL), PagesSpider()), PagesSpider())
+    assert type(back) is WaitingRequest
+    request_to_dict(SlottedRequest(URL), PagesSpider())
+
+
+@pytest.mark.parametrize("priority", ["10", None, 1.5, Decimal(1)])
+def test_a_priority_that_is_no_int_is_refused(priority: Any) -> None:
+    request = Request(URL)
+    request.priority = priority
+    with pytest.raises(UnserializableRequestError, match="priority must be an int, not a "):
+        request_to_dict(request, PagesSpider())

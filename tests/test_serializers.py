@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import zlib
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from lxml.html import fromstring
 from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 
@@ -243,6 +244,42 @@ class Shape(str, Enum):
     ROUND = "round"
 
 
+class Unequal(str):
+    """Is not what it says."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = str.__hash__
+
+
+class Incomparable(str):
+    """Raises when it is compared."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    __hash__ = str.__hash__
+
+
+class Whole(int):
+    """A number of the user's own."""
+
+
+class Real(float):
+    """Another."""
+
+    __slots__ = ()
+
+
+class Items(list[Any]):
+    """A list of the user's own."""
+
+
 class Text(str):
     __slots__ = ()
 
@@ -274,10 +311,8 @@ CHANGED_BY_JSON: dict[str, Any] = {
     "infinity": float("-inf"),
     "datetime": datetime(2025, 1, 1),
     "Decimal": Decimal(1),
-    "ordered dict": OrderedDict(a=1),
-    "int enum": Colour.RED,
-    "text enum": Shape.ROUND,
-    "subclass of text": Text("a"),
+    "text that does not equal its text": Unequal("a"),
+    "text that cannot be compared": Incomparable("a"),
     "bytearray": bytearray(b"a"),
     "lone surrogate": "\ud800",
     "lone surrogate in a key": {"\ud800": 1},
@@ -291,10 +326,8 @@ CHANGED_BY_MSGPACK: dict[str, Any] = {
     "tuple key": {(1, 2): 1},
     "datetime": datetime(2025, 1, 1, tzinfo=timezone.utc),
     "Decimal": Decimal(1),
-    "ordered dict": OrderedDict(a=1),
-    "int enum": Colour.RED,
-    "text enum": Shape.ROUND,
-    "subclass of text": Text("a"),
+    "text that does not equal its text": Unequal("a"),
+    "text that cannot be compared": Incomparable("a"),
     "bytearray": bytearray(b"a"),
     "memoryview": memoryview(b"a"),
     "lone surrogate": "\ud800",
@@ -321,6 +354,56 @@ UNFIT = [
     ]
     for kind, value in values.items()
 ]
+
+
+EQUAL_TO_BASE_TYPE: list[tuple[Any, Any]] = [
+    (OrderedDict(a=1), {"a": 1}),
+    (defaultdict(list, a=[Text("b")]), {"a": ["b"]}),
+    (Colour.RED, 1),
+    (Shape.ROUND, "round"),
+    (Text("a"), "a"),
+    ({Text("a"): Text("b")}, {"a": "b"}),
+    (Whole(5), 5),
+    (Real(1.5), 1.5),
+    (Real(-0.0), -0.0),
+    (Items([True, None, Text("a")]), [True, None, "a"]),
+    (fromstring("<a>text</a>").xpath("string()"), "text"),
+]
+
+
+@pytest.mark.parametrize("name", ["json", "json+deflate", "msgpack"])
+@pytest.mark.parametrize(("value", "base"), EQUAL_TO_BASE_TYPE, ids=lambda value: type(value).__name__)
+def test_what_equals_its_base_type_comes_back_as_its_base_type(name: str, value: Any, base: Any) -> None:
+    serializer = load_serializer(name)
+    back = load(serializer, dump(serializer, {"meta": {"value": value}}))["meta"]["value"]
+    assert repr(back) == repr(base)
+
+
+def test_pickle_keeps_the_class_of_what_equals_its_base_type() -> None:
+    value = OrderedDict(a=Text("b"))
+    back = PickleSerializer().loads(dump(PickleSerializer(), {"value": value}))["value"]
+    assert same(back, value)
+    assert type(back) is OrderedDict
+
+
+def test_what_pickle_cannot_keep_comes_back_as_its_base_type() -> None:
+    class Local(str):
+        __slots__ = ()
+
+    back = PickleSerializer().loads(dump(PickleSerializer(), {"value": Local("a")}))["value"]
+    assert type(back) is str
+    assert back == "a"
+
+
+def test_a_serializer_of_the_users_own_is_given_base_types_where_it_would_change_a_class() -> None:
+    assert dump(json, {"meta": {"text": Text("a")}}) == b'{"meta": {"text": "a"}}'
+
+
+def test_a_value_of_a_request_that_has_to_be_serialized_is_not_changed_by_it() -> None:
+    meta = {"value": OrderedDict(a=Text("b"))}
+    dump(load_serializer("json"), {"meta": meta})
+    assert type(meta["value"]) is OrderedDict
+    assert type(meta["value"]["a"]) is Text
 
 
 @pytest.mark.parametrize(("name", "value"), UNFIT)
