@@ -1,7 +1,7 @@
 """Values as their base types: a subclass that equals its base type is stored as the base type.
 
-Text that lxml returns, an ``IntEnum``, an ``OrderedDict`` or BeautifulSoup's ``NavigableString`` are of no type
-that JSON or MessagePack has, and equal to one that they have.
+Text that lxml returns, an ``IntEnum``, an ``OrderedDict`` or BeautifulSoup's ``NavigableString`` are of no
+type that JSON or MessagePack has, and equal to one that they have.
 """
 
 from __future__ import annotations

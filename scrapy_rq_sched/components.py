@@ -185,9 +185,14 @@ def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerpri
     return Fingerprints(make, size if by_url else 0)
 
 
-def made_with(queue: Any, dupefilter: Any, crawler: Crawler) -> dict[str, str]:
-    """Return what every worker of a frontier has to have in common."""
+def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") -> dict[str, str]:
+    """Return what every worker of a frontier has to have in common.
+
+    :param project: ``FRONTIER_PROJECT``: what stands for the bot and the spider's class, where these may
+        differ.
+    """
     return {
+        "FRONTIER_PROJECT": project or f"{crawler.settings.get('BOT_NAME')}/{_path(crawler.spidercls)}",
         "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
         "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
         "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),

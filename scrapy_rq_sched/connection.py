@@ -17,9 +17,11 @@ from redis.exceptions import (
     AuthorizationError,
     ClusterDownError,
     ClusterError,
+    DataError,
     MovedError,
     NoPermissionError,
     NoScriptError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
 )
@@ -31,11 +33,13 @@ from scrapy.utils.misc import load_object
 
 from . import keys, topology
 from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError, one_line
-from .topology import address, close, needs_hash_tag, server_of, slot
+from .topology import address, close, find_servers_anew, needs_hash_tag, server_of, slot
 
 __all__ = [
+    "DataError",
     "NoPermissionError",
     "NoScriptError",
+    "ReadOnlyError",
     "RedisConnectionError",
     "RedisError",
     "RedisTimeoutError",
@@ -47,10 +51,12 @@ __all__ = [
     "close",
     "describe_error",
     "expand_key",
+    "find_servers_anew",
     "get_client",
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
+    "may_pass",
     "needs_hash_tag",
     "server_age",
     "server_of",
@@ -188,10 +194,13 @@ def call_and_wait(
     if patience:
         timeout = min(timeout, 0.8 * patience)
 
-    def attempt() -> tuple[Any, int]:
+    def attempt(by_name: bool) -> tuple[Any, int]:
         # One connection for both: Redis waits for what this connection wrote.
         pipeline = server_of(client, keys[0]).pipeline(transaction=False)
-        pipeline.evalsha(script.sha, len(keys), *keys, *arguments)
+        if by_name:
+            pipeline.evalsha(script.sha, len(keys), *keys, *arguments)
+        else:
+            pipeline.eval(script.text, len(keys), *keys, *arguments)
         pipeline.wait(replicas, max(1, int(timeout * 1000)))
         results = pipeline.execute(raise_on_error=False)
         for result in results:
@@ -201,13 +210,13 @@ def call_and_wait(
         return reply, reached
 
     try:
-        return attempt()
-    except NoScriptError:
-        script.load(keys[0])
-        return attempt()
-    except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError):
+        try:
+            return attempt(by_name=True)
+        except NoScriptError:
+            return attempt(by_name=False)
+    except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError, ReadOnlyError):
         # This connection is to one node; the client of a Cluster would have found another.
-        topology.find_servers_anew(client)
+        find_servers_anew(client)
         raise
 
 
@@ -267,6 +276,13 @@ def describe_error(client: Client, error: RedisError) -> str:
             "or a node is away"
         )
     return f"Redis at {where} answers with an error: {error_text}"
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Return whether *error* may be over in a moment: not if Redis refuses this user, or is none."""
+    if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
+        return False
+    return isinstance(error, (RedisConnectionError, RedisTimeoutError, ClusterError, ReadOnlyError))
 
 
 def unreachable(client: Client, error: RedisError) -> RedisUnreachableError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 import traceback
-from collections import Counter
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -14,18 +16,22 @@ from scrapy.crawler import Crawler
 from .components import filters_in_exchange, is_plain, load_fingerprints
 from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError, one_line
-from .exchange import Lease, Mode, Push, Reply, Told
+from .exchange import Lease, Mode, Push, Reply, Told, rank
 from .frontier import Frontier
 from .fullness import Fullness
 from .identity import Stopwatch
 from .notices import Notices
 from .outbox import Outgoing
-from .seeds import requests_of_seed
+from .seeds import Sowing, requests_of_seed
 from .settings import FrontierSettings
 from .standstill import Standstill
+from .start_counts import StartCounts
 from .worker import Settled, Worker
 
 logger = logging.getLogger(__name__)
+
+#: Seconds for which seeds are made requests of before the event loop has its turn.
+SOWING_SLICE = 0.02
 
 #: Where there is no engine to ask: what a start request's descendants have in their meta.
 _MARKS_OF_LATER_REQUESTS = frozenset({"depth", "retry_times", "redirect_times"})
@@ -66,10 +72,13 @@ class Delivery:
         self._notices = Notices(crawler.stats, spider.name)
         self._fullness = Fullness(frontier, worker, settings.outbox_size)
         self._standstill = Standstill(worker, settings, spider.name, frontier.keys.start_urls)
-        self._start_counts: Counter[str] = Counter()
+        self._sowing: deque[Sowing] = deque()
+        self._sows_soon = False
+        self._start_counts = StartCounts()
         self._lost = 0
-        #: Set when the spider closes: nothing more is wanted.
-        self.closing = False
+        #: Set when the spider closes: nothing more is wanted; and whether it does because the fleet is
+        #: finished.
+        self.closing = self.finishing = False
         #: By hand, how many leases to ask for; in a crawl, as many as are used.
         self.wanted_by_hand: int | None = None
         #: How long the whole fleet has had nothing left, nor this worker.
@@ -77,6 +86,7 @@ class Delivery:
         #: The duplicates that the last reply told of.
         self.dropped: list[Request] = []
         self._no_room = False
+        self._was_full = False
         self._last_reply: Reply | None = None
 
     # -- from requests to pushes ---------------------------------------------------------------
@@ -94,7 +104,8 @@ class Delivery:
             return False
         self.finished.set(False)
         payload = self._payload(request, mode)
-        self._worker.enqueue(Push(mode, fingerprint, request.priority, payload), request)
+        # What is kept in memory may have a priority that is no number.
+        self._worker.enqueue(Push(mode, fingerprint, rank(request.priority), payload), request)
         if mode == "filter":
             # Seen from now on, by whoever: what is on its way needs no second push.
             self._worker.seen.add(fingerprint)
@@ -116,29 +127,34 @@ class Delivery:
     def _fingerprint_of(self, request: Request, mode: Mode) -> str:
         if mode == "force":
             return ""
-        fingerprint = str(self._fingerprint(request))
+        fingerprint = one_line(self._fingerprint(request))
         if mode == "start":
             # start() may yield one request several times on purpose: the n-th is the n-th of every
-            # worker.
-            self._start_counts[fingerprint] += 1
-            if self._start_counts[fingerprint] > 1:
-                fingerprint += f"#{self._start_counts[fingerprint]}"
+            # worker. One that it yields filtered as well is another.
+            fingerprint = f"{fingerprint}#{self._start_counts.next(fingerprint)}"
         return fingerprint
 
     def _payload(self, request: Request, mode: Mode) -> bytes:
         if self._plain:
             return b""  # the queue serializes it by itself
         try:
-            return bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
+            entry = bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
         except UnserializableRequestError as error:
-            self._stats.inc_value("scheduler/unserializable")
-            self._notices.warn_once(
-                str(error),
-                "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
-                "if this worker dies. More of this kind are only counted: scheduler/unserializable",
-                *(request, one_line(error)),
-            )
+            self._keep_from_redis(request, one_line(error))
             return b""
+        self._worker.note_found()
+        return entry
+
+    def _keep_from_redis(self, request: Request, reason: str) -> None:
+        self._stats.inc_value("scheduler/unserializable")
+        self._worker.note_found(reason)
+        self._notices.warn_once(
+            reason,
+            "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
+            "if this worker dies. More of this kind are only counted: scheduler/unserializable",
+            *(request, reason),
+        )
+        self._notices.shares(self._worker.shares)
 
     # -- from leases to requests ---------------------------------------------------------------
 
@@ -163,7 +179,9 @@ class Delivery:
             request = worker.memory.popleft().request
             worker.hold(request, None)
             return request
-        while worker.ready and (self._engine is None or worker.may_begin):
+        while worker.ready:
+            if self._engine is not None and not (worker.may_begin and worker.may_take(worker.ready[0])):
+                return None
             lease = worker.ready.popleft()
             made = self._decode(lease)
             if made is not None:
@@ -197,31 +215,62 @@ class Delivery:
         self._worker.refuse(lease, str(error))
 
     def _sow(self, lease: Lease) -> None:
-        """Turn a seed into requests for the frontier, or set it aside."""
+        """Begin to turn a seed into requests for the frontier."""
+        self._worker.sow(lease)
+        settings = self._settings
+        made = requests_of_seed(lease.payload, self._spider, settings.encoding, settings.seed_form_data)
+        self._sowing.append(Sowing(lease, made))
+
+    def sow_on(self) -> None:
+        """Go on with the seeds: for a moment at a time, because one may stand for any number of requests."""
+        end = time.monotonic() + SOWING_SLICE
+        while self._sowing and not (self._worker.is_full or self.closing):
+            sowing = self._sowing[0]
+            if sowing.lease not in self._worker.sowing:  # it is another worker's now
+                self._sowing.popleft()
+                continue
+            if not self._sow_some(sowing, math.inf if self._engine is None else end):
+                if self._engine is None:
+                    continue
+                break
+            self._sowing.popleft()
+            self._worker.sowing.remove(sowing.lease)
+        if self._sowing and self._engine is not None and not (self._worker.is_full or self._sows_soon):
+            self._sows_soon = True
+            self._engine.soon(self._sow_soon)
+
+    def _sow_soon(self) -> None:
+        self._sows_soon = False
+        self.sow_on()
+
+    def _sow_some(self, sowing: Sowing, end: float) -> bool:
+        """Give requests of a seed to the engine until *end*; return whether there are no more."""
+        lease = sowing.lease
         try:
-            settings = self._settings
-            requests = requests_of_seed(
-                lease.payload, self._spider, settings.encoding, settings.seed_form_data
-            )
-            if not requests:
-                logger.debug("make_request_from_data made no request of seed %.200r", lease.payload)
-            for request in requests:
+            for request in sowing.requests(end):
                 self._crawl(request)
+                if self._worker.is_full:
+                    break
+            if not sowing.is_over:
+                return False
+            if not sowing.count:
+                logger.debug("make_request_from_data made no request of seed %.200r", lease.payload)
             self._stats.inc_value("frontier/seeds")
         except UnknownCodeError as error:
             self._refuse(lease, error)
-            return
+            return True
         except SeedError as error:
             logger.error("Seed %.200r is set aside: %s", lease.payload, one_line(error))
             cause = error.__cause__
             trace = "".join(traceback.format_exception(cause)) if cause else ""
             self._worker.fail(lease, str(error), trace)
-            return
+            return True
         except Exception as error:  # the user's fingerprinter, say, may raise anything
             logger.exception("Seed %.200r is set aside", lease.payload)
             self._worker.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
-            return
+            return True
         self._worker.finish(lease)
+        return True
 
     def _drop(self, lease: Lease) -> None:
         """Drop a request because too many wait; found again, it is crawled."""
@@ -236,7 +285,10 @@ class Delivery:
             return
         # It may have been a start request: nothing in it tells. One that was not filtered, such as a retry,
         # is not the one that was marked as seen.
-        self._worker.releases.drop(lease, "start" if request.dont_filter else "start+filter", fingerprint)
+        if request.dont_filter:
+            self._worker.releases.drop(lease, "start", f"{fingerprint}#1")
+        else:
+            self._worker.releases.drop(lease, "start+filter", fingerprint)
         self._worker.seen.discard(fingerprint)
         self._stats.inc_value("frontier/dropped")
         self._notices.warn_once(
@@ -252,7 +304,25 @@ class Delivery:
     def holds_start(self) -> bool:
         """Return whether ``start()`` should wait: there are enough requests, or nothing is to be begun."""
         enough = self._worker.is_full or len(self._worker.memory) >= self._settings.outbox_size
-        return (enough or self._no_room or self._worker.told != Told.CRAWL) and not self.closing
+        held = enough or self._no_room or self._worker.told != Told.CRAWL or self._holds_lazy_start()
+        return held and not self.closing
+
+    def _holds_lazy_start(self) -> bool:
+        """Return whether the downloader is not full only because what fills it is on its way.
+
+        A ``start()`` that looks before each request whether the downloader is full
+        (``engine.needs_backout()``) would else be read much further than that needs. One that has not
+        looked once it was full never does.
+        """
+        assert self._engine is not None  # noqa: S101 - it asks
+        if self._engine.backs_out():
+            self._was_full = True
+            return False
+        if self._was_full and not self._engine.reads_lazily:
+            return False
+        worker = self._worker
+        on_their_way = worker.outbox.unsettled + len(worker.ready)
+        return on_their_way >= max(worker.target, self._settings.concurrency)
 
     def prepare(self) -> None:
         """Find out what the engine is through with, and give back what it will not begin."""
@@ -275,6 +345,7 @@ class Delivery:
         """Take note that a moment has passed."""
         if self._engine is None:
             return
+        self.sow_on()
         if self._worker.tick(self._engine.downloading()):
             self._engine.wake()
         if not self.closing:
@@ -304,12 +375,37 @@ class Delivery:
                 self._engine.wake()
         self._stats.inc_value("frontier/redis_errors")
 
-    def take_reply(self, reply: Reply, latency: float) -> None:
+    def began(self) -> None:
+        """Take note that from now on requests may be begun."""
+        self._standstill.begun()
+
+    def withdraw_first(self, error: Exception) -> None:
+        """Crawl the first request of the outbox from memory, because it cannot be sent to Redis."""
+        first = self._worker.outbox.withdraw_first()
+        size = len(first.push.payload)
+        self._keep_from_redis(first.request, f"its {size} bytes cannot be sent to Redis: {one_line(error)}")
+
+    def _adopt(self, orphans: list[Lease]) -> None:
+        """Queue what this worker had ready, of a frontier that is no longer in Redis, anew."""
+        for lease in orphans:
+            if lease.kind not in ("request", "drop"):
+                self._sow(lease)
+                continue
+            try:
+                request = self._queue.decode_request(lease.payload)
+                mode: Mode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
+                push = Push(mode, self._fingerprint_of(request, mode), rank(request.priority), lease.payload)
+            except Exception as error:  # whoever is leased it meets the same, and sets it aside
+                logger.warning("An entry of %s is queued as it was: %s", self._queue.key, one_line(error))
+                request, push = Request("data:,"), Push("force", "", 0, lease.payload)
+            self._worker.enqueue(push, request)
+
+    def take_reply(self, reply: Reply, latency: float, said: int | None = None) -> None:
         """Take in what the frontier answered."""
         told_before = self._worker.told
         self._last_reply = reply
         unbegun = len(self._worker.ready)
-        settled = self._worker.settle(reply, latency)
+        settled = self._worker.settle(reply, latency, said)
         self._worker.cut_off = False
         if reply.told != told_before:
             self._obey(reply.told)
@@ -317,11 +413,13 @@ class Delivery:
         # All that is this worker's first: statistics and signals run others' code, which may raise.
         self._worker.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
         self._keep(settled, reply)
+        self._adopt(settled.orphans)
         for lease in reply.leases:
             if lease.kind == "drop" and not self.closing:
                 self._drop(lease)
             elif lease.kind != "request" and not self.closing:
                 self._sow(lease)
+        self.sow_on()
         self.dropped = settled.duplicates
         self._stats.inc_value("frontier/exchanges")
         self._notices.reply(reply, unbegun)

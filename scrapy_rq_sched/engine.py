@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -22,7 +23,7 @@ from .errors import ScrapyInternalsError
 
 #: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
 #: where there are requests enough.
-START_SLICE, START_PAUSE = 0.02, 0.05
+START_SLICE, START_PAUSE = 0.02, 0.01
 #: Seconds that the engine of a crawl that is to end may take to run.
 END_TIMEOUT = 30.0
 #: Seconds between two looks whether a spider that is to be closed is open by now.
@@ -41,11 +42,13 @@ class EngineBridge:
         slot = self._slot
         needed = (
             (engine, "_start"),
+            (engine, "signals"),
             (slot, "inprogress"),
             (slot, "closing"),
             (slot, "scheduler"),
             (slot, "close_if_idle"),
             (getattr(engine, "downloader", None), "active"),
+            (getattr(engine, "scraper", None), "slot"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
         missing = [name for owner, name in needed if not hasattr(owner, name)]
@@ -59,9 +62,13 @@ class EngineBridge:
 
         #: Asked before each start request whether it should wait.
         self.holds_start: Callable[[], bool] = lambda: False
+        #: Whether start() waits for ``scheduler_empty``, which is how Scrapy's documentation has it read
+        #: lazily.
+        self.reads_lazily = False
         self._loop = EventLoop()
         self._start_request: Any = None
         self._watch_start()
+        self._engine.signals.connect(self._look_for_lazy_start, signals.scheduler_empty)
 
     @property
     def _slot(self) -> Any:
@@ -86,6 +93,8 @@ class EngineBridge:
 
     def backs_out(self) -> str:
         """Return what is full, so that the engine asks for no request; empty if it asks."""
+        if self._engine.scraper.slot is None:
+            return "engine, which is being opened,"
         if not self._engine.needs_backout():
             return ""
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
@@ -124,6 +133,16 @@ class EngineBridge:
         if start is not None:
             self._engine._start = watched()
 
+    def _look_for_lazy_start(self) -> None:
+        if self._engine._start is None:
+            self._engine.signals.disconnect(self._look_for_lazy_start, signals.scheduler_empty)
+            return
+        # SignalManager.wait_for() connects a function of its own for as long as it waits.
+        waiting = getAllReceivers(self._engine.signals.sender, signals.scheduler_empty)
+        names = [getattr(receiver, "__qualname__", "") for receiver in liveReceivers(waiting)]
+        if any("wait_for" in name for name in names):
+            self.reads_lazily = True
+
     def closing(self) -> bool:
         """Return whether the spider is being closed, so that no request will be asked for."""
         slot = self._slot
@@ -141,6 +160,10 @@ class EngineBridge:
                 self._loop.call_later(OPENING_POLL, attempt)
 
         self._loop.call_later(0, attempt)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Have *call* called when the event loop is through with what it is at."""
+        self._loop.call_later(0, call)
 
     def wake(self) -> None:
         """Have the engine ask for requests now, not within its 5 seconds."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +21,20 @@ def suspicious(max_deliveries: int) -> int:
     return max(2, max_deliveries - 2)
 
 
+def rank(priority: Any) -> float:
+    """Return *priority* as a number that Redis takes; 0 if it is none, for then the request is not stored."""
+    try:
+        number = float(priority)
+    except (TypeError, ValueError):
+        return 0
+    except OverflowError:
+        return math.inf if priority > 0 else -math.inf
+    # Exact where the digits of an int are few enough for Redis to have them exact.
+    return (
+        priority if isinstance(priority, int) and abs(number) < 2**53 else 0 if math.isnan(number) else number
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Push:
     """A request to queue.
@@ -33,7 +48,7 @@ class Push:
 
     mode: Mode
     fingerprint: str
-    priority: int
+    priority: float
     payload: bytes
 
 
@@ -111,6 +126,16 @@ class Batch:
     exceed: bool = False
     #: How many pages this worker is through with since the last exchange.
     pages: int = 0
+    #: The leases of the last request and of the last seed that this worker has begun.
+    begun: str = ""
+    sown: str = ""
+    #: Whether this worker closes because the fleet is finished.
+    finishing: bool = False
+    #: How many requests were found since the last exchange, how many of these are in a worker's memory
+    #: only, and why.
+    found: int = 0
+    unshared: int = 0
+    unshared_reason: str = ""
     pushes: list[Push] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
@@ -125,6 +150,8 @@ class Batch:
         yield from (worker, self.number, limits.lease_ms, int(self.busy), self.want, self.want_seeds)
         yield from (self.suspects, self.in_hand, suspicious(limits.max_deliveries), limits.max_deliveries)
         yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed, self.pages)
+        yield from (self.begun, self.sown, int(self.finishing))
+        yield from (self.found, self.unshared, self.unshared_reason)
         yield len(self.pushes)
         for push in self.pushes:
             yield from (push.mode, push.fingerprint, -push.priority, push.payload)
@@ -137,6 +164,10 @@ class Batch:
             yield len(tuples)
             for values in tuples:
                 yield from values
+
+    def of_first(self, pushes: int) -> Batch:
+        """Return this batch with only its first *pushes*: what else there is to push is said later."""
+        return replace(self, pushes=self.pushes[:pushes], busy=True)
 
 
 class Told(str, Enum):
@@ -197,6 +228,9 @@ class Reply:
     set_aside: int = 0
     forgotten: int = 0
     dead: tuple[str, ...] = ()
+    #: What is gone though no worker took it: ``frontier``, or ``requests`` or ``dupefilter`` and how many
+    #: there were.
+    lost: tuple[str, ...] = ()
     #: The type and the name of a seeds' key that can hold no seeds.
     seeds_problem: tuple[str, ...] = ()
     told: Told = Told.CRAWL
@@ -211,7 +245,7 @@ class Reply:
         """Return the reply of ``lua/exchange.lua``."""
         standing, epoch, duplicates, stored, full, *counts = raw[:11]
         finished, returned, set_aside, forgotten, note, told, leases = raw[11:]
-        dead, _, wrong = note.decode("utf-8", "replace").partition("|")
+        dead, lost, wrong = note.decode("utf-8", "replace").split("|", 2)
         waiting, delayed, seeds, workers, leased, busy = counts
         return cls(
             epoch,
@@ -231,6 +265,7 @@ class Reply:
             set_aside,
             forgotten,
             tuple(dead.split()),
+            tuple(lost.split()),
             tuple(wrong.split(" ", 1)) if wrong else (),
             Told(told.decode()),
             list(_leases(leases)),

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .connection import RedisError, RedisTimeoutError, call_and_wait
 from .errors import FrontierMismatchError, RedisUnsuitableError
@@ -21,7 +21,7 @@ from .scripts import register, seen_step
 logger = logging.getLogger(__name__)
 
 #: The version of what is in Redis; a worker of another one is refused.
-FORMAT = "4"
+FORMAT = "5"
 #: Seconds for which the start requests of a finished crawl are remembered, for workers that were
 #: started before it finished and are only now ready.
 LATE_WORKER_GRACE = 600
@@ -35,6 +35,7 @@ class Opened:
     """What a worker finds when it joins.
 
     :param kept_for: whose the filter is as well, so that it was not cleared.
+    :param failed: how many entries the failed list has.
     """
 
     flushed: bool
@@ -44,6 +45,20 @@ class Opened:
     seeds: int
     leased: int
     workers: int
+    failed: int
+
+
+class Left(NamedTuple):
+    """What a worker finds when it leaves.
+
+    :param cleared: whether the frontier was cleared, because this was the last worker of a finished crawl.
+    :param leases: how many leases it left behind.
+    :param failed: how many entries the failed list has.
+    """
+
+    cleared: bool
+    leases: int
+    failed: int
 
 
 class Frontier:
@@ -144,6 +159,16 @@ class Frontier:
                     "use, and this worker is set up with 'compact'. Stop them all, then start them with "
                     "CompactDupeFilter: what was seen is converted while they crawl"
                 )
+            if name == "FRONTIER_PROJECT":
+                raise FrontierMismatchError(
+                    f"The frontier of spider {self.keys.spider!r} is another project's: it was made "
+                    f"by {there!r}, and "
+                    f"this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB and "
+                    "put %(job)s into "
+                    "the key settings, or use another database of Redis. If both are to share one "
+                    "frontier, set "
+                    "FRONTIER_PROJECT to the same text in both"
+                )
             raise FrontierMismatchError(
                 f"The frontier of spider {self.keys.spider!r} was made with {name} {there!r}, and "
                 f"this worker is set up with {ours!r}. Set it up alike, or start the frontier anew "
@@ -162,18 +187,17 @@ class Frontier:
         raw, replicas = call_and_wait(self._exchange, self._all_keys, arguments, wanted, patience)
         return Reply.parse(raw, replicated=replicas >= wanted)
 
-    def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:
+    def leave(self, finished: bool, persist: bool) -> Left:
         """Leave the fleet. May be repeated.
 
         :param finished: whether the worker closes because the fleet is finished.
-        :return: whether the frontier was cleared, and how many leases were left behind.
         """
         flags = (int(finished), int(persist), LATE_WORKER_GRACE, self.keys.prefix)
         arguments = (self.worker, *flags, *self._trailing())
-        cleared, left = self._leave(keys=self._all_keys, args=arguments)
+        cleared, leases, failed = self._leave(keys=self._all_keys, args=arguments)
         if cleared:
             self._sweep()
-        return bool(cleared), left
+        return Left(bool(cleared), leases, failed)
 
     def _sweep(self) -> None:
         """Delete what is left of cleared filters in steps, as exchanges do while a crawl runs."""

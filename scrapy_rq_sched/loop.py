@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
+from .attempt import Attempt
 from .background import BackgroundThread
-from .connection import RedisError, ResponseError, backoff
+from .connection import DataError, RedisError, ResponseError, backoff
 from .engine import EventLoop
 from .exchange import Batch, Reply
 from .frontier import Frontier
@@ -43,8 +44,9 @@ LONGEST_BACKOFF = 5.0
 class Exchanging(Protocol):
     """What the loop asks of, and tells, the scheduler."""
 
-    #: Whether the spider closes.
+    #: Whether the spider closes, and whether it does because the fleet is finished.
     closing: bool
+    finishing: bool
 
     def prepare(self) -> None:
         """Bring the worker up to date before it is asked for a batch."""
@@ -58,8 +60,11 @@ class Exchanging(Protocol):
     def busy(self) -> bool:
         """Return whether this worker may add requests without holding any."""
 
-    def take_reply(self, reply: Reply, latency: float) -> None:
-        """Take in a reply."""
+    def take_reply(self, reply: Reply, latency: float, said: int | None = None) -> None:
+        """Take in a reply to a batch, or to its first *said* pushes."""
+
+    def withdraw_first(self, error: Exception) -> None:
+        """Keep the next request from Redis, which it cannot be sent to because of *error*."""
 
     def count_error(self) -> None:
         """Count an error of Redis."""
@@ -68,7 +73,7 @@ class Exchanging(Protocol):
 def next_batch(worker: Worker, scheduler: Exchanging) -> Batch:
     """Return what *worker* has to say now."""
     scheduler.prepare()
-    return worker.batch(scheduler.wanted(), scheduler.busy(), scheduler.closing)
+    return worker.batch(scheduler.wanted(), scheduler.busy(), scheduler.closing, scheduler.finishing)
 
 
 class ExchangeLoop:
@@ -98,12 +103,14 @@ class ExchangeLoop:
         self._seed_thread = BackgroundThread("frontier-seeds", loop)
         self._backoff = backoff(min(LONGEST_BACKOFF, lease_timeout / 3))
         self._batch: Batch | None = None
+        self._attempt = Attempt()
         self._in_flight = False
         self._kicked = False
         self._waits_for_seed = False
         self._seeds_awaited_from = 0.0
         self._stopping: Deferred[None] | None = None
         self._outage = Outage(frontier.server)
+        self._has_said_the_end = False
         self._last_exchange = 0.0
         self._last_reply: Reply | None = None
         self._cancel_timer: Callable[[], None] = lambda: None
@@ -162,15 +169,24 @@ class ExchangeLoop:
         """
         gone: Deferred[None] = Deferred()
 
+        failures = 0
+
         def done(result: Any, error: Exception | None) -> None:
+            nonlocal failures
+            if isinstance(error, RedisError) and time.monotonic() < self._stop_by:
+                # It may be repeated, as an exchange may.
+                failures += 1
+                self._scheduler.count_error()
+                self._loop.call_later(self._backoff.compute(failures), leave)
+                return
             left(result, error)
             self.close()
             gone.callback(None)
 
-        def leave(_: None) -> None:
+        def leave() -> None:
             self._thread.call(lambda: self._frontier.leave(finished, persist), done)
 
-        self.stop().addCallback(leave)
+        self.stop().addCallback(lambda _: leave())
         return gone
 
     def call(self, function: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
@@ -199,10 +215,14 @@ class ExchangeLoop:
         if self._worker.has_news:
             patience = POLL_FULL if self._worker.outbox.blocked else self._patience(reply)
             return time.monotonic() - self._last_exchange >= patience
+        if reply is None and not self._scheduler.busy():
+            return True  # start() had nothing, and what the frontier has is not known
         lacks = self._scheduler.wanted() > len(self._worker.ready)
+        silence = time.monotonic() - self._last_exchange
         if lacks and reply is not None and (reply.waiting or reply.seeds) and self._worker.runs_low:
-            return True
-        return time.monotonic() - self._last_exchange >= self._poll_interval(lacks)
+            # What waits may be for others: to ask at every moment would give this worker no more of it.
+            return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
+        return silence >= self._poll_interval(lacks)
 
     def _patience(self, reply: Reply | None) -> float:
         """Return for how many seconds news may wait for more of it."""
@@ -223,7 +243,7 @@ class ExchangeLoop:
         if reply is None or reply.leased is None:
             return min(heartbeat, POLL_UNKNOWN)
         # However many are idle, together they ask no oftener than POLLS.
-        interval = POLL_BUSY_FLEET if reply.leased else POLL_FINISHED
+        interval = POLL_BUSY_FLEET if reply.leased or reply.busy or reply.delayed else POLL_FINISHED
         return min(heartbeat, max(interval, reply.workers / POLLS))
 
     # -- the exchange --------------------------------------------------------------------------
@@ -235,11 +255,12 @@ class ExchangeLoop:
             return
         if self._batch is None:
             self._batch = next_batch(self._worker, self._scheduler)
-        batch = self._batch
+            self._attempt.begin(self._batch)
+        said = self._attempt.said
         self._in_flight = True
         started = time.monotonic()
         self._thread.call(
-            lambda: self._frontier.exchange(batch),
+            lambda: self._frontier.exchange(said),
             lambda reply, error: self._exchanged(reply, error, time.monotonic() - started),
         )
 
@@ -249,19 +270,25 @@ class ExchangeLoop:
             self._failed(error)
             return
         assert reply is not None  # noqa: S101 - one of both is there
+        assert self._batch is not None  # noqa: S101 - it is answered now
         self._outage.over()
+        self._has_said_the_end = self._batch.finishing
         self._batch = None
         self._last_reply = reply
         self._last_exchange = time.monotonic()
         try:
-            self._scheduler.take_reply(reply, latency)
+            self._scheduler.take_reply(reply, latency, self._attempt.pushes)
         except Exception:  # a signal's or the statistics' code may raise anything: the crawl goes on
             logger.exception("What the frontier answered was not taken in completely")
+        culprit = self._attempt.over(reply)
+        if culprit is not None:
+            self._scheduler.withdraw_first(culprit)
         if self._in_flight:
             return  # somebody has closed the spider meanwhile, and the next exchange is under way
         if self._stopping is not None:
             self._scheduler.prepare()
-            if self._worker.has_news and time.monotonic() < self._stop_by:
+            more = self._worker.has_news or (self._scheduler.finishing and not self._has_said_the_end)
+            if more and time.monotonic() < self._stop_by:
                 self._loop.call_later(POLL_FULL if self._worker.outbox.blocked else 0, self._exchange)
             else:
                 if self._worker.has_news:
@@ -279,8 +306,9 @@ class ExchangeLoop:
             self._wait_for_seed(reply)
 
     def _failed(self, error: Exception) -> None:
-        if not isinstance(error, RedisError):
-            logger.error("The exchange failed in a way it should not", exc_info=error)
+        is_outage = isinstance(error, RedisError) and not isinstance(error, DataError)
+        if not is_outage and self._attempt.failures == 0:
+            logger.error("A request cannot be sent to Redis: it is looked for", exc_info=error)
         self._scheduler.count_error()
         in_hand = len(self._worker.ready) + len(self._worker.held)
         self._outage.failed(error, f"the crawl goes on with the {in_hand} requests in hand, and tries again")
@@ -292,8 +320,10 @@ class ExchangeLoop:
             )
             self._stopping.callback(None)
             return
-        # The same batch again: the frontier knows it by its number.
-        self._loop.call_later(self._backoff.compute(self._outage.failures), self._exchange)
+        # The same batch again, or what is left of it: the frontier knows it by its number.
+        self._attempt.failed(error, at_once=not is_outage)
+        wait = self._backoff.compute(self._outage.failures) if is_outage else 0
+        self._loop.call_later(wait, self._exchange)
 
     # -- seeds ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from . import connection
 from .components import filters_in_exchange, is_plain
 from .exchange import Reply, Standing, Told
 from .frontier import Frontier, Opened
+from .shares import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,37 @@ def joined(frontier: Frontier, opened: Opened) -> None:
         *(frontier.worker, frontier.keys.spider, connection.address(frontier.server), opened.waiting),
         *(opened.leased, opened.seen, opened.seeds, opened.workers),
     )
+
+
+def from_before(frontier: Frontier, opened: Opened, persist: bool) -> None:
+    """Say what an earlier crawl has left that this one may miss or not expect."""
+    spider = frontier.keys.spider
+    is_alone = opened.waiting + opened.leased + opened.seeds == 0 and opened.workers == 1
+    if persist and opened.seen and is_alone:
+        logger.warning(
+            "%d URLs were seen by an earlier crawl of spider %r, and SCHEDULER_PERSIST keeps them: "
+            "this crawl does not "
+            "fetch them again. To crawl everything again, start with SCHEDULER_FLUSH_ON_START = True, or run "
+            "scrapy frontier clear %s",
+            *(opened.seen, spider, spider),
+        )
+    failed_list(frontier, opened.failed)
+
+
+def failed_list(frontier: Frontier, entries: int) -> None:
+    """Say that something was set aside, if something was."""
+    if entries:
+        logger.warning(
+            "%d requests or seeds of spider %r are in the failed list and are not crawled: scrapy "
+            "frontier failed %s",
+            *(entries, frontier.keys.spider, frontier.keys.spider),
+        )
+
+
+def last_word(shares: Shares) -> None:
+    """Say at the end that much could not be shared, if it could not."""
+    if shares.are_many:
+        logger.error("%s", shares)
 
 
 def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
@@ -93,11 +125,43 @@ class Notices:
                 "What was pushed is not on as many replicas as FRONTIER_WAIT_REPLICAS asks for: until it is, "
                 "the pages that led to it are not released, and the crawl slows down",
             )
+        if reply.lost:
+            self._lost(reply.lost)
         if reply.seeds_problem:
             self.warn_once(
                 "seeds",
                 "The seeds' key is a %s, where a list, a set or a sorted set is needed: %s is not read",
                 *reply.seeds_problem,
+            )
+
+    def shares(self, shares: Shares) -> None:
+        """Say how many requests cannot be shared, if that are many and it is time to look."""
+        if shares.is_due() and shares.are_many:
+            logger.error("%s", shares)
+
+    def _lost(self, lost: tuple[str, ...]) -> None:
+        what, count = lost[0], "".join(lost[1:])
+        self._stats.inc_value("frontier/vanished")
+        if what == "frontier":
+            logger.error(
+                "The frontier of spider %r is no longer in Redis: its keys were deleted, evicted, or "
+                "lost in a restart "
+                "of Redis, with what was waiting and seen. What this worker has in hand is stored anew",
+                self._spider,
+            )
+        elif what == "requests":
+            logger.error(
+                "%s requests of spider %r that waited in Redis are gone: their key was deleted or "
+                "evicted, or another "
+                "program took them. They are not crawled unless a page links to them again",
+                *(count, self._spider),
+            )
+        else:
+            logger.error(
+                "%s fingerprints of spider %r are gone from Redis: their key was deleted or evicted. "
+                "Pages that were "
+                "crawled are crawled again where a page links to them",
+                *(count, self._spider),
             )
 
     def told(self, told: Told) -> None:

@@ -50,6 +50,8 @@ class Outbox:
         self._waiting: deque[Outgoing] = deque()
         self._sent: list[Outgoing] = []
         self._most = BATCH_PUSHES
+        # How many at a time, after a batch of more could not be sent.
+        self._most_together = BATCH_PUSHES
         # Start requests come from no page that would be crawled again: number, when stored, request.
         self._starts: deque[tuple[int, float, Outgoing]] = deque()
 
@@ -61,6 +63,11 @@ class Outbox:
         """Whether all that came has been dealt with."""
         return not (self._waiting or self._sent)
 
+    @property
+    def unsettled(self) -> int:
+        """How many requests have not been dealt with."""
+        return len(self._waiting) + len(self._sent)
+
     def append(self, outgoing: Outgoing) -> None:
         """Put *outgoing* at the end."""
         self.enqueued += 1
@@ -71,17 +78,22 @@ class Outbox:
 
         :param exceed: whether it may go beyond what may wait: then no more than has to.
         """
-        size, most = 0, EXCESS if exceed else self._most
-        while self._waiting and len(self._sent) < most and size < BATCH_BYTES:
+        size, most = 0, EXCESS if exceed else min(self._most, self._most_together)
+        while self._waiting and len(self._sent) < most:
+            size += len(self._waiting[0].push.payload)
+            if self._sent and size > BATCH_BYTES:
+                break
             self._sent.append(self._waiting.popleft())
-            size += len(self._sent[-1].push.payload)
         self.taken += len(self._sent)
         return self._sent
 
-    def settle(self, stored: int, replicated: bool) -> list[Outgoing]:
+    def settle(self, stored: int, replicated: bool, said: int | None = None) -> list[Outgoing]:
         """Take note of how many of those that were sent are dealt with, and return them.
 
         The others are the first to be sent again.
+
+        :param said: how many of them the exchange carried at last, if not all: after a failure it carries
+            none.
         """
         settled, left = self._sent[:stored], self._sent[stored:]
         self._sent = []
@@ -90,10 +102,25 @@ class Outbox:
         if replicated:
             self.safe = self.taken
         self._keep_starts(settled)
+        if said is not None and left and stored >= said:
+            self._most_together = max(1, (len(settled) + len(left)) // 2)
+            return settled
+        self._most_together = min(BATCH_PUSHES, 4 * self._most_together)
         self.blocked = bool(left)
         # A full Redis is not asked ten times a second to take megabytes.
         self._most = max(PROBE, min(BATCH_PUSHES, 2 * stored)) if left else BATCH_PUSHES
         return settled
+
+    def withdraw_first(self) -> Outgoing:
+        """Keep the next request from Redis: only its mark is sent; if that cannot be sent, nothing is.
+
+        :return: what was to be sent.
+        """
+        first = self._waiting[0]
+        push = first.push
+        mark = Push(push.mode, push.fingerprint, 0, b"") if push.payload else Push("force", "", 0, b"")
+        self._waiting[0] = Outgoing(mark, first.request)
+        return first
 
     def rewind(self) -> None:
         """Send the start requests again of which Redis, back with older data, may not know.

@@ -15,7 +15,7 @@ from scrapy import Request
 
 from .connection import RedisError
 from .exchange import Batch, Reply, Told
-from .frontier import Frontier, Opened
+from .frontier import Frontier, Left, Opened
 
 logger = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ class PlainFrontier(Frontier):
         self._pop(batch.want if batch.busy and reply.told == Told.CRAWL else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
-    def leave(self, finished: bool, persist: bool) -> tuple[bool, int]:
+    def leave(self, finished: bool, persist: bool) -> Left:
         """Leave the fleet; see :meth:`Frontier.leave`."""
-        cleared, left = super().leave(finished, persist)
-        if cleared:
+        left = super().leave(finished, persist)
+        if left.cleared:
             self._queue.clear()
-        return cleared, left
+        return left
 
     def _trailing(self) -> tuple[int, ...]:
         return (len(self._queue),)

@@ -25,6 +25,7 @@ from .errors import FrontierError
 from .frontier import Opened
 from .inline import InlineExchange
 from .loop import ExchangeLoop
+from .patience import Patience
 from .settings import FrontierSettings
 from .worker import Worker
 
@@ -156,7 +157,7 @@ class Scheduler(BaseScheduler):
         server_age = connection.server_age(self.server, self.frontier.keys.requests)
         try:
             opened = self.frontier.open(
-                components.made_with(self.queue, self.df, self.crawler),
+                components.made_with(self.queue, self.df, self.crawler, self.settings.project),
                 identity.about(self.spider.name),
                 identity.age(),
                 busy=self.delivery.busy(),
@@ -170,11 +171,14 @@ class Scheduler(BaseScheduler):
 
     def _join_in_background(self, loop: ExchangeLoop, engine: Any) -> Deferred[None]:
         opened: Deferred[None] = Deferred()
+        patience = Patience(self.settings.join_timeout)
 
         def joined(result: Any, error: Exception | None) -> None:
             try:
                 if error is not None:
-                    raise error
+                    if self._closed or not patience.again(error, join):
+                        raise error
+                    return
                 if self._closed:
                     leave = partial(self.frontier.leave, False, self.settings.persist)
                     loop.call(leave, lambda *_: loop.close())
@@ -193,7 +197,10 @@ class Scheduler(BaseScheduler):
                 loop.close()
                 opened.errback(unexpected)
 
-        loop.call(self._join, joined)
+        def join() -> None:
+            loop.call(self._join, joined)
+
+        join()
         return opened
 
     def _welcome(self, warnings: list[str], opened: Opened) -> None:
@@ -209,7 +216,9 @@ class Scheduler(BaseScheduler):
                 opened.kept_for,
             )
         notices.joined(self.frontier, opened)
+        notices.from_before(self.frontier, opened, self.settings.persist)
         notices.weaker_guarantees(self.queue, self.df)
+        self.delivery.began()
         if self._loop is not None:
             self._loop.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
 
@@ -318,6 +327,8 @@ class Scheduler(BaseScheduler):
         if self._aside is not None:
             return len(self._aside)
         if self._inline is not None:
+            if self._closed:
+                return 0  # it has left: to ask would be to join again
             waiting = self._exchange_by_hand().waiting
         else:
             reply = self._loop and self._loop.last_reply
@@ -341,16 +352,24 @@ class Scheduler(BaseScheduler):
             return self._aside.close(reason)
         if not self._joined:
             return None
-        # With "start_error" Scrapy says that it is finished, too, and that start() raised.
-        finished = reason in ("finished", "start_error")
+        finished = self._is_finished(reason)
         self.df.close(reason)
-        self.delivery.closing = True
+        self.delivery.closing, self.delivery.finishing = True, finished
         if self._loop is not None:
             return self._loop.leave(finished, self.settings.persist, self._left)
         self.worker.finish_all_but(())
         self._exchange_by_hand()
         self._left(self.frontier.leave(finished, self.settings.persist), None)
         return None
+
+    def _is_finished(self, reason: str) -> bool:
+        # With "start_error" Scrapy says that it is finished, too, and that start() raised.
+        if reason in ("finished", "start_error"):
+            return True
+        # Whoever closes an idle spider for a reason of his own, as CloseSpider in a handler of spider_idle
+        # does, has finished as well, where the whole fleet has; but not who interrupts it.
+        interrupted = reason in ("shutdown", "stopped", "frontier_error") or reason.startswith("closespider_")
+        return self.delivery.finished.is_running and not interrupted
 
     def _left(self, result: Any, error: Exception | None) -> None:
         identity.closed()
@@ -360,8 +379,11 @@ class Scheduler(BaseScheduler):
                 error,
                 self.settings.lease_timeout,
             )
-        elif result[0]:
-            logger.info("The crawl is finished, and this was its last worker: the frontier is cleared")
+        else:
+            if result.cleared:
+                logger.info("The crawl is finished, and this was its last worker: the frontier is cleared")
+            notices.failed_list(self.frontier, result.failed)
+        notices.last_word(self.worker.shares)
         lost = self.delivery.lost_with_this_worker()
         if lost:
             logger.error(

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from . import keys as key_names
-from .connection import NoScriptError, server_of
+from .connection import NoScriptError, ReadOnlyError, find_servers_anew, server_of
 
 
 class Script:
@@ -27,12 +27,19 @@ class Script:
         self.sha = hashlib.sha1(text).hexdigest()  # noqa: S324 - the name that Redis gives it
 
     def __call__(self, keys: Sequence[Any], args: Sequence[Any]) -> Any:
-        """Call it with *keys* and *args*, and return its reply."""
+        """Call it with *keys* and *args*, and return its reply.
+
+        A server that has forgotten it is sent its text with the call: one that is loaded may be forgotten
+        again before it is called.
+        """
         try:
-            return self.server.evalsha(self.sha, len(keys), *keys, *args)
-        except NoScriptError:
-            self.load(keys[0])
-            return self.server.evalsha(self.sha, len(keys), *keys, *args)
+            try:
+                return self.server.evalsha(self.sha, len(keys), *keys, *args)
+            except NoScriptError:
+                return self.server.eval(self.text, len(keys), *keys, *args)
+        except ReadOnlyError:
+            find_servers_anew(self.server)
+            raise
 
     def load(self, key: Any) -> None:
         """Have the server that has *key* know it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +13,7 @@ from scrapy import FormRequest, Request, Spider
 
 from . import request
 from .errors import PayloadError, SeedError, UnknownCodeError
+from .exchange import Lease
 
 #: The fields that a JSON seed may have, with the types that each may have.
 FIELDS: dict[str, tuple[type, ...]] = {
@@ -31,6 +34,9 @@ FIELDS: dict[str, tuple[type, ...]] = {
 
 #: What is not part of the form, where a seed is one.
 _NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
+
+#: How many requests of a seed are made before the first of them is given away.
+SOWN_TOGETHER = 200
 
 #: Schemes whose URLs are nothing without a host.
 _SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
@@ -75,8 +81,10 @@ def request_from_seed(
     return made
 
 
-def requests_of_seed(data: bytes, spider: Spider, encoding: str, form_data: bool = False) -> list[Request]:
-    """Return the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
+def requests_of_seed(
+    data: bytes, spider: Spider, encoding: str, form_data: bool = False
+) -> Iterator[Request]:
+    """Yield the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
 
     None is a seed that the spider wants nothing of.
 
@@ -85,17 +93,55 @@ def requests_of_seed(data: bytes, spider: Spider, encoding: str, form_data: bool
     """
     make = getattr(spider, "make_request_from_data", None)
     if make is None:
-        return [request_from_seed(data, spider, encoding, form_data)]
+        yield request_from_seed(data, spider, encoding, form_data)
+        return
     try:
         made = make(data)
-        requests = list(made) if isinstance(made, Iterable) else [] if made is None else [made]
+        for item in made if isinstance(made, Iterable) else [] if made is None else [made]:
+            if not isinstance(item, Request):
+                raise SeedError("make_request_from_data made something of it that is no request")
+            yield item
     except (SeedError, UnknownCodeError):
         raise
     except Exception as error:  # the user's code may raise anything; the seed is set aside
         raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error
-    if not all(isinstance(item, Request) for item in requests):
-        raise SeedError("make_request_from_data made something of it that is no request")
-    return requests
+
+
+class Sowing:
+    """A seed of which requests are being made.
+
+    :ivar lease: the seed's.
+    :ivar count: how many requests were given away.
+    """
+
+    def __init__(self, lease: Lease, made: Iterator[Request]) -> None:
+        self.lease = lease
+        self.count = 0
+        self._made: Iterator[Request] | None = made
+        self._next: deque[Request] = deque()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are no more."""
+        return self._made is None and not self._next
+
+    def requests(self, end: float) -> Iterator[Request]:
+        """Yield its next requests: what can be made until *end* (``time.monotonic()``), and not very many.
+
+        None of them is given away before it is known that none of them is bad: so a seed that is set aside
+        has mostly led to nothing.
+
+        :raises SeedError: or another error of what makes them.
+        """
+        while self._made is not None and len(self._next) < SOWN_TOGETHER and time.monotonic() < end:
+            request = next(self._made, None)
+            if request is None:
+                self._made = None
+            else:
+                self._next.append(request)
+        while self._next:
+            self.count += 1
+            yield self._next.popleft()
 
 
 def _fields_of(text: str, form_data: bool) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class JSONSerializer:
     """JSON, as text that ``redis-cli`` shows. Bytes are kept as ``{"$bytes": "<base64>"}``.
 
     An instance of a subclass that equals its base type is written as the base type. Refused, because JSON
-    would change them without a word: tuples, keys that are not text, numbers that are not finite, and instances
-    of subclasses that do not equal their base type.
+    would change them without a word: tuples, keys that are not text, numbers that are not finite, and
+    instances of subclasses that do not equal their base type.
     """
 
     name = "json"

@@ -63,6 +63,10 @@ class FrontierSettings:
     encoding: str = "utf-8"
     #: ``FRONTIER_LEASE_TIMEOUT``, in seconds
     lease_timeout: float = 30.0
+    #: ``FRONTIER_JOIN_TIMEOUT``, in seconds
+    join_timeout: float = 30.0
+    #: ``FRONTIER_PROJECT``; by default the name of the bot and the class of the spider
+    project: str = ""
     #: ``FRONTIER_MAX_DELIVERIES``, in deaths of workers
     max_deliveries: int = 5
     #: ``FRONTIER_MAX_FAILED``, in entries
@@ -111,6 +115,8 @@ class FrontierSettings:
             seed_form_data=read.boolean("FRONTIER_SEED_FORM_DATA"),
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
             lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
+            join_timeout=read.number("FRONTIER_JOIN_TIMEOUT", cls.join_timeout, 0),
+            project=str(settings.get("FRONTIER_PROJECT") or ""),
             max_deliveries=read.whole("FRONTIER_MAX_DELIVERIES", cls.max_deliveries, 1),
             max_failed=read.whole("FRONTIER_MAX_FAILED", cls.max_failed, 1),
             max_waiting=read.whole("FRONTIER_MAX_WAITING", cls.max_waiting, 0),

@@ -35,7 +35,7 @@ class Standstill:
         self._said: tuple[float, str] = (0.0, "")
 
     def begun(self) -> None:
-        """Note that a request was begun."""
+        """Note that a request was begun, or that from now on one may be."""
         self._since = time.monotonic()
         self._said = (0.0, "")
 

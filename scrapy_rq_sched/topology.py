@@ -322,7 +322,11 @@ def server_of(client: Any, key: Any) -> Any:
 
 
 def find_servers_anew(client: Any) -> None:
-    """Have *client* ask which server has what, after one has said that it does not have it."""
+    """Have *client* find its servers anew, after one has said that it lacks a key, or cannot write."""
     if isinstance(client, RedisCluster):
         with _as_connection_errors():
             client.nodes_manager.initialize()
+    else:
+        # After a failover its address leads to another server; these connections still lead to the old
+        # master.
+        client.connection_pool.disconnect()

@@ -20,6 +20,7 @@ from .pace import Pace
 from .releases import Releases
 from .seen import SeenCache
 from .settings import FrontierSettings
+from .shares import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +34,15 @@ SLOW_CALLBACK_TICKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of the requests of a batch: in Redis, for this worker's memory, or dropped."""
+    """What became of the requests of a batch: in Redis, for this worker's memory, or dropped.
+
+    :ivar orphans: leases that were not begun, of a frontier that is no longer in Redis.
+    """
 
     stored: list[Request]
     kept: list[Outgoing]
     duplicates: list[Request]
+    orphans: list[Lease]
 
 
 class Worker:
@@ -47,6 +52,7 @@ class Worker:
     :ivar releases: leases that are no longer needed.
     :ivar ready: leases not yet begun.
     :ivar held: requests that the engine has, and their leases.
+    :ivar sowing: the leases of seeds whose requests are being made.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
     :ivar told: what all workers are told to do.
     """
@@ -58,6 +64,7 @@ class Worker:
         self.releases = Releases(self.outbox, replicated)
         self.ready: deque[Lease] = deque()
         self.held: dict[Request, Lease] = {}
+        self.sowing: list[Lease] = []
         self.memory: deque[Outgoing] = deque()
         self.seen = SeenCache(settings.seen_cache)
         self.told = Told.CRAWL
@@ -77,6 +84,14 @@ class Worker:
         # Requests that the engine was through with since the last batch.
         self._pages = 0
         self._epoch: bytes | None = None
+        # The last request and the last seed that were begun, and whether Redis has to hear of it before it
+        # is so.
+        self._begun = self._sown = ""
+        self._announces = False
+        self._said_begun = self._known_begun = ""
+        # Whether this worker has nothing in its memory any more, and Redis has not heard of it.
+        self._memory_is_done = False
+        self._shares = Shares()
         self._pace = Pace()
 
     # -- what the scheduler puts in ----------------------------------------------------------
@@ -85,6 +100,15 @@ class Worker:
         """Put *request* into the outbox."""
         self._found += 1
         self.outbox.append(Outgoing(push, request))
+
+    def note_found(self, unshared: str = "") -> None:
+        """Count a request that was found; *unshared* is why it stays in this worker's memory, if it does."""
+        self._shares.note(unshared)
+
+    @property
+    def shares(self) -> Shares:
+        """How many requests were found, and how many of them cannot be shared."""
+        return self._shares
 
     def note_known(self) -> None:
         """Note that a request was found whose push may still be in the outbox."""
@@ -98,7 +122,25 @@ class Worker:
             self._unleased.add(request)
         else:
             self.held[request] = lease
+            self._begun = lease.name
             self._begun_at[request] = self._found
+
+    def may_take(self, lease: Lease) -> bool:
+        """Whether *lease*, the next that is ready, may be begun. Of a suspect, Redis has to know that before.
+
+        Else nobody could tell which of the requests that a dead worker had in hand it had begun.
+        """
+        if lease.deaths < self._suspicious or lease.name == self._known_begun:
+            return True
+        if self._begun != lease.name:
+            self._begun = lease.name
+            self._announces = True
+        return False
+
+    def sow(self, lease: Lease) -> None:
+        """Note that requests are being made of the seed of *lease*."""
+        self._sown = lease.name
+        self.sowing.append(lease)
 
     def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Note that *request* is to be set aside when the engine is through with it.
@@ -129,14 +171,17 @@ class Worker:
             failing = self._failing.pop(request, ("", ""))
             self.releases.end(self.held.pop(request), 0 if led_to_none else self.outbox.enqueued, *failing)
         unleased = {r for r in self._unleased if r in in_progress}
+        if self._unleased and not (unleased or self.memory):
+            self._memory_is_done = True
         self._pages += len(done) + len(self._unleased) - len(unleased)
         self._unleased = unleased
 
     def give_back(self) -> None:
         """Note that what was not begun goes back to where it stood."""
-        for lease in self.ready:
+        for lease in (*self.ready, *self.sowing):
             self.releases.give_back(lease)
         self.ready.clear()
+        self.sowing.clear()
 
     def give_back_held(self) -> None:
         """Note that what the engine is at goes back to where it stood, whatever comes of it here."""
@@ -160,12 +205,12 @@ class Worker:
     @property
     def has_news(self) -> bool:
         """Whether there is something to say."""
-        return bool(self.outbox) or self.releases.has_news
+        return bool(self.outbox) or self.releases.has_news or self._announces or self._memory_is_done
 
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing here at all, nor on its way."""
-        held = self.ready or self.held or self.memory or self._unleased
+        held = self.ready or self.sowing or self.held or self.memory or self._unleased
         return not (held or self.has_news or len(self.releases)) and self.outbox.is_settled
 
     @property
@@ -256,12 +301,13 @@ class Worker:
 
     # -- the exchange ------------------------------------------------------------------------
 
-    def batch(self, want: int, busy: bool, closing: bool = False) -> Batch:
+    def batch(self, want: int, busy: bool, closing: bool = False, finishing: bool = False) -> Batch:
         """Return what there is to say, and consider it said.
 
         :param want: how many leases to have at hand in all.
         :param busy: whether this worker may add requests without holding any.
         :param closing: whether this worker is about to leave.
+        :param finishing: whether it leaves because the fleet is finished.
         """
         self._number += 1
         stands_still = self.stands_still
@@ -275,24 +321,35 @@ class Worker:
             suspects=sum(lease.deaths >= self._suspicious for lease in (*self.ready, *self.held.values())),
             exceed=closing or stands_still,
             pages=self._pages,
+            begun=self._begun,
+            sown=self._sown,
+            finishing=finishing,
             pushes=[outgoing.push for outgoing in sent],
             requests=[outgoing.request for outgoing in sent],
         )
         self._pages = 0
+        self._said_begun = self._begun
+        self._announces = self._memory_is_done = False
+        self._shares.fill(batch)
         self.releases.fill(batch, before)
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
-        batch.in_hand = len(self.ready) + len(self.held) + self.releases.not_sent
+        batch.in_hand = len(self.ready) + len(self.sowing) + len(self.held) + self.releases.not_sent
         return batch
 
-    def settle(self, reply: Reply, latency: float) -> Settled:
+    def settle(self, reply: Reply, latency: float, said: int | None = None) -> Settled:
         """Take in the reply to the last batch; the leases in it are left to the caller.
 
         :param latency: seconds that the exchange took.
+        :param said: how many of the batch's pushes the exchange carried, if not all.
         """
         self._pace.exchanged(latency)
         self.told = reply.told
+        self._known_begun = self._said_begun
+        orphans: list[Lease] = []
         if reply.standing == Standing.REWOUND:
+            if reply.lost == ("frontier",):
+                orphans = [*self.ready, *self.sowing]
             self._rewind()
         elif reply.standing == Standing.LOST:
             # Some may be left to this worker, if it came back before all were taken away.
@@ -301,17 +358,18 @@ class Worker:
             self.seen.clear()
             if not reply.epoch:
                 logger.error(
-                    "The frontier is no longer in Redis: the crawl was finished without this worker, or "
-                    "its keys were deleted, evicted, or lost in a restart of Redis, with what was waiting"
+                    "The frontier is no longer in Redis: the crawl was finished or cleared without "
+                    "this worker, "
+                    "which was silent for longer than FRONTIER_LEASE_TIMEOUT"
                 )
         self._epoch = reply.epoch
-        sent = self.outbox.settle(reply.stored, reply.replicated)
+        sent = self.outbox.settle(reply.stored, reply.replicated, said)
         self.releases.settle()
         kept = set(reply.kept or ())
         if reply.kept is None:
             kept = {place for place, outgoing in enumerate(sent) if not outgoing.push.payload}
         duplicates = set(reply.duplicates)
-        settled = Settled([], [], [])
+        settled = Settled([], [], [], orphans)
         for place, outgoing in enumerate(sent):
             if place in duplicates:
                 settled.duplicates.append(outgoing.request)
@@ -325,6 +383,7 @@ class Worker:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
         self._let_go()
         self.ready.clear()
+        self.sowing.clear()
         self.releases.clear()
         self.outbox.rewind()
 

@@ -5,6 +5,8 @@
 --       allowed,
 --       most that may wait (0: any number), policy ('slow', 'drop-lowest'), exceed (0/1: push whatever
 --       waits), most that the failed list keeps, pages done since the last exchange,
+--       the last request and the last seed that was begun (their leases), closes as finished (0/1),
+--       requests found and of these unshared since the last exchange, why they are unshared,
 --       n, then n times: mode, fingerprint, -priority, request   requests to push
 --       n, then n times: lease, after    finished
 --       n, then n leases    to give back to where they stood
@@ -25,14 +27,18 @@
 --       leases: lease, kind, deaths, request, lease, …
 --
 -- Applied twice is applied once: an exchange whose number is not new changes nothing of what it
--- says, and gives the same duplicates and leases again.
+-- says, and gives the same duplicates and leases again. A worker that has left is refused, however late.
 -- Everything that can fail by a key of the wrong type fails before the first write.
 local worker, exchange, lease_ms = argument(), number(), number()
 local busy, wanted, seeds_wanted = argument(), number(), number()
 local suspects, in_hand, suspicious, deaths_allowed = number(), number(), number(), number()
 local most_waiting, policy, exceed, most_failed = number(), argument(), argument(), number()
 local pages = number()
+local begun, sown, finishing = argument(), argument(), argument()
+local found, unshared, unshared_reason = number(), number(), argument()
 
+-- So many entries must have been there for it to be said that they are gone.
+local NOTICED = 10
 -- Of cleared filters, so many keys are deleted in each exchange.
 local SWEPT = 100
 
@@ -47,6 +53,9 @@ if converted_from then
   return redis.error_reply('CONVERTING ' .. (converted_from == 'import' and 'A frontier is being imported here'
     or 'The requests are being converted to another serializer'))
 end
+local before = redis.call('HMGET', own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over',
+  'joined', 'pages', 'gone')
+if before[9] then return redis.error_reply('GONE This worker has left the frontier') end
 local waiting = queue_length()
 local made = redis.call('HLEN', META) > 0
 local now = server_time()
@@ -68,8 +77,12 @@ if deadline and nobody then
     redis.call('ZADD', WORKERS, now + lease_ms, name)
   end
 end
-local before = redis.call('HMGET', own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over',
-  'joined', 'pages')
+-- A clock that was set back would have the dead live until it is as late again.
+for i, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now + lease_ms, '+inf', 'LIMIT', 0, 100)) do
+  local lease = redis.call('TYPE', WORKER .. name)['ok'] == 'hash' and redis.call('HGET', WORKER .. name, 'lease')
+  local latest = now + (tonumber(lease or '') or lease_ms)
+  if tonumber(redis.call('ZSCORE', WORKERS, name)) > latest then redis.call('ZADD', WORKERS, latest, name) end
+end
 local last = tonumber(before[1])
 local repeated = last and exchange <= last
 local rewound = last and last < exchange - 1 or (exchange > 1 and not last)
@@ -77,10 +90,19 @@ local standing = rewound and 2 or before[5] and 1 or 0
 if repeated then standing = math.max(standing, tonumber(before[4]) or 0) end
 -- The crawl was finished and cleared without this worker: what it still finds was crawled before, and
 -- until it holds nothing more of that crawl it is given nothing of another.
-local over = standing > 0 and not made and redis.call('EXISTS', FINISHED) == 1
+local over = not made and (standing == 1 or standing == 2 and redis.call('EXISTS', FINISHED) == 1)
 over = over or before[6] == '1'
 -- What all workers are told. Who joins after a stop is not meant by it.
-local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting')
+local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting', 'seen')
+-- What is gone though no script of ours took it: keys that were deleted, evicted, or emptied by somebody else.
+local lost = ''
+if not made and not over then
+  lost = 'frontier'
+elseif made and QUEUE_TYPE and waiting == 0 and (tonumber(orders[6]) or 0) >= NOTICED then
+  lost = 'requests ' .. orders[6]
+elseif made and (tonumber(orders[7]) or 0) >= NOTICED and seen_count() == 0 then
+  lost = 'dupefilter ' .. orders[7]
+end
 local joined = tonumber(before[7])
 local told = orders[1] == 'paused' and 'pause' or orders[1] == 'draining' and 'drain' or ''
 if joined and joined < (tonumber(orders[2]) or 0) then told = 'stop' end
@@ -89,9 +111,11 @@ if over or told ~= '' then wanted, seeds_wanted = 0, 0 end
 if rewound then
   -- What this worker pushed is gone with the exchanges that are gone: their pages have to be crawled
   -- again. Nobody's cache of what was seen holds any more, and no release that it sends.
-  if made then change_epoch() end
+  if not over then change_epoch() end
   put_back(pairs_of(redis.call('HGETALL', held)), worker, most_failed, now)
   redis.call('DEL', held)
+elseif lost == 'frontier' then
+  change_epoch()
 end
 
 -- Children before parents: what is pushed is stored before any lease is released.
@@ -138,6 +162,7 @@ if new_ones then
   -- A crawl that goes on has not finished, whoever thought so.
   redis.call('PERSIST', STARTED)
   redis.call('DEL', FINISHED)
+  redis.call('HDEL', META, 'finished')
 end
 
 -- A lease of ours that is no longer there was reclaimed: it is another's now.
@@ -157,6 +182,16 @@ local function release(lease, after)
 end
 
 local remembered = redis.call('EXISTS', HISTORY) == 1
+-- It was given up for dead, and its request went back; but it was only slow, and has finished it after all. Whoever
+-- takes the request next leaves it out.
+local function note_done(lease)
+  local request = redis.call('HGET', own, 'r:' .. lease)
+  local history = request and redis.call('HGET', HISTORY, request)
+  if not history then return end
+  redis.call('HSET', HISTORY, request, string.format('%s done:%s@%.3f', history, worker, now / 1000))
+  redis.call('HDEL', own, 'r:' .. lease)
+end
+
 local finished_now = {}
 local finished_here = number()
 at = arguments(2 * finished_here)
@@ -167,6 +202,8 @@ for i = at, at + 2 * finished_here - 2, 2 do
     if value and remembered then
       local _, _, _, request = lease_read(value)
       redis.call('HDEL', HISTORY, redis.sha1hex(request))
+    elseif remembered and not repeated then
+      note_done(lease)
     end
   elseif not repeated then
     finished_now[#finished_now + 1] = lease
@@ -190,6 +227,11 @@ local function all_refuse(history)
   return true
 end
 
+-- Set back for another worker. The lease's name keeps two equal requests apart.
+local function park(kind, score, lease, request)
+  redis.call('ZADD', DELAYED, now, kind .. ' ' .. score .. ' ' .. lease .. ' ' .. request)
+end
+
 for _ = 1, number() do
   local lease, reason = argument(), argument()
   local value = release(lease, 0)
@@ -199,9 +241,7 @@ for _ = 1, number() do
       reason = reason .. ', nor has that of any worker alive'
       set_aside(worker, {lease, value}, reason, '', 0, most_failed, now)
     else
-      -- The lease's name keeps two equal requests apart.
-      local entry = kind .. ' ' .. score .. ' ' .. worker .. '/' .. lease .. ' ' .. request
-      redis.call('ZADD', DELAYED, now + 1000, entry)
+      park(kind, score, worker .. '/' .. lease, request)
     end
   end
 end
@@ -222,7 +262,7 @@ for _ = 1, number() do
 end
 seen_settle()
 seen_sweep(SWEPT)
-if made and forgotten > 0 then change_epoch() end
+if not over and forgotten > 0 then change_epoch() end
 
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
 if in_hand + kept == 0 and not repeated and redis.call('EXISTS', held) == 1 then
@@ -239,10 +279,17 @@ if repeated then
 else
   duplicates = table.concat(duplicates, ' ')
   redis.call('HSET', own, 'exchange', exchange, 'duplicates', duplicates, 'stored', stored, 'busy', busy,
-    'standing', standing, 'joined', before[7] or exact_time(), 'heard', now, 'pages', (tonumber(before[8]) or 0) + pages)
+    'standing', standing, 'joined', before[7] or exact_time(), 'heard', now,
+    'pages', (tonumber(before[8]) or 0) + pages, 'begun', begun, 'sown', sown, 'lease', lease_ms)
+  if unshared > 0 or (unshared_reason ~= '' and found > 0) then
+    redis.call('HINCRBY', META, 'found', found)
+    redis.call('HINCRBY', META, 'unshared', unshared)
+    redis.call('HSET', META, 'unshared_reason', unshared_reason)
+  end
   if over and in_hand == 0 and busy == '0' then
-    -- Now it is a worker like any other; what the frontier is made with, the next to join says.
-    redis.call('HDEL', own, 'over')
+    -- Now it is a worker like any other; what the frontier is made with, the next to join says. But it knows nothing
+    -- of when its crawl finished, until it has a part in another.
+    redis.call('HSET', own, 'over', 0)
     if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
   elseif over then
     redis.call('HSET', own, 'over', 1)
@@ -253,8 +300,9 @@ end
 redis.call('PEXPIRE', own, math.max(86400000, 10 * lease_ms))
 
 -- The dead: what they held goes back to where it stood, a bounded number at a time. Who has left, and could
--- not say what became of its leases, has not died of them.
-local RECLAIMED = 150
+-- not say what became of its leases, has not died of them. Nor of what it had not begun, as far as it has said:
+-- that makes a request a suspect, and of a suspect it is said before it is begun.
+local RECLAIMED, MEGABYTES = 150, 4 * 1024 * 1024
 local returned, note = 0, ''
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT', 0, 4)) do
   if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
@@ -262,17 +310,26 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT',
     redis.call('ZREM', WORKERS, dead)
   else
     local alive, died_at = {}, tonumber(redis.call('ZSCORE', WORKERS, dead))
-    local left = redis.call('HEXISTS', WORKER .. dead, 'left') == 1
-    for _, lease in ipairs(pairs_of(redis.call('HRANDFIELD', LEASES .. dead, RECLAIMED, 'WITHVALUES'))) do
-      local _, _, _, request = lease_read(lease[2])
+    local said = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown')
+    local last_begun, last_sown = lease_place(said[2] or ''), lease_place(said[3] or '')
+    for _, lease in ipairs(some_leases(LEASES .. dead, RECLAIMED, MEGABYTES)) do
+      local kind, _, _, request = lease_read(lease[2])
       redis.call('HDEL', LEASES .. dead, lease[1])
-      local history = left and history_of(request) or history_add(request, 'died', dead, died_at)
+      local had_begun = lease_place(lease[1]) <= (SEED_KINDS[kind] and last_sown or last_begun)
+      local history = said[1] and history_of(request)
+        or history_add(request, had_begun and 'died' or 'unbegun', dead, died_at)
       local deaths = history_count(history, 'died')
-      if deaths >= deaths_allowed then
+      if history_count(history, 'done') > 0 then
+        redis.call('HDEL', HISTORY, redis.sha1hex(request))
+      elseif deaths >= deaths_allowed then
         local reason = 'its worker died ' .. deaths .. ' times'
         set_aside(dead, lease, reason, '', 0, most_failed, now)
       else
         alive[#alive + 1] = lease
+        -- If it is only slow, it may finish this one after all.
+        if had_begun and not said[1] then
+          redis.call('HSET', WORKER .. dead, 'r:' .. lease[1], redis.sha1hex(request))
+        end
       end
     end
     put_back(alive, dead, most_failed, now)
@@ -283,14 +340,6 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT',
   end
   note = note == '' and dead or note .. ' ' .. dead
 end
-
-local due = {}
-for i, entry in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, 100)) do
-  local kind, score, request = string.match(entry, '^(%l+%d*) (%S+) %S+ (.*)$')
-  due[i] = {'0.' .. i, kind and kind .. ' ' .. score .. ' 0 ' .. request or entry}
-  redis.call('ZREM', DELAYED, entry)
-end
-put_back(due, worker .. '/' .. exchange, most_failed, now)
 
 -- Hand out: seeds first, they become requests; then a fair share of what waits.
 local leases, fields = {}, {}
@@ -313,45 +362,78 @@ if repeated then
     end
   end
 else
-  -- What this worker has refused is for another, as long as there is one that has not.
+  -- -> how many of its workers died; whether another has to do it; whether it is done already
   remembered = redis.call('EXISTS', HISTORY) == 1
   local function look_up(request)
-    if not remembered then return 0, false end
-    local history = history_of(request)
+    if not remembered then return 0, false, false end
+    local deaths, history = deaths_of(request)
+    if history_count(history, 'done') > 0 then
+      redis.call('HDEL', HISTORY, redis.sha1hex(request))
+      return deaths, false, true
+    end
+    -- What this worker has refused is for another, as long as there is one that has not.
     local refused = string.find(history, 'refused:' .. worker .. '@', 1, true)
-    return history_count(history, 'died'), refused and not all_refuse(history)
+    return deaths, refused and not all_refuse(history), false
   end
+
   local seeds_later = {}
   for _, seed in ipairs(seeds_wanted > 0 and seed_take(seeds_wanted) or {}) do
-    local deaths, for_another = look_up(seed[3])
+    local deaths, for_another, done = look_up(seed[3])
     if for_another then
       seeds_later[#seeds_later + 1] = seed
-    else
+    elseif not done then
       hand_out(seed[1], seed[2], deaths, seed[3])
     end
   end
   for i = #seeds_later, 1, -1 do seed_put_back(unpack(seeds_later[i])) end
 
   local share = math.max(1, math.ceil(queue_length() / redis.call('ZCARD', WORKERS)))
-  local later, want = {}, math.min(wanted, share)
-  -- What is passed over must not keep from the rest: that is looked for further back, within bounds.
-  for _ = 1, 4 do
-    local scores, taken = queue_take(want)
-    for i, request in ipairs(taken) do
-      local deaths, for_another = look_up(request)
-      -- What has killed often is given to a worker one at a time, so that what only stood beside it is
-      -- not taken for the cause.
-      local suspect = deaths >= suspicious
-      if for_another or suspect and suspects >= 1 then
-        later[#later + 1] = {scores[i], request}
-      else
-        if suspect then suspects = suspects + 1 end
-        want = want - 1
-        hand_out('request', scores[i], deaths, request)
-      end
+  local want, bytes, looked_at = math.min(wanted, share), 0, 0
+  -- -> whether it is this worker's. What has killed often is given to a worker one at a time, so that what only stood
+  -- beside it is not taken for the cause.
+  local function admit(kind, score, request)
+    local deaths, for_another, done = look_up(request)
+    looked_at, bytes = looked_at + 1, bytes + #request
+    if done then return true end
+    local suspect = deaths >= suspicious
+    if for_another or suspect and suspects >= 1 then return false end
+    if suspect then suspects = suspects + 1 end
+    want = want - 1
+    hand_out(kind, score, deaths, request)
+    return true
+  end
+
+  -- What was set back for another worker comes first: it stood there first.
+  local PARKED, passed = 50, {}
+  for _, entry in ipairs(want > 0 and redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED) or {}) do
+    local kind, score, request = string.match(entry, '^(%l+%d*) (%S+) %S+ (.*)$')
+    kind, score, _, request = lease_read(kind and kind .. ' ' .. score .. ' 0 ' .. request or entry)
+    if want > 0 and (seeds_wanted > 0 or not SEED_KINDS[kind]) and admit(kind, score, request) then
+      redis.call('ZREM', DELAYED, entry)
+      note_for_export({lease_value(kind, score, 0, second, request)}, now)
+    else
+      passed[#passed + 1] = entry
     end
   end
-  queue_put_back(later)
+  if #passed == PARKED then
+    -- What else is set back stands behind these: they make room for a moment.
+    for _, entry in ipairs(passed) do redis.call('ZADD', DELAYED, now + 1000, entry) end
+  end
+
+  -- What is passed over is set back as well: it must not keep anybody from the rest. Few at first, for they may be
+  -- large: as much is taken as fits into an exchange, and at least one.
+  local LOOKED_AT, chunk = 1000, 1
+  while want > 0 and looked_at < LOOKED_AT and bytes < MEGABYTES do
+    local average = looked_at > 0 and bytes / looked_at or 1
+    local scores, taken = queue_take(math.max(1, math.min(want, chunk, math.floor((MEGABYTES - bytes) / average))))
+    if #taken == 0 then break end
+    for i, request in ipairs(taken) do
+      if not admit('request', scores[i], request) then
+        park('request', scores[i], worker .. '/' .. exchange .. '.p' .. looked_at, request)
+      end
+    end
+    chunk = 4 * chunk
+  end
   -- Too many wait: those that would come last are this worker's, to forget that they were seen.
   -- Not while the frontier is exported: who reads a list would miss what moves.
   local bounded = policy == 'drop-lowest' and most_waiting > 0 and not is_exported
@@ -359,6 +441,10 @@ else
   local scores, dropped = queue_drop(math.min(excess, 1000))
   for i, request in ipairs(dropped) do hand_out('drop', scores[i], 0, request) end
   in_chunks(fields, function(...) redis.call('HSET', held, ...) end)
+  if #leases > 0 then
+    if orders[5] then redis.call('HDEL', META, 'finished') end
+    if before[6] then redis.call('HDEL', own, 'over') end
+  end
 end
 waiting = queue_length()
 
@@ -379,11 +465,18 @@ end
 local seeds, delayed = seed_count(), redis.call('ZCARD', DELAYED)
 local leased, others_busy, finished = -1, -1, 0
 if waiting == 0 then
-  leased, others_busy = fleet()
+  leased, others_busy = fleet_lately(now)
   if leased + delayed + seeds + others_busy == 0 then finished = 1 end
 end
+if not over then
+  redis.call('HSET', META, 'waiting', waiting, 'seen', seen_count())
+  -- Of a worker that closes because of it: one that stays open, as a RedisSpider does, waits for more. Who has slept
+  -- through the end of its crawl does not know when that was.
+  if finished == 1 and finishing == '1' and before[6] ~= '0' then redis.call('HSETNX', META, 'finished', now) end
+end
 local seeds_problem = seed_problem()
-if seeds_problem then note = note .. '|' .. seeds_problem[2] .. ' ' .. seeds_problem[1] end
+if seeds_problem then seeds_problem = seeds_problem[2] .. ' ' .. seeds_problem[1] end
+note = note .. '|' .. lost .. '|' .. (seeds_problem or '')
 
 return {
   standing, redis.call('HGET', META, 'epoch') or '', duplicates, stored, full, waiting, delayed, seeds,

@@ -8,11 +8,15 @@ local forgotten = 0
 for _ = 1, number() do
   local fingerprint = argument()
   local started = redis.call('SREM', STARTED, fingerprint) == 1
-  -- What start() yields several times on purpose is numbered.
-  local again = 2
+  -- What start() yields unfiltered is numbered, for it may yield it several times.
+  local again = 1
   while redis.call('SREM', STARTED, fingerprint .. '#' .. again) == 1 do again = again + 1 end
-  if seen_remove(fingerprint) or started or again > 2 then forgotten = forgotten + 1 end
+  if seen_remove(fingerprint) or started or again > 1 then forgotten = forgotten + 1 end
 end
 seen_settle()
-if forgotten > 0 and redis.call('EXISTS', META) == 1 then change_epoch() end
+if forgotten > 0 and redis.call('EXISTS', META) == 1 then
+  change_epoch()
+  -- By this a worker would know that what was seen is gone, and take it for a mishap.
+  redis.call('HDEL', META, 'seen')
+end
 return forgotten

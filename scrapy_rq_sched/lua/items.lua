@@ -10,7 +10,7 @@ local types = {{LAST_BATCH, 'string'}}
 for place = 2, #KEYS do types[place] = {KEYS[place], 'list'} end
 local problem = wrong_type(types)
 if problem then return wrong_type_error(problem) end
-if redis.call('GET', LAST_BATCH) == batch then return 0 end
+if (tonumber(redis.call('GET', LAST_BATCH)) or 0) >= tonumber(batch) then return 0 end
 for place = 2, #KEYS do
   local n = number()
   local first = arguments(n)

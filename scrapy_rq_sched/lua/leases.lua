@@ -34,7 +34,31 @@ local function note_for_export(values, now)
   redis.call('PEXPIRE', EXPORTED, 3600000)
 end
 
--- What befell a request that came back: 'died:<worker>@<second>' or 'refused:<worker>@<second>'.
+-- A bounded part of the leases at *key*, as {{name, value}, …}: at least one, and no more than *bytes* go beyond.
+local function some_leases(key, n, bytes)
+  local names = redis.call('HRANDFIELD', key, n)
+  local chosen = {}
+  for i, name in ipairs(names) do
+    chosen[i] = name
+    bytes = bytes - redis.call('HSTRLEN', key, name)
+    if bytes <= 0 then break end
+  end
+  local leases = {}
+  for i, value in ipairs(#chosen > 0 and redis.call('HMGET', key, unpack(chosen)) or {}) do
+    leases[i] = {chosen[i], value}
+  end
+  return leases
+end
+
+-- Leases are named in the order in which they were handed out, and a worker begins them in that order.
+local function lease_place(name)
+  local exchange, position = string.match(name, '^(%d+)%.(%d+)$')
+  return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
+end
+
+-- What befell a request that came back, each with '<worker>@<second>': 'died:' (its worker died after it said that
+-- it had begun it), 'unbegun:' (its worker died before it said so), 'refused:' (its worker lacks code for it), 'done:'
+-- (a worker that had been given up for dead has finished it after all).
 local function history_of(request)
   return redis.call('HGET', HISTORY, redis.sha1hex(request)) or ''
 end
@@ -56,23 +80,21 @@ local function history_add(request, what, worker, time)
   return history
 end
 
+-- The characters of UTF-8 that are not ASCII. What is left where all of them are taken out is ASCII, or no text: a
+-- pass a kind of character, because to go from character to character takes Redis seconds for ten megabytes.
 local UTF8 = {
-  '^[%z\1-\127]+', '^[\194-\223][\128-\191]', '^\224[\160-\191][\128-\191]',
-  '^[\225-\236\238\239][\128-\191][\128-\191]', '^\237[\128-\159][\128-\191]',
-  '^[\240-\244][\128-\191][\128-\191][\128-\191]',
+  '[\225-\236\238\239][\128-\191][\128-\191]', '[\194-\223][\128-\191]',
+  '\224[\160-\191][\128-\191]', '\237[\128-\159][\128-\191]',
+  '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]',
+  '\244[\128-\143][\128-\191][\128-\191]',
 }
 local function is_text(data)
-  local position = 1
-  while position <= #data do
-    local last
-    for _, pattern in ipairs(UTF8) do
-      _, last = string.find(data, pattern, position)
-      if last then break end
-    end
-    if not last then return false end
-    position = last + 1
+  for _, pattern in ipairs(UTF8) do
+    if not string.find(data, '[\128-\255]') then return true end
+    -- A space in its place: what stood on both sides must not become a character.
+    data = string.gsub(data, pattern, ' ')
   end
-  return true
+  return not string.find(data, '[\128-\255]')
 end
 
 -- Set aside what the lease {name, value} of *worker* is for: nobody takes it again by itself.
@@ -85,7 +107,8 @@ local function set_aside(worker, lease, reason, traceback, deliveries, most, now
   local entry = {
     id = worker .. '/' .. lease[1], kind = SEED_KINDS[kind] and 'seed' or 'request', score = score,
     reason = reason, time = math.floor(now / 1000), worker = worker, deaths = deaths,
-    deliveries = deaths + history_count(history, 'refused') + deliveries, history = history,
+    deliveries = deaths + history_count(history, 'unbegun') + history_count(history, 'refused') + deliveries,
+    history = history,
   }
   if traceback ~= '' then entry.traceback = traceback end
   if SEED_KINDS[kind] then entry.key_type = kind end
@@ -106,14 +129,10 @@ local function set_aside(worker, lease, reason, traceback, deliveries, most, now
   end
 end
 
--- Put {lease, value} pairs back to where they stood. Leases are named in the order they were taken.
+-- Put {lease, value} pairs back to where they stood.
 local function put_back(held, worker, most, now)
   if #held == 0 then return end
-  local function place(lease)
-    local exchange, position = string.match(lease, '^(%d+)%.(%d+)$')
-    return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
-  end
-  table.sort(held, function(a, b) return place(a[1]) < place(b[1]) end)
+  table.sort(held, function(a, b) return lease_place(a[1]) < lease_place(b[1]) end)
   local requests, values = {}, {}
   for i, pair in ipairs(held) do
     values[i] = pair[2]
@@ -137,6 +156,13 @@ local function pairs_of(flat)
   return result
 end
 
+-- What every worker that counts a death or a lease of a request must know of it.
+-- -> how many of its workers died, whether they had begun it or not; its history
+local function deaths_of(request)
+  local history = history_of(request)
+  return history_count(history, 'died') + history_count(history, 'unbegun'), history
+end
+
 -- Does anybody still hold something, or may add something without holding it?
 -- -> leased, busy: requests in workers' hands; workers that read start() or have requests of which
 -- Redis does not know yet, or never will.
@@ -148,5 +174,17 @@ local function fleet()
     leased = leased + (type(held) == 'number' and held or 0)
     busy = busy + (redis.pcall('HGET', WORKER .. worker, 'busy') == '1' and 1 or 0)
   end
+  return leased, busy
+end
+
+-- The same, for a worker that only asks. To go through a thousand workers takes Redis milliseconds: what is known of so
+-- many is used again for a moment, unless it would be the end.
+local FLEET_AT_A_LOOK, FLEET_KNOWN = 50, 200
+local function fleet_lately(now)
+  if redis.call('ZCARD', WORKERS) <= FLEET_AT_A_LOOK then return fleet() end
+  local at, leased, busy = string.match(redis.call('HGET', META, 'fleet') or '', '^(%d+) (%d+) (%d+)$')
+  if at and now - at < FLEET_KNOWN and leased + busy > 0 then return tonumber(leased), tonumber(busy) end
+  leased, busy = fleet()
+  redis.call('HSET', META, 'fleet', string.format('%.0f %d %d', now, leased, busy))
   return leased, busy
 end

@@ -1,14 +1,17 @@
--- A worker leaves, after the exchange in which it gave back what it held.
+-- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
 --       how long a late worker may still come (seconds), what the frontier's keys begin with
--- Reply {cleared (0/1), leases it left behind}
+-- Reply {cleared (0/1), leases it left behind, entries in the failed list}
 --
--- Only the last worker of a finished fleet clears anything; what is left then has a time to live.
+-- Only the last worker of a finished fleet clears anything, whatever its own reason is; what is left then has a time
+-- to live. That the fleet is finished, the exchange notes in META by which a worker closes for that reason.
 local worker, finished, persist, grace, frontier = argument(), argument(), argument(), number(), argument()
 local now = server_time()
 despite_full_memory()
-local left = redis.call('HLEN', LEASES .. worker)
+local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FAILED)
+local is_member = redis.call('ZSCORE', WORKERS, worker)
+local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
 if left > 0 then
   -- It could not say what became of these: they return as those of the dead do, but at once.
   redis.call('ZADD', WORKERS, now, worker)
@@ -17,18 +20,35 @@ if left > 0 then
 else
   redis.call('ZREM', WORKERS, worker)
   redis.call('DEL', WORKER .. worker)
+  -- An exchange of its own that was long on its way must not have it join again.
+  redis.call('HSET', WORKER .. worker, 'gone', now)
+  redis.call('EXPIRE', WORKER .. worker, grace)
 end
 
 local leased, busy = fleet()
-local rest = queue_length() + redis.call('ZCARD', DELAYED) + seed_count()
-if finished ~= '1' or leased + busy + rest > 0 then return {0, left} end
-redis.call('SET', FINISHED, now, 'EX', grace)
+local waiting = queue_length() + redis.call('ZCARD', DELAYED)
+if leased + busy + waiting > 0 then return {0, left, failed} end
+local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
+if others == 0 and redis.call('EXISTS', STARTED) + seen_count() == 0 then
+  -- A crawl that never began leaves nothing that the next would have to be made like.
+  redis.call('DEL', META, WORKERS)
+  seen_clear(frontier)
+  return {0, left, failed}
+end
+if seed_count() > 0 then return {0, left, failed} end
+if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
+  redis.call('HSETNX', META, 'finished', now)
+end
+local finish = redis.call('HGET', META, 'finished')
+if not finish then return {0, left, failed} end
+redis.call('SET', FINISHED, finish, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
-if redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') > 0 then return {0, left} end
+if others > 0 then return {0, left, failed} end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED)
 -- What the workers of this crawl were told is not for those of the next.
-redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting')
-if persist == '1' then return {0, left} end
+redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting', 'finished', 'waiting', 'found', 'unshared',
+  'unshared_reason')
+if persist == '1' then return {0, left, failed} end
 redis.call('UNLINK', REQUESTS, META)
 seen_clear(frontier)
-return {1, left}
+return {1, left, failed}

@@ -10,7 +10,8 @@
 --       ('import'); nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
 --       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
---        leased, workers}
+--        leased, workers, entries in the failed list}
+-- May be repeated: a reply may be lost.
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
@@ -24,17 +25,24 @@ local now = server_time()
 -- A server that was started a moment ago was away before: nobody could get through in time.
 local was_away = up < lease_ms
 local others = redis.call('ZCOUNT', WORKERS, was_away and '-inf' or '(' .. now, '+inf')
+local own_deadline = tonumber(redis.call('ZSCORE', WORKERS, worker))
+if own_deadline and (was_away or own_deadline > now) then others = others - 1 end
 
 -- A worker started before the last finish is late for that crawl: it must not begin it anew. One
 -- started after it begins a new crawl.
-local finish = tonumber(redis.call('GET', FINISHED))
-local anew = finish and now - age >= finish and others == 0
+-- Where it stands in META as well, nobody has cleared up: the last of its workers died, or was not heard, or
+-- is still idle.
+local finish, uncleared_finish = tonumber(redis.call('GET', FINISHED)), tonumber(redis.call('HGET', META, 'finished'))
+local leased, reading = fleet()
+local idle = leased + reading + redis.call('EXISTS', REQUESTS, DELAYED) == 0
+uncleared_finish = idle and uncleared_finish
+finish = math.max(finish or 0, uncleared_finish or 0)
+local anew = finish > 0 and now - age >= finish and (others == 0 or uncleared_finish)
 local flushed = flush == '1' and others == 0
 -- Half of the queue would be read as what it is not; half of a frontier is none.
 local converted_from = redis.call('HGET', REQUESTS .. ':converting', 'from')
 if converted_from and not flushed then return {'converting', converted_from} end
--- The last worker of a finished crawl may have died before it cleared up.
-local uncleared = anew and persist ~= '1' and redis.call('EXISTS', REQUESTS) + fleet() == 0
+local uncleared = anew and uncleared_finish and persist ~= '1'
 
 local made_with = {}
 for _ = 1, number() do
@@ -42,7 +50,7 @@ for _ = 1, number() do
   local there = redis.call('HGET', META, field)
   -- What was filtered exactly can be filtered compactly, if nobody goes on as before.
   local converts = field == 'dupefilter' and there == 'exact' and value == 'compact' and others == 0
-  if there and there ~= value and not flushed and not uncleared and not converts then
+  if there and there ~= value and not flushed and not (uncleared and others == 0) and not converts then
     return {'mismatch', field, there, value}
   end
   made_with[#made_with + 1] = {field, value}
@@ -70,13 +78,14 @@ end
 local kept_for = ''
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
+  -- A worker of the finished crawl that is still idle has a part in this one, and knows nothing of what was seen.
   kept_for = seen_clear(frontier)
 end
 seen_join(frontier)
 seen_open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES)
-  redis.call('HDEL', META, 'pages')
+  redis.call('HDEL', META, 'pages', 'finished', 'found', 'unshared', 'unshared_reason')
 end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For who looks into it, and is not set up as its workers are.
@@ -86,10 +95,9 @@ if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about,
-  'joined', exact_time(), 'heard', now)
+  'joined', exact_time(), 'heard', now, 'lease', lease_ms)
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
-local leased = fleet()
 return {
-  '', flushed and 1 or 0, kept_for, queue_length(), seen_count(), seed_count(), leased,
-  redis.call('ZCARD', WORKERS),
+  '', flushed and 1 or 0, kept_for, queue_length(), seen_count(), seed_count(), flushed and 0 or leased,
+  redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED),
 }

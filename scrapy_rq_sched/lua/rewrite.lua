@@ -26,4 +26,6 @@ for i = 1, number() do
     changed[#changed + 1] = i
   end
 end
+-- By this a worker would know that what waited is gone, and take it for a mishap.
+redis.call('HDEL', META, 'waiting')
 return changed

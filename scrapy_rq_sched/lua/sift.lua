@@ -25,4 +25,6 @@ for i = 1, n do
   end
 end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)
+-- By this a worker would know that what waited is gone, and take it for a mishap.
+redis.call('HDEL', META, 'waiting')
 return 1

@@ -39,7 +39,7 @@ local function is_beyond(how, field, value)
   return here < there
 end
 
-if redis.call('GET', LAST_BATCH) ~= batch then
+if (tonumber(redis.call('GET', LAST_BATCH)) or 0) < tonumber(batch) then
   if clear == '1' then redis.call('DEL', STATS) end
   for _ = 1, number() do
     local how, field, value, start = argument(), argument(), argument(), argument()
