@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import HealthCheck, event, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, HealthCheck, event, settings
+from hypothesis import Phase, strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -41,6 +41,7 @@ pytestmark = pytest.mark.single("what it says is compared to the millisecond")
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 #: The same crawls each time, so that a red build is red again; asked for more, new ones.
 SETTINGS = settings(
+    phases=[Phase.explicit, Phase.generate],
     max_examples=int(EXAMPLES or 80),
     stateful_step_count=40,
     derandomize=not EXAMPLES,
@@ -68,8 +69,16 @@ class Entry:
     number: int
     priority: int = 0
     kind: str = "request"
-    deaths: int = 0
+    #: Workers that died after they had said that they had begun it, and before.
+    died: int = 0
+    unbegun: int = 0
     refused_by: set[str] = field(default_factory=set)
+    #: Whether a worker that had been given up for dead has finished it.
+    done: bool = False
+
+    @property
+    def deaths(self) -> int:
+        return self.died + self.unbegun
 
 
 @dataclass(eq=False)
@@ -81,6 +90,10 @@ class Held:
     place: int
     deaths: int
     name: str = ""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.exchange, self.place
 
 
 @dataclass
@@ -97,6 +110,11 @@ class Member:
     #: When it was dead, in an order only; 0 while it is alive.
     dead_since: int = 0
     held: list[Held] = field(default_factory=list)
+    #: The last request and the last seed that it has said it had begun.
+    begun: Held | None = None
+    sown: Held | None = None
+    #: What it had begun when it was given up for dead.
+    taken_away: list[Held] = field(default_factory=list)
 
 
 @dataclass
@@ -115,6 +133,8 @@ class Said:
     suspects: int = 0
     busy: bool = False
     in_hand: int = 0
+    begun: Held | None = None
+    sown: Held | None = None
 
     def batch(self) -> Batch:
         return Batch(
@@ -124,6 +144,8 @@ class Said:
             want_seeds=self.want_seeds,
             suspects=self.suspects,
             in_hand=self.in_hand,
+            begun=self.begun.name if self.begun else "",
+            sown=self.sown.name if self.sown else "",
             pushes=[push for push, _ in self.pushes],
             finished=[Finished(held.name) for held in self.finished],
             given_back=[held.name for held in self.given_back],
@@ -146,7 +168,7 @@ class Model:
         self.started: set[str] = set()
         self.members: dict[str, Member] = {}
         self.accepted: set[bytes] = set()
-        self.due: list[Entry] = []  # of the delayed
+        self.due: list[Entry] = []  # of the delayed, the next one first
         self.epoch = 0
         self.ages = 0
 
@@ -177,6 +199,11 @@ class Model:
             member.registered = member.left = True
         else:
             member.registered = False
+        nothing_is_left = not (
+            self.registered() or self.waiting or self.seeds or self.delayed or self.leased()
+        )
+        # A frontier in which there never was anything is none: the next to join makes it anew.
+        self.epoch += nothing_is_left and not (self.seen or self.started)
         return len(member.held)
 
     def exchange(self, name: str, said: Said) -> dict[str, Any]:
@@ -195,14 +222,13 @@ class Model:
             member.duplicates = self._push(said)
             self._release(name, member, said)
             member.exchange, member.lost, member.reclaimed = said.number, lost, False
+            member.begun, member.sown = said.begun, said.sown
         member.busy = said.busy
         dead = self.dead()[:4]
         returned = sum(self._reclaim(other) for other in dead)
-        self._put_back(self.due)
-        self.delayed = [entry for entry in self.delayed if entry not in self.due]
-        self.due = []
         if not repeated:
             self._hand_out(name, member, said)
+        self.due = []
         return {
             "standing": Standing.LOST if lost else Standing.KNOWN,
             "stored": len(said.pushes),
@@ -246,13 +272,14 @@ class Model:
         self._sort()
 
     def _set_aside(self, entry: Entry) -> None:
-        self.failed.append((entry, entry.deaths))
+        self.failed.append((entry, entry.died))
         self._forget_history(entry)
 
     @staticmethod
     def _forget_history(entry: Entry) -> None:
-        entry.deaths = 0
+        entry.died = entry.unbegun = 0
         entry.refused_by.clear()
+        entry.done = False
 
     def _release(self, name: str, member: Member, said: Said) -> None:
         def release(leases: list[Held]) -> list[Entry]:
@@ -261,6 +288,11 @@ class Model:
             member.held = [held for held in member.held if held not in released]
             return [held.entry for held in sorted(released, key=lambda held: (held.exchange, held.place))]
 
+        for held in said.finished:
+            late = held in member.taken_away and held not in member.held
+            if late and (held.entry.deaths or held.entry.refused_by):
+                held.entry.done = True
+                member.taken_away.remove(held)
         for entry in release(said.finished):
             self.accepted.remove(entry.payload)
             self._forget_history(entry)
@@ -285,13 +317,21 @@ class Model:
 
     def _reclaim(self, name: str) -> int:
         member = self.members[name]
-        entries = [held.entry for held in member.held]
-        for entry in entries:
-            entry.deaths += not member.left  # to leave is not to die
-        killers = [entry for entry in entries if entry.deaths >= LIMITS.max_deliveries]
-        others = [entry for entry in entries if entry not in killers]
-        for entry in killers:
-            self._set_aside(entry)
+        others = []
+        for held in member.held:
+            entry, last = held.entry, member.begun if held.entry.kind == "request" else member.sown
+            begun = last is not None and held.order <= last.order
+            if not member.left:  # to leave is not to die
+                entry.died += begun
+                entry.unbegun += not begun
+            if entry.done:
+                self._end(entry)
+            elif entry.died >= LIMITS.max_deliveries:
+                self._set_aside(entry)
+            else:
+                others.append(entry)
+                if begun and not member.left:
+                    member.taken_away.append(held)
         self._put_back(others)
         member.held = []
         member.registered, member.reclaimed, member.busy = False, True, False
@@ -299,22 +339,41 @@ class Model:
 
     def _hand_out(self, name: str, member: Member, said: Said) -> None:
         share = max(1, math.ceil(len(self.waiting) / len(self.registered())))
-        seeds = self.seeds[: said.want_seeds]
-        taken = [seed for seed in seeds if not self._is_for_another(name, seed)]
-        self.seeds = [seed for seed in seeds if seed not in taken] + self.seeds[said.want_seeds :]
-        want, suspects, later = min(said.want, share), said.suspects, []
-        for _ in range(4):  # it looks further back for what it has passed over, but not for ever
-            looked_at, self.waiting = self.waiting[:want], self.waiting[want:]
-            for entry in looked_at:
-                if self._is_for_another(name, entry) or (entry.deaths >= 2 and suspects):
-                    later.append(entry)
-                else:
-                    taken.append(entry)
-                    suspects += entry.deaths >= 2
-                    want -= 1
-        self.waiting[:0] = later
+        seeds, self.seeds = self.seeds[: said.want_seeds], self.seeds[said.want_seeds :]
+        taken, later = [], []
+        for seed in seeds:
+            if seed.done:
+                self._end(seed)
+            else:
+                (later if self._is_for_another(name, seed) else taken).append(seed)
+        self.seeds[:0] = later
+        want, suspects = min(said.want, share), said.suspects
+
+        def admit(entry: Entry) -> bool:
+            nonlocal want, suspects
+            if entry.done:
+                self._end(entry)
+                return True
+            if self._is_for_another(name, entry) or (entry.deaths >= 2 and suspects):
+                return False
+            taken.append(entry)
+            suspects += entry.deaths >= 2
+            want -= entry.kind == "request"
+            return True
+
+        for entry in self.due[:50]:  # it does not look further at what is set back
+            if (want if entry.kind == "request" else said.want_seeds) > 0 and admit(entry):
+                self.delayed.remove(entry)
+        while want > 0 and self.waiting:
+            entry = self.waiting.pop(0)
+            if not admit(entry):
+                self.delayed.append(entry)
         for place, entry in enumerate(taken):
             member.held.append(Held(entry, said.number, place, entry.deaths))
+
+    def _end(self, entry: Entry) -> None:
+        self.accepted.remove(entry.payload)
+        self._forget_history(entry)
 
     def _alive(self) -> set[str]:
         return {name for name, member in self.registered().items() if not member.dead_since}
@@ -339,6 +398,12 @@ class Worker:
     #: What it has said and has heard no answer to: it says nothing else before it has one.
     unanswered: Said | None = None
     lease_names: set[str] = field(default_factory=set)
+    #: The last request and the last seed that it has begun: of what it was given, all but the very last.
+    given: list[Held] = field(default_factory=list)
+
+    def last_begun(self, *kinds: str) -> Held | None:
+        given = [held for held in self.given if held.entry.kind in kinds]
+        return max(given[:-1], key=lambda held: held.order, default=None)
 
 
 def shown(leases: Iterable[Lease]) -> list[tuple[str, str, int, bytes]]:
@@ -478,7 +543,10 @@ class Crawl(RuleBasedStateMachine):
     def one_leaves(self, who: int) -> None:
         worker = self.workers[who % len(self.workers)]
         self.workers.remove(worker)
-        assert worker.frontier.leave(finished=False, persist=False) == (False, self.model.leave(worker.name))
+        assert worker.frontier.leave(finished=False, persist=False)[:2] == (
+            False,
+            self.model.leave(worker.name),
+        )
         if self.model.members[worker.name].held:
             seconds, microseconds = self.server.time()
             assert self.server.zscore("s:workers", worker.name) <= seconds * 1000 + microseconds / 1000
@@ -594,6 +662,7 @@ class Crawl(RuleBasedStateMachine):
                 worker.dropped += worker.believes_held[begun:]
                 del worker.believes_held[begun:]
             worker.believes_held += leases
+            worker.given += [held for held in leases if held not in worker.given]
         event(f"standing: {reply.standing.name}, repeats: {bool(repeats)}")
         return reply
 
@@ -612,6 +681,7 @@ class Crawl(RuleBasedStateMachine):
         said.given_back += worker.dropped
         worker.dropped = []
         said.in_hand = len(worker.believes_held)
+        said.begun, said.sown = worker.last_begun("request"), worker.last_begun("list")
         said.suspects = sum(held.deaths >= 2 for held in worker.believes_held)
         return said
 
@@ -732,13 +802,23 @@ class Crawl(RuleBasedStateMachine):
         entries += [held.entry for member in model.members.values() for held in member.held]
         known = {sha1(entry.payload).hexdigest(): entry for entry in entries}
         events = {digest.decode(): text.decode().split() for digest, text in history.items()}
-        died = {digest: sum(word.startswith("died:") for word in words) for digest, words in events.items()}
+        died = {
+            digest: (
+                sum(word.startswith("died:") for word in words),
+                any(word.startswith("done:") for word in words),
+            )
+            for digest, words in events.items()
+        }
+        unbegun = {
+            digest: sum(word.startswith("unbegun:") for word in words) for digest, words in events.items()
+        }
         refused = {
             digest: sorted(word[8:].partition("@")[0] for word in words if word.startswith("refused:"))
             for digest, words in events.items()
         }
         remembered = {d: entry for d, entry in known.items() if entry.deaths or entry.refused_by}
-        assert died == {digest: entry.deaths for digest, entry in remembered.items()}
+        assert died == {digest: (entry.died, entry.done) for digest, entry in remembered.items()}
+        assert unbegun == {digest: entry.unbegun for digest, entry in remembered.items()}
         assert refused == {digest: sorted(entry.refused_by) for digest, entry in remembered.items()}
 
     # -- the end -------------------------------------------------------------------------------------
@@ -766,31 +846,36 @@ class Crawl(RuleBasedStateMachine):
         for name in self.model.registered():
             if name != last.name:
                 self.expire(name)
-        while self.model.dead() or self.model.due:
+        while self.model.dead():
             self.say(last, True)
         # While something is delayed, that alone keeps the crawl from being finished.
         reply = self.drain_what_waits(last)
         if self.model.delayed:
-            self.what_is_delayed_is_due()
-            self.say(last, True)
             reply = self.drain_what_waits(last)
         assert reply.finished
         assert self.model.accepted == {entry.payload for entry, _ in self.model.failed}
-        assert last.frontier.leave(finished=True, persist=False) == (True, 0)
+        assert last.frontier.leave(finished=True, persist=False).cleared
         lasting = {name for name in self.server.scan_iter() if self.server.ttl(name) == -1}
         assert lasting <= {b"s:failed"}
 
     def drain_what_waits(self, last: Worker) -> Reply:
         drained: list[Held] = []
-        while last.believes_held or self.model.waiting:
+        set_back = [*self.model.delayed]
+        while last.believes_held or self.model.waiting or self.model.delayed:
+            if self.model.delayed:
+                self.what_is_delayed_is_due()
             every = [(0, "finished")] * len(last.believes_held)
-            self.say(last, True, fates=every, want=100)
+            self.say(last, True, fates=every, want=100, want_seeds=100)
             self.redis_holds_what_the_model_holds()
             drained += last.believes_held
         if self.model.discipline == "priority":
             # In the words of the docs, and not by the model: the first of the highest priority first.
             # But for what is given out one at a time, and so later.
-            calm = [(-held.entry.priority, held.entry.number) for held in drained if held.deaths < 2]
+            calm = [
+                (-held.entry.priority, held.entry.number)
+                for held in drained
+                if held.deaths < 2 and held.entry.kind == "request" and held.entry not in set_back
+            ]
             assert calm == sorted(calm)
         self.say(last, True, want_seeds=100)
         return self.say(last, True, fates=[(0, "finished")] * len(last.believes_held))

@@ -199,7 +199,7 @@ def ways(payload: dict[str, Any]) -> Iterator[Callable[[], Any]]:
     for serializer, dumps in (("json", lambda obj: json.dumps(obj).encode()), ("msgpack", msgpack.packb)):
         queue = PriorityQueue(None, spider, "requests", serializer)
         yield lambda queue=queue, dumps=dumps: queue.decode_request(dumps(payload))
-    yield lambda: requests_of_seed(json.dumps(payload).encode(), spider, "utf-8")
+    yield lambda: list(requests_of_seed(json.dumps(payload).encode(), spider, "utf-8"))
 
 
 @pytest.mark.parametrize("path", CLASSES.values(), ids=CLASSES)
@@ -236,7 +236,7 @@ def test_a_pickle_is_not_read(tmp_path: Path, serializer: str) -> None:
         with pytest.raises(PayloadError):
             queue.decode_request(data)
         with pytest.raises(SeedError):
-            requests_of_seed(data, spider, "utf-8")
+            list(requests_of_seed(data, spider, "utf-8"))
     assert not folder.exists()
 
 
@@ -267,7 +267,7 @@ def test_hostile_json_is_refused(data: bytes) -> None:
     with pytest.raises((PayloadError, UnknownClassError)):
         queue.decode_request(data)
     with pytest.raises(SeedError):
-        requests_of_seed(data, target.TargetSpider(), "utf-8")
+        list(requests_of_seed(data, target.TargetSpider(), "utf-8"))
 
 
 # -- a real worker -----------------------------------------------------------------------------------

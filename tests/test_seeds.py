@@ -318,20 +318,20 @@ def test_a_spider_without_a_method_of_its_own_takes_urls_and_json() -> None:
     ids=["list", "generator", "request", "tuple"],
 )
 def test_a_spiders_own_method_may_make_one_request_or_several(spider: PagesSpider, count: int) -> None:
-    made = requests_of_seed(b"1,2", spider, "utf-8")
+    made = list(requests_of_seed(b"1,2", spider, "utf-8"))
     assert [type(request) for request in made] == [Request] * count
 
 
 def test_a_spiders_own_method_gets_the_seed_as_it_is_in_redis() -> None:
     got: list[bytes] = []
     spider = spider_making(lambda data: got.append(data) or Request(URL))
-    requests_of_seed(b" \xff ", spider, "utf-8")
+    list(requests_of_seed(b" \xff ", spider, "utf-8"))
     assert got == [b" \xff "]
 
 
 @pytest.mark.parametrize("nothing", [None, [], ()], ids=repr)
 def test_a_spiders_own_method_may_want_nothing_of_a_seed(nothing: Any) -> None:
-    assert requests_of_seed(b"1", spider_making(lambda data: nothing), "utf-8") == []
+    assert list(requests_of_seed(b"1", spider_making(lambda data: nothing), "utf-8")) == []
 
 
 @pytest.mark.parametrize(
@@ -350,4 +350,4 @@ def test_a_seed_that_the_spiders_own_method_makes_no_request_of_is_refused_with_
     make: Callable[[bytes], Any], reason: str
 ) -> None:
     with pytest.raises(SeedError, match=reason):
-        requests_of_seed(b"1", spider_making(make), "utf-8")
+        list(requests_of_seed(b"1", spider_making(make), "utf-8"))

@@ -90,7 +90,7 @@ local standing = rewound and 2 or before[5] and 1 or 0
 if repeated then standing = math.max(standing, tonumber(before[4]) or 0) end
 -- The crawl was finished and cleared without this worker: what it still finds was crawled before, and
 -- until it holds nothing more of that crawl it is given nothing of another.
-local over = not made and (standing == 1 or standing == 2 and redis.call('EXISTS', FINISHED) == 1)
+local over = standing > 0 and not made and redis.call('EXISTS', FINISHED) == 1
 over = over or before[6] == '1'
 -- What all workers are told. Who joins after a stop is not meant by it.
 local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting', 'seen')
@@ -388,7 +388,7 @@ else
   for i = #seeds_later, 1, -1 do seed_put_back(unpack(seeds_later[i])) end
 
   local share = math.max(1, math.ceil(queue_length() / redis.call('ZCARD', WORKERS)))
-  local want, bytes, looked_at = math.min(wanted, share), 0, 0
+  local want, bytes, looked_at, passed_over = math.min(wanted, share), 0, 0, 0
   -- -> whether it is this worker's. What has killed often is given to a worker one at a time, so that what only stood
   -- beside it is not taken for the cause.
   local function admit(kind, score, request)
@@ -398,17 +398,17 @@ else
     local suspect = deaths >= suspicious
     if for_another or suspect and suspects >= 1 then return false end
     if suspect then suspects = suspects + 1 end
-    want = want - 1
+    if not SEED_KINDS[kind] then want = want - 1 end
     hand_out(kind, score, deaths, request)
     return true
   end
 
   -- What was set back for another worker comes first: it stood there first.
   local PARKED, passed = 50, {}
-  for _, entry in ipairs(want > 0 and redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED) or {}) do
+  for _, entry in ipairs(want + seeds_wanted > 0 and redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED) or {}) do
     local kind, score, request = string.match(entry, '^(%l+%d*) (%S+) %S+ (.*)$')
     kind, score, _, request = lease_read(kind and kind .. ' ' .. score .. ' 0 ' .. request or entry)
-    if want > 0 and (seeds_wanted > 0 or not SEED_KINDS[kind]) and admit(kind, score, request) then
+    if (SEED_KINDS[kind] and seeds_wanted or want) > 0 and admit(kind, score, request) then
       redis.call('ZREM', DELAYED, entry)
       note_for_export({lease_value(kind, score, 0, second, request)}, now)
     else
@@ -422,17 +422,18 @@ else
 
   -- What is passed over is set back as well: it must not keep anybody from the rest. Few at first, for they may be
   -- large: as much is taken as fits into an exchange, and at least one.
-  local LOOKED_AT, chunk = 1000, 1
-  while want > 0 and looked_at < LOOKED_AT and bytes < MEGABYTES do
+  local PASSED_OVER, chunk = 1000, 1
+  while want > 0 and passed_over < PASSED_OVER and bytes < MEGABYTES do
     local average = looked_at > 0 and bytes / looked_at or 1
     local scores, taken = queue_take(math.max(1, math.min(want, chunk, math.floor((MEGABYTES - bytes) / average))))
     if #taken == 0 then break end
     for i, request in ipairs(taken) do
       if not admit('request', scores[i], request) then
-        park('request', scores[i], worker .. '/' .. exchange .. '.p' .. looked_at, request)
+        passed_over = passed_over + 1
+        park('request', scores[i], worker .. '/' .. exchange .. '.p' .. passed_over, request)
       end
     end
-    chunk = 4 * chunk
+    chunk = math.min(4 * chunk, PASSED_OVER)
   end
   -- Too many wait: those that would come last are this worker's, to forget that they were seen.
   -- Not while the frontier is exported: who reads a list would miss what moves.

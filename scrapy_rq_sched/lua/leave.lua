@@ -7,6 +7,8 @@
 -- Only the last worker of a finished fleet clears anything, whatever its own reason is; what is left then has a time
 -- to live. That the fleet is finished, the exchange notes in META by which a worker closes for that reason.
 local worker, finished, persist, grace, frontier = argument(), argument(), argument(), number(), argument()
+-- Seconds for which an exchange of a worker that has left may be on its way.
+local LATE_EXCHANGE = 60
 local now = server_time()
 despite_full_memory()
 local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FAILED)
@@ -22,25 +24,26 @@ else
   redis.call('DEL', WORKER .. worker)
   -- An exchange of its own that was long on its way must not have it join again.
   redis.call('HSET', WORKER .. worker, 'gone', now)
-  redis.call('EXPIRE', WORKER .. worker, grace)
+  redis.call('EXPIRE', WORKER .. worker, LATE_EXCHANGE)
 end
 
 local leased, busy = fleet()
 local waiting = queue_length() + redis.call('ZCARD', DELAYED)
 if leased + busy + waiting > 0 then return {0, left, failed} end
 local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
-if others == 0 and redis.call('EXISTS', STARTED) + seen_count() == 0 then
-  -- A crawl that never began leaves nothing that the next would have to be made like.
-  redis.call('DEL', META, WORKERS)
-  seen_clear(frontier)
-  return {0, left, failed}
-end
 if seed_count() > 0 then return {0, left, failed} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
   redis.call('HSETNX', META, 'finished', now)
 end
 local finish = redis.call('HGET', META, 'finished')
-if not finish then return {0, left, failed} end
+if not finish then
+  if redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0 then
+    -- A crawl that never began leaves nothing that the next would have to be made like.
+    redis.call('DEL', META)
+    seen_clear(frontier)
+  end
+  return {0, left, failed}
+end
 redis.call('SET', FINISHED, finish, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
 if others > 0 then return {0, left, failed} end
