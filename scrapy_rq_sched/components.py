@@ -53,10 +53,18 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
 def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Keys) -> Any:
     """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names: ours, or one of the user's own.
 
-    :raises SettingError: if it names no queue class.
+    :raises SettingError: if it names no queue class, or one that cannot be made.
     """
     cls = load_queue_class(settings)
-    return cls(server, spider, keys.requests.replace("%", "%%"), load_serializer(settings.serializer))
+    serializer = load_serializer(settings.serializer)
+    try:
+        # By name, as scrapy-redis does it: a constructor of the user's own may have another order.
+        return cls(server=server, spider=spider, key=keys.requests.replace("%", "%%"), serializer=serializer)
+    except TypeError as error:
+        raise SettingError(
+            f"SCHEDULER_QUEUE_CLASS is {settings.queue_class!r}, which cannot be made: {error}. Its "
+            "constructor must take server, spider, key and serializer, and it must have push, pop and __len__"
+        ) from error
 
 
 def load_queue_class(settings: FrontierSettings) -> Any:

@@ -6,6 +6,8 @@ import logging
 import re
 from typing import Any
 
+from scrapy import Request, Spider
+
 from . import connection
 from .components import filters_in_exchange, is_plain
 from .exchange import Reply, Standing, Told
@@ -25,6 +27,8 @@ def joined(frontier: Frontier, opened: Opened) -> None:
         *(frontier.worker, frontier.keys.spider, connection.address(frontier.server), opened.waiting),
         *(opened.leased, opened.seen, opened.seeds, opened.workers),
     )
+    if opened.waiting:
+        logger.info("Resuming crawl (%d requests scheduled)", opened.waiting)
 
 
 def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
@@ -54,6 +58,7 @@ class Notices:
         self._spider = spider
         self._stats = stats
         self._warned: set[str] = set()
+        self._log_raised = False
 
     def reply(self, reply: Reply, unbegun: int) -> None:
         """Say what is worth saying of *reply*.
@@ -99,6 +104,19 @@ class Notices:
                 "The seeds' key is a %s, where a list, a set or a sorted set is needed: %s is not read",
                 *reply.seeds_problem,
             )
+
+    def filtered(self, dupefilter: Any, request: Request, spider: Spider) -> None:
+        """Have *dupefilter* log that *request* was filtered. If it cannot, that is logged, once."""
+        try:
+            dupefilter.log(request, spider)
+        except Exception:  # the user's code may raise anything: Scrapy would wait for the request for ever
+            if not self._log_raised:
+                self._log_raised = True
+                logger.exception(
+                    "DUPEFILTER_CLASS %s cannot log a duplicate: its log() raised. The duplicate is filtered "
+                    "and the crawl goes on; more of these exceptions are not logged",
+                    type(dupefilter).__name__,
+                )
 
     def told(self, told: Told) -> None:
         """Say what all workers are told to do."""
