@@ -33,7 +33,7 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
     :raises SettingError: if *redis_key* cannot be a key, or if they are on several slots of a Cluster.
     """
     seeds = settings.start_urls_keys
-    if redis_key:
+    if redis_key is not None:
         seeds = templates_of_seeds("redis_key", redis_key, settings.job)
     hash_tag = connection.needs_hash_tag(server)
     keys = Keys(spider, settings.queue_key, settings.dupefilter_key, seeds, settings.job, hash_tag)

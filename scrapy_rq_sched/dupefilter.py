@@ -104,7 +104,10 @@ class RFPDupeFilter(BaseDupeFilter):
         self.server.unlink(self.key)
 
     def close(self, reason: str = "") -> None:
-        """Do nothing: what was seen is the fleet's, and stays. :meth:`clear` forgets it."""
+        """Do nothing: what was seen is the fleet's, and stays. :meth:`clear` forgets it.
+
+        :param reason: why the spider closes.
+        """
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count that *request* of *spider* was filtered."""
