@@ -28,7 +28,6 @@ MODULES = ("connection", "defaults", "dupefilter", "picklecompat", "pipelines", 
 MODULES = (*MODULES, "spiders", "stats", "utils")
 #: What is missing on purpose; docs/migrating.md says why.
 NOT_HERE = {
-    "connection": {"SETTINGS_PARAMS_MAP"},
     "scheduler.Scheduler": {"flush", "from_settings"},
     "spiders": {"scrapy_version"},
     "spiders.RedisMixin": {"start_requests"},

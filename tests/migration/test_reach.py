@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 import redis
+import scrapy_redis.connection
+import scrapy_redis.scheduler
 import scrapy_redis.spiders
+from scrapy import Request, Spider
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import DontCloseSpider
+from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 import scrapy_rq_sched.spiders
+from scrapy_rq_sched.errors import SettingError
 
 from ..crawl import wait_until
 from . import site
@@ -200,3 +207,139 @@ def test_an_empty_key_of_seeds_is_refused(project: Project, key: str) -> None:
     assert project.running[0].returncode == 1
     assert ("redis_key is '" if project.is_ours else "redis_key must not be empty") in log.read_text()
     assert not project.has_raised(log)
+
+
+# -- what a scheduler has, and what the modules have ---------------------------------------------------
+
+
+class AnySpider(Spider):
+    name = "any"
+
+
+@pytest.fixture(params=[scrapy_redis, scrapy_rq_sched], ids=[ORIGINAL, OURS])
+def make_scheduler(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Callable[..., Any]]:
+    """Return what makes a scheduler of either package, which is not open; close its client in the end."""
+    package = request.param.__name__
+    made: list[Any] = []
+
+    def make(**settings: Any) -> Any:
+        named = {name: str(value).replace(ORIGINAL, package) for name, value in settings.items()}
+        named["DUPEFILTER_CLASS"] = f"{package}.dupefilter.RFPDupeFilter"
+        crawler = get_crawler(AnySpider, {"REDIS_URL": redis_url, **named})
+        scheduler = request.param.scheduler.Scheduler.from_crawler(crawler)
+        made.append(scheduler)
+        return scheduler
+
+    yield make
+    for scheduler in made:
+        scheduler.server.close()
+
+
+def test_a_scheduler_tells_its_settings_by_the_names_of_scrapy_redis(
+    make_scheduler: Callable[..., Any],
+) -> None:
+    scheduler = make_scheduler(
+        SCHEDULER_PERSIST="1",
+        SCHEDULER_FLUSH_ON_START="1",
+        SCHEDULER_IDLE_BEFORE_CLOSE=9,
+        SCHEDULER_QUEUE_CLASS="scrapy_redis.queue.FifoQueue",
+        SCHEDULER_QUEUE_KEY="%(spider)s:waiting",
+        SCHEDULER_DUPEFILTER_KEY="%(spider)s:seen",
+        SCHEDULER_SERIALIZER="scrapy_redis.picklecompat",
+    )
+    assert (scheduler.persist, scheduler.flush_on_start, scheduler.idle_before_close) == (True, True, 9)
+    assert (scheduler.queue_key, scheduler.dupefilter_key) == ("%(spider)s:waiting", "%(spider)s:seen")
+    assert scheduler.queue_cls.endswith(".queue.FifoQueue")
+    assert scheduler.dupefilter_cls.endswith(".dupefilter.RFPDupeFilter")
+    assert scheduler.serializer.loads(scheduler.serializer.dumps({"a": (1,)})) == {"a": (1,)}
+
+
+class OwnFilter(BaseDupeFilter):
+    @classmethod
+    def from_spider(cls, spider: Spider) -> OwnFilter:
+        return cls()
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> OwnFilter:
+        return cls()
+
+    def clear(self) -> None: ...
+
+
+def test_what_a_scheduler_is_told_before_it_opens_holds(
+    make_scheduler: Callable[..., Any], server: redis.Redis, redis_url: str
+) -> None:
+    scheduler = make_scheduler()
+    package = type(scheduler).__module__.partition(".")[0]
+    scheduler.persist = True
+    scheduler.idle_before_close = 0
+    scheduler.queue_cls = f"{package}.queue.LifoQueue"
+    scheduler.queue_key = "%(spider)s:waiting"
+    scheduler.dupefilter_cls = f"{__name__}.OwnFilter"
+    scheduler.dupefilter_key = "%(spider)s:seen"
+    scheduler.serializer = importlib.import_module(f"{package}.picklecompat")
+    scheduler.open(AnySpider.from_crawler(get_crawler(AnySpider, {"REDIS_URL": redis_url})))
+    assert type(scheduler.df) is OwnFilter
+    for number in range(3):
+        scheduler.enqueue_request(Request(f"http://example.com/{number}", meta={"at": (number,)}))
+    assert server.llen("any:waiting") == 3
+    first = scheduler.next_request()
+    assert (first.url, first.meta) == ("http://example.com/2", {"at": (2,)})
+    scheduler.close("finished")
+    assert server.llen("any:waiting") == 2
+
+
+def test_a_scheduler_may_be_told_to_begin_anew(
+    make_scheduler: Callable[..., Any], server: redis.Redis, redis_url: str
+) -> None:
+    for flush, waiting in ((False, 1), (False, 2), (True, 1)):
+        scheduler = make_scheduler()
+        scheduler.persist = True
+        scheduler.flush_on_start = flush
+        scheduler.open(AnySpider.from_crawler(get_crawler(AnySpider, {"REDIS_URL": redis_url})))
+        scheduler.enqueue_request(Request("http://example.com/", dont_filter=True, meta={"n": waiting}))
+        assert server.zcard("any:requests") == waiting
+        scheduler.close("shutdown")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("idle_before_close", -1), ("queue_key", "%"), ("persist", "perhaps"), ("serializer", "nothing")],
+)
+def test_an_attribute_refuses_what_its_setting_may_not_be(redis_url: str, name: str, value: Any) -> None:
+    scheduler = scrapy_rq_sched.Scheduler.from_crawler(get_crawler(AnySpider, {"REDIS_URL": redis_url}))
+    with pytest.raises(SettingError, match=f"SCHEDULER_{name.upper()} is {value!r}; it may be"):
+        setattr(scheduler, name, value)
+
+
+@pytest.mark.parametrize("package", [scrapy_redis, scrapy_rq_sched], ids=[ORIGINAL, OURS])
+def test_the_modules_have_what_a_project_asks_them_for(package: Any, server: redis.Redis) -> None:
+    assert package.__version__[0].isdigit()
+    defaults = importlib.import_module(f"{package.__name__}.defaults")
+    assert defaults.REDIS_CLS is redis.Redis
+    dupefilter = importlib.import_module(f"{package.__name__}.dupefilter")
+    dupefilter.RFPDupeFilter(server, "seen").close()
+    params = importlib.import_module(f"{package.__name__}.connection").SETTINGS_PARAMS_MAP
+    assert params["REDIS_URL"] == "url"
+    assert params.keys() == scrapy_redis.connection.SETTINGS_PARAMS_MAP.keys()
+
+
+@pytest.mark.parametrize("package", [ORIGINAL, OURS])
+def test_a_setting_that_is_added_to_the_map_is_a_parameter_of_the_client(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = importlib.import_module(f"{package}.connection")
+    monkeypatch.setitem(connection.SETTINGS_PARAMS_MAP, "REDIS_PASSWORD", "password")
+    client = connection.get_redis_from_settings(Settings({"REDIS_PASSWORD": "secret"}))
+    assert client.get_connection_kwargs()["password"] == "secret"
+
+
+def test_a_worker_that_finds_requests_says_how_many_it_resumes(project: Project) -> None:
+    stop = ("-s", "CLOSESPIDER_PAGECOUNT=5", "-s", "CONCURRENT_REQUESTS=2", "-s", "LOG_LEVEL=DEBUG")
+    first = project.start("sitemap", *stop)
+    project.wait()
+    waiting = project.server.zcard("sitemap:requests")
+    second = project.start("sitemap", "-s", "LOG_LEVEL=DEBUG")
+    project.wait()
+    assert "Resuming crawl" not in first.read_text()
+    assert f"Resuming crawl ({waiting} requests scheduled)" in second.read_text()
