@@ -1,5 +1,6 @@
 """A Scrapy scheduler and dupefilter that keep a crawl's frontier in Redis, for many workers."""
 
+from . import identity
 from .addon import Addon
 from .connection import get_redis, get_redis_from_settings
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
@@ -8,6 +9,8 @@ from .failed import FailedRequest, FailedRequests
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .scheduler import Scheduler
 from .spiders import RedisCrawlSpider, RedisSpider
+
+__version__ = identity.VERSION
 
 __all__ = [
     "Addon",

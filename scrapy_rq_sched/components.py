@@ -13,9 +13,9 @@ from . import connection
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import FrontierMismatchError, SettingError
 from .exchange import Limits
-from .fingerprints import Fingerprints, only_url_matters
+from .fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
 from .frontier import Frontier
-from .keys import Keys
+from .keys import Keys, converting, dupefilter_frontiers
 from .plain import PlainFrontier
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .serializers import load_serializer, serializer_name
@@ -33,7 +33,7 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
     :raises SettingError: if *redis_key* cannot be a key, or if they are on several slots of a Cluster.
     """
     seeds = settings.start_urls_keys
-    if redis_key:
+    if redis_key is not None:
         seeds = templates_of_seeds("redis_key", redis_key, settings.job)
     hash_tag = connection.needs_hash_tag(server)
     keys = Keys(spider, settings.queue_key, settings.dupefilter_key, seeds, settings.job, hash_tag)
@@ -53,10 +53,18 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
 def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Keys) -> Any:
     """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names: ours, or one of the user's own.
 
-    :raises SettingError: if it names no queue class.
+    :raises SettingError: if it names no queue class, or one that cannot be made.
     """
     cls = load_queue_class(settings)
-    return cls(server, spider, keys.requests.replace("%", "%%"), load_serializer(settings.serializer))
+    serializer = load_serializer(settings.serializer)
+    try:
+        # By name, as scrapy-redis does it: a constructor of the user's own may have another order.
+        return cls(server=server, spider=spider, key=keys.requests.replace("%", "%%"), serializer=serializer)
+    except TypeError as error:
+        raise SettingError(
+            f"SCHEDULER_QUEUE_CLASS is {settings.queue_class!r}, which cannot be made: {error}. Its "
+            "constructor must take server, spider, key and serializer, and it must have push, pop and __len__"
+        ) from error
 
 
 def load_queue_class(settings: FrontierSettings) -> Any:
@@ -109,6 +117,47 @@ def check_readable(queue: Any) -> None:
         ) from error
 
 
+def check_fingerprints(server: Any, keys: Keys, dupefilter: Any) -> None:
+    """Check that what scrapy-redis has seen is not compared with fingerprints of another kind.
+
+    A filter that no frontier of ours knows of was filled by scrapy-redis. A dupefilter that has a way of its
+    own to make fingerprints, or to ask for them, had it there, too.
+
+    :raises FrontierMismatchError: if nothing of what is in the filter would be found again.
+    """
+    own = getattr(type(dupefilter), "request_fingerprint", None) is not RFPDupeFilter.request_fingerprint
+    if own or not filters_in_exchange(dupefilter):
+        return
+    if isinstance(dupefilter.fingerprinter, ScrapyRedisFingerprinter) or not _is_strange(server, keys):
+        return
+    setting, seen = "REQUEST_FINGERPRINTER_CLASS", keys.dupefilter
+    raise FrontierMismatchError(
+        f"{seen!r} has fingerprints that scrapy-redis has made, and {setting} is "
+        f"{_path(type(dupefilter.fingerprinter))!r}, which makes others: all pages would be crawled again. "
+        f"To go on with them, set {setting} = '{_path(ScrapyRedisFingerprinter)}'. To have the pages crawled "
+        f"again, delete them: redis-cli del {seen}"
+    )
+
+
+def _is_strange(server: Any, keys: Keys) -> bool:
+    """Return whether the filter has entries, and no worker of ours has made it."""
+
+    def is_filled() -> bool:
+        return server.type(keys.dupefilter) in (b"set", "set")
+
+    try:
+        # A frontier of ours is made before its first fingerprint, and cleared together with the last. So a
+        # filter that is there before and after is not that of a fleet that starts or finishes just now.
+        return (
+            is_filled()
+            and not server.hexists(keys.meta, "REQUEST_FINGERPRINTER_CLASS")
+            and not server.exists(dupefilter_frontiers(keys.dupefilter), converting(keys.requests))
+            and is_filled()
+        )
+    except connection.ResponseError:
+        return False  # a key of another type: to join says so
+
+
 def make_frontier(
     queue: Any, dupefilter: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings
 ) -> Frontier:
@@ -132,19 +181,25 @@ def make_frontier(
     return PlainFrontier(queue, server, keys, worker, "plain", limits, kind)
 
 
-def load_dupefilter(crawler: Crawler, server: Any, key: str) -> Any:
+def dupefilter_class(settings: Any) -> Any:
+    """Return what ``DUPEFILTER_CLASS`` is; the path of the shared filter if the project has not set it."""
+    if settings.getpriority("DUPEFILTER_CLASS"):  # 0: Scrapy's default, which is not shared
+        return settings.get("DUPEFILTER_CLASS")
+    return _path(RFPDupeFilter)
+
+
+def load_dupefilter(crawler: Crawler, server: Any, key: str, value: Any = None) -> Any:
     """Return the dupefilter that ``DUPEFILTER_CLASS`` names; the shared one if it names none.
 
+    :param value: what to take in the place of ``DUPEFILTER_CLASS``.
     :raises SettingError: if it names no class.
     """
     settings = crawler.settings
-    value = settings.get("DUPEFILTER_CLASS")
-    cls: Any = RFPDupeFilter
-    if settings.getpriority("DUPEFILTER_CLASS"):  # 0: Scrapy's default, which is not shared
-        try:
-            cls = load_object(value)
-        except (ImportError, NameError, ValueError, TypeError) as error:
-            raise SettingError(f"DUPEFILTER_CLASS is {value!r}, which cannot be loaded: {error}") from None
+    value = dupefilter_class(settings) if value is None else value
+    try:
+        cls: Any = load_object(value)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise SettingError(f"DUPEFILTER_CLASS is {value!r}, which cannot be loaded: {error}") from None
     if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):
         return _make_filter(cls, server, key, settings.getbool("DUPEFILTER_DEBUG"), crawler)
     return build_from_crawler(cls, crawler)

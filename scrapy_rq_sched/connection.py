@@ -82,12 +82,17 @@ DEFAULT_PARAMS: Mapping[str, Any] = {
     "protocol": 2,
 }
 
-_LEGACY_SETTINGS = {
+#: Which parameter of a client each setting is, by scrapy-redis's name; what is added to it is read, too.
+SETTINGS_PARAMS_MAP: dict[str, str] = {
     "REDIS_URL": "url",
     "REDIS_HOST": "host",
     "REDIS_PORT": "port",
     "REDIS_DB": "db",
+    "REDIS_ENCODING": "encoding",
+    "REDIS_DECODE_RESPONSES": "decode_responses",
 }
+#: Those of them that are read elsewhere: the one is that of the seeds, the other a switch.
+_READ_ELSEWHERE = ("REDIS_ENCODING", "REDIS_DECODE_RESPONSES")
 
 
 def get_redis(**params: Any) -> Client:
@@ -163,8 +168,8 @@ def _params(settings: Any) -> dict[str, Any]:
     except (ValueError, TypeError):
         # What it is, is not said: there may be a password in it.
         raise SettingError("REDIS_PARAMS is neither a dict, nor one in JSON") from None
-    for setting, param in _LEGACY_SETTINGS.items():
-        if settings.get(setting):
+    for setting, param in SETTINGS_PARAMS_MAP.items():
+        if setting not in _READ_ELSEWHERE and settings.get(setting):
             params[param] = settings.get(setting)
     return params
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import connection, keys
+from . import connection, keys, topology
 from .dupefilter import RFPDupeFilter
 from .settings import FrontierSettings
 
@@ -16,7 +16,7 @@ PIPELINE_KEY = FrontierSettings.items_key
 STATS_KEY = FrontierSettings.stats_key
 
 #: The class of the client, unless ``REDIS_PARAMS`` has a ``redis_cls``.
-REDIS_CLS = connection.Client
+REDIS_CLS: type = topology.DEFAULT_CLASS
 #: ``REDIS_ENCODING``: of seeds, and of nothing else.
 REDIS_ENCODING = FrontierSettings.encoding
 #: What ``REDIS_PARAMS`` are added to. Changing it here changes nothing: set ``REDIS_PARAMS``.

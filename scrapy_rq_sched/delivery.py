@@ -100,7 +100,7 @@ class Delivery:
             seen = self._dupefilter.request_seen(request)
         if seen:
             self._worker.note_known()
-            self._dupefilter.log(request, self._spider)
+            self._notices.filtered(self._dupefilter, request, self._spider)
             return False
         self.finished.set(False)
         payload = self._payload(request, mode)
@@ -426,7 +426,7 @@ class Delivery:
         self._fullness.note(reply)
         self._note_pushed(settled)
         for request in self.dropped:
-            self._dupefilter.log(request, self._spider)
+            self._notices.filtered(self._dupefilter, request, self._spider)
             self._crawler.signals.send_catch_log(
                 signals.request_dropped, request=request, spider=self._spider
             )

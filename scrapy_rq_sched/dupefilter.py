@@ -39,6 +39,8 @@ class RFPDupeFilter(BaseDupeFilter):
 
     #: The part of the scripts that keeps what was seen in this way: ``lua/seen_<kind>.lua``.
     kind: ClassVar[str] = "exact"
+    #: What :meth:`log` logs to; a subclass's ``log`` may use it, as in scrapy-redis.
+    logger: ClassVar[logging.Logger] = logger
 
     def __init__(self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None) -> None:
         self.server = server
@@ -101,18 +103,24 @@ class RFPDupeFilter(BaseDupeFilter):
         """Forget all fingerprints. Waits for Redis."""
         self.server.unlink(self.key)
 
+    def close(self, reason: str = "") -> None:
+        """Do nothing: what was seen is the fleet's, and stays. :meth:`clear` forgets it.
+
+        :param reason: why the spider closes.
+        """
+
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count that *request* of *spider* was filtered."""
         spider.crawler.stats.inc_value("dupefilter/filtered")
         if self.debug:
-            logger.debug(
+            self.logger.debug(
                 "Filtered duplicate request: %(request)s (referer: %(referer)s)",
                 {"request": request, "referer": referer_str(request)},
                 extra={"spider": spider},
             )
         elif self.logdupes:
             self.logdupes = False
-            logger.debug(
+            self.logger.debug(
                 "Filtered duplicate request: %(request)s - no more duplicates will be shown (see "
                 "DUPEFILTER_DEBUG to show all duplicates)",
                 {"request": request},

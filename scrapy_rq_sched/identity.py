@@ -24,6 +24,13 @@ _imported = time.monotonic()
 _last_close: float | None = None
 
 
+try:
+    #: The version of this package.
+    VERSION = version("scrapy-rq-sched")
+except PackageNotFoundError:  # run from its sources
+    VERSION = "unknown"
+
+
 def worker_name() -> str:
     """Return a name that no other worker has or had: ``<host>-<pid>-<random>``."""
     host = re.sub(r"[^A-Za-z0-9.]+", "-", socket.gethostname()) or "host"
@@ -32,15 +39,11 @@ def worker_name() -> str:
 
 def about(spider: str) -> str:
     """Return what a worker of the spider called *spider* says of itself to those who look: a JSON object."""
-    try:
-        ours = version("scrapy-rq-sched")
-    except PackageNotFoundError:  # run from its sources
-        ours = "unknown"
     fields = {
         "spider": spider,
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "version": ours,
+        "version": VERSION,
         "scrapy": scrapy.__version__,
         "python": platform.python_version(),
     }

@@ -235,6 +235,11 @@ def converting(requests: str) -> str:
     return f"{requests}:converting"
 
 
+def dupefilter_frontiers(dupefilter: str) -> str:
+    """Return the key of the frontiers that have the filter *dupefilter*."""
+    return f"{dupefilter}:frontiers"
+
+
 def last_batch(key: str, worker: str) -> str:
     """Return the key of the number of the last batch of *worker* that *key* has taken."""
     return f"{key}:batch:{worker}"

@@ -6,6 +6,8 @@ import logging
 import re
 from typing import Any
 
+from scrapy import Request, Spider
+
 from . import connection
 from .components import filters_in_exchange, is_plain
 from .exchange import Reply, Standing, Told
@@ -26,6 +28,8 @@ def joined(frontier: Frontier, opened: Opened) -> None:
         *(frontier.worker, frontier.keys.spider, connection.address(frontier.server), opened.waiting),
         *(opened.leased, opened.seen, opened.seeds, opened.workers),
     )
+    if opened.waiting:
+        logger.info("Resuming crawl (%d requests scheduled)", opened.waiting)
 
 
 def from_before(frontier: Frontier, opened: Opened, persist: bool) -> None:
@@ -35,9 +39,10 @@ def from_before(frontier: Frontier, opened: Opened, persist: bool) -> None:
     if persist and opened.seen and is_alone:
         logger.warning(
             "%d URLs were seen by an earlier crawl of spider %r, and SCHEDULER_PERSIST keeps them: "
-            "this crawl does not "
-            "fetch them again. To crawl everything again, start with SCHEDULER_FLUSH_ON_START = True, or run "
-            "scrapy frontier clear %s",
+            "this crawl "
+            "does not fetch them again. To crawl everything again, start with "
+            "SCHEDULER_FLUSH_ON_START = True, "
+            "or run: scrapy frontier clear %s",
             *(opened.seen, spider, spider),
         )
     failed_list(frontier, opened.failed)
@@ -47,8 +52,8 @@ def failed_list(frontier: Frontier, entries: int) -> None:
     """Say that something was set aside, if something was."""
     if entries:
         logger.warning(
-            "%d requests or seeds of spider %r are in the failed list and are not crawled: scrapy "
-            "frontier failed %s",
+            "%d requests or seeds of spider %r are in the failed list and are not crawled. To see why: "
+            "scrapy frontier failed %s",
             *(entries, frontier.keys.spider, frontier.keys.spider),
         )
 
@@ -86,6 +91,7 @@ class Notices:
         self._spider = spider
         self._stats = stats
         self._warned: set[str] = set()
+        self._log_raised = False
 
     def reply(self, reply: Reply, unbegun: int) -> None:
         """Say what is worth saying of *reply*.
@@ -145,24 +151,38 @@ class Notices:
         if what == "frontier":
             logger.error(
                 "The frontier of spider %r is no longer in Redis: its keys were deleted, evicted, or "
-                "lost in a restart "
-                "of Redis, with what was waiting and seen. What this worker has in hand is stored anew",
+                "lost in a "
+                "restart of Redis, with all that waited and was seen. This worker stores again what "
+                "it has in hand",
                 self._spider,
             )
         elif what == "requests":
             logger.error(
                 "%s requests of spider %r that waited in Redis are gone: their key was deleted or "
-                "evicted, or another "
-                "program took them. They are not crawled unless a page links to them again",
+                "evicted, or "
+                "another program took them. They are not crawled unless a page links to them again",
                 *(count, self._spider),
             )
         else:
             logger.error(
                 "%s fingerprints of spider %r are gone from Redis: their key was deleted or evicted. "
-                "Pages that were "
-                "crawled are crawled again where a page links to them",
+                "Pages that "
+                "were crawled before are crawled again where a page links to them",
                 *(count, self._spider),
             )
+
+    def filtered(self, dupefilter: Any, request: Request, spider: Spider) -> None:
+        """Have *dupefilter* log that *request* was filtered. If it cannot, that is logged, once."""
+        try:
+            dupefilter.log(request, spider)
+        except Exception:  # the user's code may raise anything: Scrapy would wait for the request for ever
+            if not self._log_raised:
+                self._log_raised = True
+                logger.exception(
+                    "DUPEFILTER_CLASS %s cannot log a duplicate: its log() raised. The duplicate is filtered "
+                    "and the crawl goes on; more of these exceptions are not logged",
+                    type(dupefilter).__name__,
+                )
 
     def told(self, told: Told) -> None:
         """Say what all workers are told to do."""

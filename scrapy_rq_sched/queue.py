@@ -113,9 +113,14 @@ class Base(ABC):
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
 
-    @abstractmethod
     def peek(self) -> bytes | None:
-        """Return the entry of the next request, and leave it there; None if there is none."""
+        """Return the entry of the next request, and leave it there; None if there is none.
+
+        A subclass for crawls needs none: ``push``, ``pop`` and ``__len__`` are enough.
+
+        :raises NotImplementedError: if the subclass has none.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no peek()")
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -26,13 +26,14 @@ from .frontier import Opened
 from .inline import InlineExchange
 from .loop import ExchangeLoop
 from .patience import Patience
+from .scheduler_attributes import SchedulerAttributes
 from .settings import FrontierSettings
 from .worker import Worker
 
 logger = logging.getLogger(__name__)
 
 
-class Scheduler(BaseScheduler):
+class Scheduler(SchedulerAttributes, BaseScheduler):
     """A scheduler whose queue and dupefilter are shared, in Redis, by all workers of a spider.
 
     Set ``SCHEDULER = "scrapy_rq_sched.Scheduler"``. It can also be driven by hand: then a request
@@ -114,7 +115,7 @@ class Scheduler(BaseScheduler):
             failures.check_middleware(self.crawler.settings)
         keys = components.load_keys(settings, self.server, spider.name, getattr(spider, "redis_key", None))
         self.queue = components.load_queue(settings, self.server, spider, keys)
-        self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter)
+        self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter, self.dupefilter_cls)
         self.df.open()
         if engine is not None:
             self._engine = EngineBridge(engine)
@@ -152,6 +153,7 @@ class Scheduler(BaseScheduler):
         try:
             if not self.settings.flush_on_start:
                 components.check_readable(self.queue)
+                components.check_fingerprints(self.server, self.frontier.keys, self.df)
         except connection.RedisError as error:
             raise connection.unreachable(self.server, error) from error
         server_age = connection.server_age(self.server, self.frontier.keys.requests)

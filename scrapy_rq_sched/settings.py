@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -13,6 +14,8 @@ from scrapy.utils.misc import load_object
 
 from . import keys
 from .errors import SettingError
+
+logger = logging.getLogger(__name__)
 
 #: What ``FRONTIER_SET_ASIDE`` may name: requests whose callback raised, and those whose download failed
 #: for good.
@@ -111,7 +114,7 @@ class FrontierSettings:
             stats_key=read.template("STATS_KEY", cls.stats_key),
             start_urls_keys=read.templates("REDIS_START_URLS_KEY", cls.start_urls_keys),
             job=read.job(),
-            seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1, MOST_SEEDS),
+            seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1),
             seed_form_data=read.boolean("FRONTIER_SEED_FORM_DATA"),
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
             lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
@@ -135,18 +138,23 @@ class FrontierSettings:
     def of_spider(self, spider: Any) -> FrontierSettings:
         """Return these settings with what *spider* says otherwise: ``redis_batch_size``.
 
-        :raises SettingError: if that is not a number that it may be.
+        What is more than an exchange may take is lowered to that, with one line in the log.
+
+        :raises SettingError: if it is not a number that it may be.
         """
-        size = getattr(spider, "redis_batch_size", None)
-        if size is None:
-            return self
-        try:
-            number = int(size)
-        except (TypeError, ValueError):
-            number = 0
-        if not 1 <= number <= MOST_SEEDS:
-            raise SettingError(f"redis_batch_size is {size!r}; it may be a whole number of 1 to {MOST_SEEDS}")
-        return replace(self, seed_batch=number)
+        name, size = "REDIS_START_URLS_BATCH_SIZE", self.seed_batch
+        own = getattr(spider, "redis_batch_size", None)
+        if own is not None and own != getattr(spider, "default_batch_size", None):
+            name = "redis_batch_size"
+            try:
+                size = int(own)
+            except (TypeError, ValueError):
+                size = 0
+            if size < 1:
+                raise SettingError(f"{name} is {own!r}; it may be a whole number of 1 or more")
+        if size > MOST_SEEDS:
+            logger.warning("%s is %d: the scheduler takes at most %d seeds at a time", name, size, MOST_SEEDS)
+        return replace(self, seed_batch=min(size, MOST_SEEDS))
 
 
 def is_template(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 from scrapy import FormRequest, Request
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from scrapy_redis import dupefilter as their_dupefilter
@@ -90,7 +92,10 @@ def test_what_scrapy_redis_left_is_popped_as_it_would_have(
 ) -> None:
     expected = filled(server, name)
     scheduler = a_scheduler(
-        redis_url, SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}", SCHEDULER_SERIALIZER="pickle"
+        redis_url,
+        SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}",
+        SCHEDULER_SERIALIZER="pickle",
+        REQUEST_FINGERPRINTER_CLASS=FINGERPRINTER,
     )
     assert popped_by(scheduler) == [what(request) for request in expected]
     scheduler.close("shutdown")
@@ -136,6 +141,127 @@ def test_a_worker_that_begins_anew_need_not_read_them(redis_url: str, server: re
     scheduler.close("shutdown")
 
 
+class OwnFingerprints(RFPDupeFilter):
+    """Written for scrapy-redis, where it has made the same."""
+
+    def request_fingerprint(self, request: Request) -> str:
+        return request.url
+
+
+REFUSED = r":dupefilter' has fingerprints that scrapy-redis has made.* set REQUEST_FINGERPRINTER_CLASS = "
+
+
+def seen_by_scrapy_redis(server: redis.Redis) -> None:
+    their_dupefilter.RFPDupeFilter(server, "pages:dupefilter").request_seen(Request("http://example.com/"))
+
+
+@pytest.mark.parametrize("dupefilter", ["RFPDupeFilter", "CompactDupeFilter"])
+def test_a_worker_that_would_crawl_all_that_scrapy_redis_has_seen_is_refused(
+    redis_url: str, server: redis.Redis, dupefilter: str
+) -> None:
+    seen_by_scrapy_redis(server)
+    with pytest.raises(FrontierMismatchError, match=REFUSED):
+        a_scheduler(redis_url, DUPEFILTER_CLASS=f"scrapy_rq_sched.{dupefilter}")
+    assert server.keys("*") == [b"pages:dupefilter"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"REQUEST_FINGERPRINTER_CLASS": FINGERPRINTER},
+        {"DUPEFILTER_CLASS": OwnFingerprints},
+        {"DUPEFILTER_CLASS": BaseDupeFilter},
+        {"SCHEDULER_FLUSH_ON_START": True},
+    ],
+    ids=["its fingerprinter", "one's own", "a filter that asks by itself", "anew"],
+)
+def test_a_worker_that_knows_what_scrapy_redis_has_seen_or_begins_anew_joins(
+    redis_url: str, server: redis.Redis, settings: dict[str, Any]
+) -> None:
+    seen_by_scrapy_redis(server)
+    a_scheduler(redis_url, **settings).close("shutdown")
+    assert server.exists("pages:meta")
+
+
+def test_what_scrapy_redis_has_seen_is_crawled_again_once_it_is_deleted(
+    redis_url: str, server: redis.Redis
+) -> None:
+    seen_by_scrapy_redis(server)
+    server.delete("pages:dupefilter")
+    scheduler = a_scheduler(redis_url)
+    assert scheduler.enqueue_request(Request("http://example.com/"))
+    scheduler.close("shutdown")
+
+
+def test_who_says_what_has_made_the_fingerprints_joins_with_it(redis_url: str, server: redis.Redis) -> None:
+    RFPDupeFilter(server, "pages:dupefilter").request_seen(Request("http://example.com/"))
+    made_by = "scrapy.utils.request.RequestFingerprinter"
+    server.hset("pages:meta", "REQUEST_FINGERPRINTER_CLASS", made_by)
+    scheduler = a_scheduler(redis_url)
+    assert not scheduler.enqueue_request(Request("http://example.com/"))
+    scheduler.close("shutdown")
+
+
+def test_a_filter_that_another_frontier_of_ours_has_is_not_taken_for_scrapy_redis_s(
+    redis_url: str, server: redis.Redis
+) -> None:
+    shared = {"SCHEDULER_DUPEFILTER_KEY": "seen"}
+    other = a_scheduler(redis_url, SCHEDULER_QUEUE_KEY="other:requests", **shared)
+    other.enqueue_request(Request("http://example.com/"))
+    other.close("shutdown")
+    assert server.scard("seen") == 1
+    scheduler = a_scheduler(redis_url, **shared)
+    assert not scheduler.enqueue_request(Request("http://example.com/"))
+    scheduler.close("shutdown")
+
+
+def test_a_crawl_of_scrapy_redis_is_taken_over_as_the_guide_says(fleet: Fleet, server: redis.Redis) -> None:
+    common = {"GRAPH_PAGES": 120, "SCHEDULER_SERIALIZER": "scrapy_rq_sched.picklecompat"}
+    theirs_own = {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.PriorityQueue",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "CLOSESPIDER_PAGECOUNT": 30,
+        "CONCURRENT_REQUESTS": 2,
+    }
+    fleet.start("graph", 1, **common, **theirs_own, SCHEDULER_PERSIST=False)
+    fleet.wait()
+    assert server.keys("graph:*") == []  # so the guide says that it has to be True before
+
+    fleet.start("graph", 1, **common, **theirs_own, SCHEDULER_PERSIST=True)
+    fleet.wait()
+    assert server.zcard("graph:requests") > 0
+    before = fleet.urls("downloaded", 1)
+
+    fleet.start("graph", 1, **common)
+    fleet.wait()
+    assert re.search(f"The crawl cannot start: .*{REFUSED}", fleet.log(2))
+    assert fleet.workers[2].returncode == 1
+    assert not fleet.urls("downloaded", 2)
+
+    fleet.start("graph", 1, **common, REQUEST_FINGERPRINTER_CLASS=FINGERPRINTER)
+    fleet.wait()
+    after = fleet.urls("downloaded", 3)
+    assert before.keys() | after.keys() == pages(120)
+    assert not (before.keys() & after.keys()) - {"http://graph.test/0"}
+
+
+def test_start_requests_are_fetched_once_more_by_one_of_ours(fleet: Fleet) -> None:
+    common = {"SCHEDULER_SERIALIZER": "scrapy_rq_sched.picklecompat", "SCHEDULER_PERSIST": True}
+    theirs_own = {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.PriorityQueue",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    }
+    fleet.start("starts", 1, **common, **theirs_own)
+    fleet.wait()
+    fleet.start("starts", 2, **common, REQUEST_FINGERPRINTER_CLASS=FINGERPRINTER)
+    fleet.wait()
+    downloaded = fleet.urls("downloaded")
+    assert len(downloaded) == 40
+    assert set(downloaded.values()) == {2}
+
+
 # -- converting it -------------------------------------------------------------------------------
 
 
@@ -155,7 +281,12 @@ def test_a_converted_frontier_is_popped_in_the_same_order(
     met = converted.run()
     assert (met.changed, met.problems) == (count + 4, {})
     queue_class = f"scrapy_rq_sched.{name}"
-    scheduler = a_scheduler(redis_url, SCHEDULER_QUEUE_CLASS=queue_class, SCHEDULER_SERIALIZER=target)
+    scheduler = a_scheduler(
+        redis_url,
+        SCHEDULER_QUEUE_CLASS=queue_class,
+        SCHEDULER_SERIALIZER=target,
+        REQUEST_FINGERPRINTER_CLASS=FINGERPRINTER,
+    )
     # scrapy-redis pops equal priorities in the order of their bytes, so that is what a sorted set can keep.
     found, wanted = popped_by(scheduler), [what(request) for request in expected]
     if name == "PriorityQueue":

@@ -340,7 +340,7 @@ def settings_read() -> set[str]:
     """Return the settings that the code asks for."""
     asked = re.compile(r'(?:settings\.get\w*|settings|read\.\w+)[(\[]\s*"([A-Z][A-Z_]+)"')
     found = {name for text in CODE.values() for name in asked.findall(text)}
-    return found | set(connection._LEGACY_SETTINGS)
+    return found | set(connection.SETTINGS_PARAMS_MAP)
 
 
 def test_every_setting_that_is_read_is_documented() -> None:

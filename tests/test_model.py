@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import Phase, HealthCheck, event, settings
-from hypothesis import Phase, strategies as st
+from hypothesis import HealthCheck, event, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -41,7 +41,6 @@ pytestmark = pytest.mark.single("what it says is compared to the millisecond")
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 #: The same crawls each time, so that a red build is red again; asked for more, new ones.
 SETTINGS = settings(
-    phases=[Phase.explicit, Phase.generate],
     max_examples=int(EXAMPLES or 80),
     stateful_step_count=40,
     derandomize=not EXAMPLES,

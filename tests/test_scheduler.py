@@ -12,7 +12,7 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import FrontierError, PriorityQueue, RFPDupeFilter, Scheduler
+from scrapy_rq_sched import FrontierError, PriorityQueue, RedisSpider, RFPDupeFilter, Scheduler
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError, SettingError
 
 from .crawl import wait_until
@@ -443,14 +443,41 @@ class InTens(ExampleSpider):
     redis_batch_size = "10"
 
 
+class InMany(ExampleSpider):
+    redis_batch_size = 5000
+
+
 class InNone(ExampleSpider):
     redis_batch_size = 0
 
 
 def test_a_spider_may_say_how_many_seeds_an_exchange_takes(make: Make, server: redis.Redis) -> None:
     assert make(InTens).settings.seed_batch == 10
-    with pytest.raises(SettingError, match="redis_batch_size is 0; it may be a whole number of 1 to 1000"):
+    with pytest.raises(SettingError, match="redis_batch_size is 0; it may be a whole number of 1 or more"):
         make(InNone)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "name"),
+    [
+        (InMany, {}, "redis_batch_size"),
+        (ExampleSpider, {"REDIS_START_URLS_BATCH_SIZE": "5000"}, "REDIS_START_URLS_BATCH_SIZE"),
+    ],
+)
+def test_more_seeds_than_an_exchange_may_take_are_lowered_with_one_line(
+    make: Make, caplog: pytest.LogCaptureFixture, cls: Any, settings: dict[str, Any], name: str
+) -> None:
+    assert make(cls, **settings).settings.seed_batch == 1000
+    assert caplog.text.count(f"{name} is 5000: the scheduler takes at most 1000 seeds at a time") == 1
+
+
+class FedSpider(RedisSpider):
+    name = "example"
+
+
+def test_a_redis_spider_that_says_nothing_leaves_the_number_of_seeds_to_the_settings(make: Make) -> None:
+    assert make(FedSpider).settings.seed_batch == 100
+    assert make(FedSpider, REDIS_START_URLS_BATCH_SIZE=30).settings.seed_batch == 30
 
 
 class ByHost(RFPDupeFilter):

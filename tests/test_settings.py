@@ -8,6 +8,7 @@ from typing import Any
 
 import fakeredis
 import pytest
+from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
@@ -16,6 +17,7 @@ from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, RFPDupeFilter
 from scrapy_rq_sched.components import load_dupefilter, load_queue
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.queue import Base
 from scrapy_rq_sched.settings import FrontierSettings
 
 from .test_request import PagesSpider
@@ -121,7 +123,6 @@ def test_a_switch_may_be_spelled_as_scrapys_are(name: str, text: str, value: boo
         ("SCHEDULER_IDLE_BEFORE_CLOSE", "idle_before_close", 0),
         ("MAX_IDLE_TIME_BEFORE_CLOSE", "max_idle_time", 0),
         ("REDIS_START_URLS_BATCH_SIZE", "seed_batch", 1),
-        ("REDIS_START_URLS_BATCH_SIZE", "seed_batch", 1000),
         ("FRONTIER_LEASE_TIMEOUT", "lease_timeout", 0.1),
         ("FRONTIER_MAX_DELIVERIES", "max_deliveries", 1),
         ("FRONTIER_PREFETCH", "prefetch", 1),
@@ -162,7 +163,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "REDIS_ENCODING": BAD_ENCODINGS,
     "SCHEDULER_IDLE_BEFORE_CLOSE": [-1, "-0.5", *NOT_NUMBERS],
     "MAX_IDLE_TIME_BEFORE_CLOSE": [-1, "-0.5", *NOT_NUMBERS],
-    "REDIS_START_URLS_BATCH_SIZE": [0, -1, 1001, "1.5", *NOT_NUMBERS],
+    "REDIS_START_URLS_BATCH_SIZE": [0, -1, "1.5", *NOT_NUMBERS],
     "FRONTIER_LEASE_TIMEOUT": [0, -1, "0.05", *NOT_NUMBERS],
     "FRONTIER_MAX_DELIVERIES": [0, -1, 2.5, "2.5", *NOT_NUMBERS],
     "FRONTIER_PREFETCH": [0, -1, 1001, "1.5", *NOT_NUMBERS],
@@ -238,6 +239,33 @@ def test_a_bad_queue_class_is_refused_with_what_it_was(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         load_queue(read(SCHEDULER_QUEUE_CLASS=value), fakeredis.FakeRedis(), PagesSpider(), KEYS)
     assert str(refusal.value).startswith(f"SCHEDULER_QUEUE_CLASS is {value!r}")
+
+
+class NoPop(Base):
+    def push(self, request: Request) -> None: ...
+
+    def __len__(self) -> int:
+        return 0
+
+
+class OtherConstructor(LifoQueue):
+    def __init__(self, server: Any) -> None: ...
+
+
+@pytest.mark.parametrize("cls", [NoPop, OtherConstructor])
+def test_a_queue_class_that_cannot_be_made_is_refused_with_what_it_needs(cls: Any) -> None:
+    with pytest.raises(SettingError, match=r"which cannot be made: .* must take server, spider, key and ser"):
+        load_queue(read(SCHEDULER_QUEUE_CLASS=cls), fakeredis.FakeRedis(), PagesSpider(), KEYS)
+
+
+class OtherOrder(LifoQueue):
+    def __init__(self, key: str, spider: Any, server: Any, serializer: Any) -> None:
+        super().__init__(server, spider, key, serializer)
+
+
+def test_a_queue_gets_its_arguments_by_name() -> None:
+    queue = load_queue(read(SCHEDULER_QUEUE_CLASS=OtherOrder), fakeredis.FakeRedis(), PagesSpider(), KEYS)
+    assert queue.key == "pages:requests"
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,9 @@ MODULES = ("connection", "defaults", "dupefilter", "picklecompat", "pipelines", 
 MODULES = (*MODULES, "spiders", "stats", "utils")
 #: What is missing on purpose; docs/migrating.md says why.
 NOT_HERE = {
-    "connection": {"SETTINGS_PARAMS_MAP"},
     "scheduler.Scheduler": {"flush", "from_settings"},
     "spiders": {"scrapy_version"},
-    "spiders.RedisMixin": {
-        "pop_list_queue",
-        "pop_priority_queue",
-        "spider_idle_start_time",
-        "start_requests",
-    },
+    "spiders.RedisMixin": {"start_requests"},
     "stats": {"SCHEDULER_PERSIST", "STATS_KEY"},
 }
 
@@ -311,11 +305,19 @@ class OwnFetchSpider(FedSpider):
         return []
 
 
-@pytest.mark.parametrize(("cls", "warned"), [(OwnFetchSpider, True), (FedSpider, False)])
+class CopiedSpider(OwnFetchSpider):
+    def next_requests(self) -> Any:
+        self.fetch_data(self.redis_key or "", 1)
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("cls", "warned"), [(OwnFetchSpider, True), (FedSpider, False), (CopiedSpider, False)]
+)
 def test_a_way_of_reading_seeds_that_is_not_called_is_warned_of(
     caplog: pytest.LogCaptureFixture, cls: Any, warned: bool
 ) -> None:
     crawler = get_crawler(cls, {"SCHEDULER": "scrapy_rq_sched.Scheduler"})
     spider = cls.from_crawler(crawler)
     crawler.signals.send_catch_log(signals.spider_opened, spider=spider)
-    assert ("has pop_list_queue, which is not called" in caplog.text) is warned
+    assert ("has a pop_list_queue of its own, which is not called" in caplog.text) is warned

@@ -15,3 +15,17 @@ class NoSessionDupeFilter(RFPDupeFilter):
         parts = urlsplit(request.url)
         query = urlencode(sorted(pair for pair in parse_qsl(parts.query) if pair[0] not in self.ignored))
         return sha1(f"{request.method} {parts._replace(query=query).geturl()}".encode()).hexdigest()
+
+
+class TellingDupeFilter(NoSessionDupeFilter):
+    """Says of each duplicate what it was."""
+
+    def log(self, request, spider):
+        self.logger.info("Known already: %s", request.url, extra={"spider": spider})
+
+
+class FaultyDupeFilter(NoSessionDupeFilter):
+    """Its log has a mistake in it."""
+
+    def log(self, request, spider):
+        raise KeyError("no such field")

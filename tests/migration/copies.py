@@ -1,0 +1,89 @@
+"""A copy of the project, on scrapy-redis or on this package."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import redis
+
+PROJECT = Path(__file__).parent / "project"
+ORIGINAL, OURS = "scrapy_redis", "scrapy_rq_sched"
+
+
+class Project:
+    """A copy of the project on one of both packages, and a Redis that nobody else uses."""
+
+    def __init__(self, folder: Path, package: str, shop: str, server: redis.Redis, url: str) -> None:
+        self.folder = folder / package
+        self._package = package
+        self.server = server
+        self._environment = {**os.environ, "SHOP_URL": shop, "SHOP_REDIS": url}
+        shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        for file in self.folder.rglob("*.py"):
+            # This is all that somebody has to do who comes from scrapy-redis.
+            file.write_text(file.read_text().replace(ORIGINAL, package))
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *arguments: str) -> str:
+        """Run Python in the project to its end, and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start(self, spider: str, *arguments: str) -> Path:
+        """Start a worker; return where its log is."""
+        log = self.folder / f"{spider}-{len(self.running)}.log"
+        with log.open("wb") as file:
+            self.running.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "scrapy", "crawl", spider, *arguments],
+                    cwd=self.folder,
+                    env=self._environment,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                )
+            )
+        return log
+
+    def wait(self) -> None:
+        """Wait until all workers have ended."""
+        for worker in self.running:
+            worker.wait(60)
+
+    def items(self, *keys: str) -> Counter[str]:
+        """Return the items in these lists."""
+        return Counter(
+            json.dumps(json.loads(item), sort_keys=True)
+            for key in keys
+            for item in self.server.lrange(key, 0, -1)
+        )
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether it is on this package."""
+        return self._package == OURS
+
+    def has_raised(self, log: Path) -> bool:
+        """Return whether there is a traceback in *log*; scrapy-redis's statistics raise at every close."""
+        return self._package == OURS and "Traceback" in log.read_text()
+
+    def stop(self) -> None:
+        """Kill whatever still runs."""
+        for worker in self.running:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
