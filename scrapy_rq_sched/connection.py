@@ -17,6 +17,7 @@ from redis.exceptions import (
     AuthorizationError,
     ClusterDownError,
     ClusterError,
+    InvalidResponse,
     MovedError,
     NoPermissionError,
     NoScriptError,
@@ -67,6 +68,14 @@ OLDEST_SERVER = (6, 2)
 
 #: Characters of an error's text that are shown.
 LONGEST_ERROR = 300
+#: What Redis adds to an error of a script: its hash and a line, which tell a user nothing. Redis 6.2 puts it
+#: before the error, and newer ones after it.
+_OF_A_SCRIPT = re.compile(
+    r"(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@?user_script: ?\d+: )*-?"
+    r"|,? ?script: [0-9a-f]{40}, on @user_script:\d+"
+)
+#: What Redis says to a connection without a password whose command is a long one.
+_UNAUTHENTICATED = "unauthenticated"
 
 #: Timeouts in seconds; a user's ``REDIS_PARAMS`` come after these. Protocol 2, because with 3 redis-py
 #: asks every server on connecting for what only some offer, and logs that it failed.
@@ -252,7 +261,16 @@ def describe_error(client: Client, error: RedisError) -> str:
     for secret in topology.secrets(client):
         # What does not know AUTH says what it was told.
         error_text = error_text.replace(secret, "***")
-    error_text = one_line(error_text)[:LONGEST_ERROR]
+    error_text = one_line(_OF_A_SCRIPT.sub("", error_text))[:LONGEST_ERROR].rstrip(" .")
+    if isinstance(error, InvalidResponse):
+        return (
+            f"What listens at {where} is not a Redis ({error_text}). Check the host and the port in REDIS_URL"
+        )
+    if _UNAUTHENTICATED in error_text:
+        return (
+            f"Redis at {where} refuses this user: it needs a password ({error_text}). Check the user and "
+            "password"
+        )
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
         return f"Redis at {where} refuses this user: {error_text}. Check the user and password"
     if isinstance(error, MasterNotFoundError):
