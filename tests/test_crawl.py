@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import inspect
 import signal
 import time
 from pathlib import Path
 
 import pytest
 import redis
+from scrapy.core.downloader import Downloader
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
@@ -71,6 +73,18 @@ def test_ctrl_c_on_one_of_two_workers_leaves_the_other_everything(fleet: Fleet, 
     fleet.wait()
     assert fleet.urls("parsed") == dict.fromkeys(pages(1000), 1)
     assert fleet.reasons() == ["shutdown", "finished"]
+
+
+@pytest.mark.skipif(
+    "0 < self.total_concurrency" not in inspect.getsource(Downloader.needs_backout),
+    reason="older Scrapys download nothing with a limit of 0",
+)
+def test_without_a_limit_of_concurrent_requests_all_that_wait_are_begun_at_once(fleet: Fleet) -> None:
+    fleet.start("starts", GRAPH_LATENCY=2, CONCURRENT_REQUESTS=0)
+    fleet.wait()
+    ended = [event.time for event in fleet.events("downloaded")]
+    assert len(ended) == 40
+    assert max(ended) - min(ended) < 2
 
 
 def test_start_requests_are_crawled_once_by_the_fleet(fleet: Fleet) -> None:
