@@ -53,6 +53,8 @@ class Convert(Action):
 
 
 def _convert(conversion: Conversion, output: Output, dry_run: bool, set_aside: bool) -> None:
+    if not dry_run:
+        conversion.check()
     looked_at = conversion.look()
     output.say(f"{looked_at.total} requests wait: {_counts(looked_at)}")
     for problem, count in looked_at.problems.most_common(10):
