@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import pty
 import subprocess
 import sys
@@ -25,6 +26,23 @@ def test_what_is_in_redis_does_not_steer_the_terminal(server: redis.Redis, redis
     server.hset("graph:meta", mapping={"format": "3", "epoch": "1", "requests_key": "graph:requests"})
     server.zadd("graph:requests", {b'{"url":"http://a/\x1b[2Jb"}': 0})
     assert "\x1b" not in frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=json")
+
+
+def test_a_pickle_is_shown_as_one_with_nothing_that_nobody_has_read(
+    server: redis.Redis, redis_url: str
+) -> None:
+    data = pickle.dumps({"url": "http://a/b", "method": "POST", "callback": "parse_item"}, protocol=4)
+    server.zadd("graph:requests", {data: -3})
+    _, row = frontier(redis_url, "peek", "graph").splitlines()
+    assert " ".join(row.split()) == (
+        f"1 3 - a pickle of {len(data)} bytes, which is not read, because it may run code. If you trust it: "
+        "-s SCHEDULER_SERIALIZER=pickle -"
+    )
+    (shown,) = map(json.loads, frontier(redis_url, "peek", "graph", "--json").splitlines())
+    assert (shown["url"], shown["problem"][:8], shown["data_hex"]) == ("", "a pickle", data.hex())
+    assert "request" not in shown
+    _, row = frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=pickle").splitlines()
+    assert row.split() == ["1", "3", "POST", "http://a/b", "parse_item"]
 
 
 @pytest.mark.parametrize("has_rich", [True, False])

@@ -7,6 +7,7 @@ import shlex
 from itertools import chain
 from typing import Any
 
+from ..components import PICKLE
 from ..inspect import read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation
@@ -81,9 +82,9 @@ class Peek(Action):
             [
                 str(place),
                 str(entry.priority),
-                str((entry.fields or {}).get("method", "GET")),
+                entry.method or "-",
                 shown(entry),
-                str((entry.fields or {}).get("callback", "parse")),
+                entry.callback or "-",
             ]
             for place, entry in enumerate(entries, 1)
         ]
@@ -138,6 +139,8 @@ class Explain(Action):
 
 def shown(entry: Entry) -> str:
     """Return the URL of *entry*, or what is there instead."""
+    if entry.data.startswith(PICKLE) and entry.problem:
+        return entry.problem
     return entry.url or f"{entry.data[:60]!r}: {entry.problem}"
 
 
