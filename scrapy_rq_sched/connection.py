@@ -307,11 +307,11 @@ def check_server(client: Client, key: str) -> list[str]:
             return ["this user may not call INFO: version and eviction policy are not checked"]
     except RedisError as error:
         raise unreachable(client, error) from error
-    version = str(server.get("redis_version", ""))
+    version = one_line(server.get("redis_version", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SERVER:
         raise RedisUnsuitableError(f"Redis at {address(client)} is version {version}; 6.2 or newer is needed")
-    policy = str(memory.get("maxmemory_policy", "noeviction"))
+    policy = one_line(memory.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         return [
             f"Redis at {address(client)} has maxmemory-policy {policy}: when its memory is full it "
