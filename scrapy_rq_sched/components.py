@@ -22,7 +22,7 @@ from .serializers import load_serializer, serializer_name
 from .settings import FrontierSettings, templates_of_seeds
 
 #: What a pickle begins with.
-_PICKLE = b"\x80"
+PICKLE = b"\x80"
 _QUEUE_METHODS = ("push", "pop", "__len__", "clear")
 
 
@@ -105,7 +105,7 @@ def check_readable(queue: Any) -> None:
         entry = queue.peek()
     except connection.ResponseError:
         return  # a key of another type: to join says so
-    if entry is None or not entry.startswith(_PICKLE):
+    if entry is None or not entry.startswith(PICKLE):
         return
     try:
         queue.serializer.loads(entry)

@@ -18,6 +18,7 @@ from redis.exceptions import (
     ClusterDownError,
     ClusterError,
     DataError,
+    InvalidResponse,
     MovedError,
     NoPermissionError,
     NoScriptError,
@@ -73,6 +74,14 @@ OLDEST_SERVER = (6, 2)
 
 #: Characters of an error's text that are shown.
 LONGEST_ERROR = 300
+#: What Redis adds to an error of a script: its hash and a line, which tell a user nothing. Redis 6.2 puts it
+#: before the error, and newer ones after it.
+_OF_A_SCRIPT = re.compile(
+    r"(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@?user_script: ?\d+: )*-?"
+    r"|,? ?script: [0-9a-f]{40}, on @user_script:\d+"
+)
+#: What Redis says to a connection without a password whose command is a long one.
+_UNAUTHENTICATED = "unauthenticated"
 
 #: Timeouts in seconds; a user's ``REDIS_PARAMS`` come after these. Protocol 2, because with 3 redis-py
 #: asks every server on connecting for what only some offer, and logs that it failed.
@@ -266,7 +275,16 @@ def describe_error(client: Client, error: RedisError) -> str:
     for secret in topology.secrets(client):
         # What does not know AUTH says what it was told.
         error_text = error_text.replace(secret, "***")
-    error_text = one_line(error_text)[:LONGEST_ERROR]
+    error_text = one_line(_OF_A_SCRIPT.sub("", error_text))[:LONGEST_ERROR].rstrip(" .")
+    if isinstance(error, InvalidResponse):
+        return (
+            f"What listens at {where} is not a Redis ({error_text}). Check the host and the port in REDIS_URL"
+        )
+    if _UNAUTHENTICATED in error_text:
+        return (
+            f"Redis at {where} refuses this user: it needs a password ({error_text}). Check the user and "
+            "password"
+        )
     if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
         return f"Redis at {where} refuses this user: {error_text}. Check the user and password"
     if isinstance(error, MasterNotFoundError):
@@ -310,11 +328,11 @@ def check_server(client: Client, key: str) -> list[str]:
             return ["this user may not call INFO: version and eviction policy are not checked"]
     except RedisError as error:
         raise unreachable(client, error) from error
-    version = str(server.get("redis_version", ""))
+    version = one_line(server.get("redis_version", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SERVER:
         raise RedisUnsuitableError(f"Redis at {address(client)} is version {version}; 6.2 or newer is needed")
-    policy = str(memory.get("maxmemory_policy", "noeviction"))
+    policy = one_line(memory.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         return [
             f"Redis at {address(client)} has maxmemory-policy {policy}: when its memory is full it "

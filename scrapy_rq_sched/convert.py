@@ -119,6 +119,37 @@ class Conversion:
                 self._convert(*entry, met)
         return met
 
+    def check(self) -> None:
+        """Check that :meth:`run` may begin, and change nothing.
+
+        :raises FrontierError: if it may not, as :meth:`run` does.
+        """
+        names = [serializers.serializer_name(serializer) for serializer in (self._source, self._target)]
+        keys, expected = self._keys, b"list" if self._is_list else b"zset"
+        pipe = connection.server_of(self.server, keys.requests).pipeline(transaction=False)
+        pipe.time()
+        pipe.type(keys.requests)
+        pipe.zrange(keys.workers, 0, -1, withscores=True)
+        pipe.exists(keys.delayed)
+        pipe.hget(keys.meta, "exporting")
+        pipe.hmget(converting(keys.requests), "from", "to")
+        (seconds, microseconds), kind, workers, delayed, exporting, before = pipe.execute()
+        now = seconds * 1000 + microseconds / 1000
+        alive = sum(deadline > now for _, deadline in workers)
+        held = delayed or any(self.server.exists(keys.leases(name.decode())) for name, _ in workers)
+        if kind not in (b"none", expected):
+            self._refuse(b"type", [kind])
+        elif alive:
+            self._refuse(b"alive", [alive])
+        elif held:
+            self._refuse(b"held", [])
+        elif exporting and float(exporting) > now:
+            self._refuse(b"exporting", [])
+        elif before[0] == b"import":
+            self._refuse(b"importing", [])
+        elif before[0] and before != [name.encode() for name in names]:
+            self._refuse(b"other", before)
+
     def run(self) -> Converted:
         """Convert all; what cannot be goes into the failed list. No worker joins until it is through.
 
@@ -137,6 +168,11 @@ class Conversion:
     def _begin_or_go_on(self) -> int:
         names = [serializers.serializer_name(serializer) for serializer in (self._source, self._target)]
         problem, *rest = self._begin(keys=self._all_keys, args=[*names, int(self._is_list)])
+        self._refuse(problem, rest)
+        return int(rest[0])
+
+    def _refuse(self, problem: bytes, rest: list[Any]) -> None:
+        """Raise what *problem* of ``lua/convert_begin.lua`` means, if it is one."""
         spider = self._keys.spider
         if problem == b"type":
             raise FrontierError(
@@ -168,7 +204,6 @@ class Conversion:
                 f"A conversion of spider {spider!r} from {source} to {target} broke off. Run that to its end "
                 f"first: --from {source} --to {target}"
             )
-        return int(rest[0])
 
     def _entries(self) -> Iterator[list[tuple[bytes, str]]]:
         """Yield all entries and their scores, some at a time."""

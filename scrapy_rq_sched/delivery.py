@@ -17,6 +17,7 @@ from .components import filters_in_exchange, is_plain, load_fingerprints
 from .engine import EngineBridge
 from .errors import PayloadError, SeedError, UnknownCodeError, UnserializableRequestError, one_line
 from .exchange import Lease, Mode, Push, Reply, Told, rank
+from .farewell import Farewell
 from .frontier import Frontier
 from .fullness import Fullness
 from .identity import Stopwatch
@@ -70,6 +71,7 @@ class Delivery:
         self._crawl = crawl or self.send
         self._stats: Any = crawler.stats
         self._notices = Notices(crawler.stats, spider.name)
+        self._farewell = Farewell(crawler, worker, settings.lease_timeout)
         self._fullness = Fullness(frontier, worker, settings.outbox_size)
         self._standstill = Standstill(worker, settings, spider.name, frontier.keys.start_urls)
         self._sowing: deque[Sowing] = deque()
@@ -348,6 +350,7 @@ class Delivery:
         self.sow_on()
         if self._worker.tick(self._engine.downloading()):
             self._engine.wake()
+        self._farewell.look(self._engine)
         if not self.closing:
             self._standstill.look(self._last_reply, self._engine)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .connection import RedisError, RedisTimeoutError, call_and_wait
-from .errors import FrontierMismatchError, RedisUnsuitableError
+from .errors import FrontierMismatchError, RedisUnsuitableError, one_line
 from .exchange import Batch, Limits, Reply
 from .keys import Keys
 from .scripts import register, seen_step
@@ -161,17 +162,18 @@ class Frontier:
                 )
             if name == "FRONTIER_PROJECT":
                 raise FrontierMismatchError(
-                    f"The frontier of spider {self.keys.spider!r} is another project's: it was made "
-                    f"by {there!r}, and "
-                    f"this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB and "
-                    "put %(job)s into "
-                    "the key settings, or use another database of Redis. If both are to share one "
-                    "frontier, set "
-                    "FRONTIER_PROJECT to the same text in both"
+                    f"The frontier of spider {self.keys.spider!r} is another project's: {there!r} made it, and "
+                    f"this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB and put %(job)s "
+                    "into the key settings, or use another database of Redis. If both are to share one frontier, "
+                    "set FRONTIER_PROJECT to the same text in both"
                 )
+            convert = ""
+            if name == "SCHEDULER_SERIALIZER":
+                options = f"--from {shlex.quote(one_line(there))} --to {shlex.quote(ours)}"
+                convert = f"convert what waits (scrapy frontier convert {self.keys.spider} {options}), "
             raise FrontierMismatchError(
                 f"The frontier of spider {self.keys.spider!r} was made with {name} {there!r}, and "
-                f"this worker is set up with {ours!r}. Set it up alike, or start the frontier anew "
+                f"this worker is set up with {ours!r}. Set it up alike, {convert}or start the frontier anew "
                 "with SCHEDULER_FLUSH_ON_START"
             )
         flushed, kept_for, *counts = rest

@@ -10,6 +10,7 @@ from scrapy import Request, Spider
 
 from . import connection
 from .components import filters_in_exchange, is_plain
+from .errors import one_line
 from .exchange import Reply, Standing, Told
 from .frontier import Frontier, Opened
 from .shares import Shares
@@ -115,7 +116,7 @@ class Notices:
             self._stats.inc_value("frontier/reclaimed", reply.returned)
             logger.warning(
                 "Workers that died: %s. %d requests that they held went back to the queue",
-                *(", ".join(reply.dead), reply.returned),
+                *(one_line(", ".join(reply.dead)), reply.returned),
             )
         if reply.set_aside:
             self._stats.inc_value("frontier/failed", reply.set_aside)
@@ -137,7 +138,7 @@ class Notices:
             self.warn_once(
                 "seeds",
                 "The seeds' key is a %s, where a list, a set or a sorted set is needed: %s is not read",
-                *reply.seeds_problem,
+                *map(one_line, reply.seeds_problem),
             )
 
     def shares(self, shares: Shares) -> None:

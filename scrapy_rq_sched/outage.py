@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from .connection import RedisError, describe_error
+from .errors import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Outage:
             self._since = now
         if self.failures == 0 or now - self._logged > LOG_INTERVAL:
             self._logged = now
-            text = describe_error(self._server, error) if isinstance(error, RedisError) else error
+            text = describe_error(self._server, error) if isinstance(error, RedisError) else one_line(error)
             logger.warning("%s. For %.0f s now; %s", text, now - self._since, meanwhile)
         self.failures += 1
 

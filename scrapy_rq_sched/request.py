@@ -212,9 +212,8 @@ def _check_unchanged(request: Request, back: Request) -> None:
     for name in before.keys() | after.keys():
         if not (name in before and name in after and _is_equal(before[name], after[name])):
             raise UnserializableRequestError(
-                f"the attribute {name!r} of {type(request).__name__} would not come back. The class "
-                "must name "
-                "it in its 'attributes' and take it as an argument"
+                f"the attribute {name!r} of {type(request).__name__} would not come back. The class must "
+                "name it in its 'attributes' and take it as an argument"
             )
 
 

@@ -17,7 +17,7 @@ from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
-from . import components, connection, failures, identity, notices
+from . import components, connection, failures, identity, notices, remarks
 from .aside import make_scheduler
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
@@ -97,6 +97,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         if shell or runs_command(spider):
             self._aside = make_scheduler(self.crawler, filters=not shell)
             return self._aside.open(spider)
+        remarks.log(self.crawler.settings)
         try:
             if self._refusal is not None:
                 raise self._refusal

@@ -132,7 +132,7 @@ class FrontierSettings:
             flush_interval=read.number("FRONTIER_FLUSH_INTERVAL", cls.flush_interval, 0.001, 5),
             outbox_size=read.whole("FRONTIER_OUTBOX_SIZE", cls.outbox_size, 1),
             seen_cache=read.whole("FRONTIER_SEEN_CACHE", cls.seen_cache, 0),
-            concurrency=max(1, settings.getint("CONCURRENT_REQUESTS", cls.concurrency)),
+            concurrency=read.concurrency(cls.concurrency, cls.prefetch),
         )
 
     def of_spider(self, spider: Any) -> FrontierSettings:
@@ -220,6 +220,12 @@ class _Reader:
         if number != int(number):
             raise self._refusal(name, f"a whole number of {_range(least, most)}")
         return int(number)
+
+    def concurrency(self, default: int, prefetch: int) -> int:
+        concurrency = int(self._settings.getint("CONCURRENT_REQUESTS", default))
+        # 0 is no limit to Scrapy. What is begun is fetched again when a worker is killed, so it has one here:
+        # as many as a worker may have at hand.
+        return concurrency if concurrency > 0 else self.whole("FRONTIER_PREFETCH", prefetch, 1, 1000)
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         value = self._settings.get(name) or default

@@ -171,10 +171,11 @@ def _make_embedded(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     folder = url.partition("://")[2]
     if not folder or "?" in folder:
         raise ValueError("it names no folder: embedded:///path/of/folder")
+    if not Path(folder).is_absolute():
+        # Else each worker would have a server of its own, in the folder that it was started in.
+        raise ValueError(f"the folder must be an absolute path, such as embedded://{Path(folder).absolute()}")
     options = _without_host(params)
-    pool = redis.ConnectionPool(
-        connection_class=EmbeddedConnection, folder=str(Path(folder).absolute()), **options
-    )
+    pool = redis.ConnectionPool(connection_class=EmbeddedConnection, folder=str(Path(folder)), **options)
     return cls(connection_pool=pool)
 
 

@@ -26,6 +26,8 @@ from scrapy.settings import Settings
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUnsuitableError, SettingError
+from scrapy_rq_sched.outage import Outage
+from scrapy_rq_sched.scripts import Script
 
 pytestmark = pytest.mark.single("its address")
 
@@ -277,6 +279,61 @@ def test_an_error_is_one_line_with_the_server_and_what_failed_and_no_password(
     assert "\n" not in line
 
 
+SHA = "0f02c92508abd1d4d5d200b723db5f291b128d14"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            f"READONLY You can't write against a read only replica. script: {SHA}, on @user_script:12.",
+            "READONLY You can't write against a read only replica",
+        ),
+        (f"WRONGTYPE Key 'a' is a list script: {SHA}, on @user_script:3.", "WRONGTYPE Key 'a' is a list"),
+        (
+            f"ERR user_script:1: attempt to call nil script: {SHA}, on @user_script:1.",
+            "ERR user_script:1: attempt to call nil",
+        ),
+    ],
+)
+def test_what_newer_servers_add_to_an_error_of_a_script_is_left_out(text: str, shown: str) -> None:
+    line = connection.describe_error(connection.get_redis(), ResponseError(text))
+    assert line == f"Redis at redis://localhost:6379/0 answers with an error: {shown}"
+
+
+def test_an_error_of_a_script_shows_neither_its_hash_nor_two_full_stops(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with PrivateRedis(tmp_path) as server:
+        client = client_of(REDIS_URL=server.url)
+        script = Script(client, b"return redis.call('SET', KEYS[1], 1)")
+        script(["a"], [])
+        client.replicaof("127.0.0.1", free_port())
+        with pytest.raises(ResponseError) as error:
+            script(["a"], [])
+        Outage(client).failed(error.value, "it is tried again")
+    (line,) = caplog.messages
+    assert line == (
+        f"Redis at {server.url} answers with an error: READONLY You can't write against a read only replica. "
+        "For 0 s now; it is tried again"
+    )
+
+
+def test_a_password_that_was_set_meanwhile_is_said_to_be_missing(tmp_path: Path) -> None:
+    with PrivateRedis(tmp_path) as server:
+        client = client_of(REDIS_URL=server.url, REDIS_PARAMS={"lib_name": None, "lib_version": None})
+        script = Script(client, b"return redis.call('SET', KEYS[1], 1)")
+        script(["a"], [])
+        client.config_set("requirepass", SECRET)
+        # As by a restart, or a break of the network.
+        client.connection_pool.disconnect()
+        with pytest.raises(RedisError) as error:
+            script(["a"], list(range(20)))
+    line = connection.describe_error(client, error.value)
+    assert "unauthenticated multibulk length" in line
+    assert line.startswith(f"Redis at {server.url} refuses this user: it needs a password (")
+
+
 # -- check_server ------------------------------------------------------------------------------------
 
 
@@ -401,6 +458,16 @@ def test_a_server_that_is_too_old_for_the_clients_first_words_is_refused(version
 def test_what_does_not_answer_as_redis_does_is_unreachable_and_named(reply: bytes) -> None:
     with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError, match=url):
         connection.check_server(client_of(REDIS_URL=url), "s:requests")
+
+
+@pytest.mark.parametrize(
+    "reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"<!DOCTYPE HTML>\r\n"], ids=["HTTP", "HTML"]
+)
+def test_what_is_not_a_redis_is_said_not_to_be_one(reply: bytes) -> None:
+    with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError) as refusal:
+        connection.check_server(client_of(REDIS_URL=url), "s:requests")
+    assert str(refusal.value).startswith(f"What listens at {url} is not a Redis (")
+    assert str(refusal.value).endswith("Check the host and the port in REDIS_URL")
 
 
 # -- repeating ---------------------------------------------------------------------------------------

@@ -413,19 +413,49 @@ def test_what_cannot_be_converted_is_counted_and_goes_to_the_failed_list(
 def test_nothing_is_converted_while_a_worker_is_at_it(redis_url: str, server: redis.Redis) -> None:
     worker = Client(server, "a", "priority", 30.0, 5).open()
     settings = Settings({"REDIS_URL": redis_url})
-    with pytest.raises(FrontierError, match="1 workers are at the frontier of spider 's'"):
-        Conversion.from_settings(settings, "s").run()
+    refused(Conversion.from_settings(settings, "s"), "1 workers are at the frontier of spider 's'")
     worker.push("x")
     worker.take(1)
     server.zadd("s:workers", {"a": 1})
-    with pytest.raises(FrontierError, match="Workers that died hold requests"):
-        Conversion.from_settings(settings, "s").run()
+    refused(Conversion.from_settings(settings, "s"), "Workers that died hold requests")
+
+
+def refused(mine: Conversion, said: str) -> None:
+    """Check that it does not run, and that this is known before, in the same words."""
+    for attempt in (mine.check, mine.run):
+        with pytest.raises(FrontierError, match=said):
+            attempt()
 
 
 def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis.Redis) -> None:
     filled(server, "FifoQueue")
-    with pytest.raises(FrontierError, match="is a list, where this queue class needs a zset"):
-        conversion(redis_url).run()
+    refused(conversion(redis_url), "is a list, where this queue class needs a zset")
+
+
+@pytest.mark.parametrize(
+    ("key", "fields", "said"),
+    [
+        ("pages:meta", {"exporting": "99999999999999.7"}, "is being exported"),
+        (f"{KEY}:converting", {"from": "import", "to": ""}, "is being imported"),
+        (f"{KEY}:converting", {"from": "pickle", "to": "msgpack"}, "from pickle to msgpack broke off"),
+    ],
+)
+def test_nothing_is_converted_while_something_else_is_done_to_the_queue(
+    redis_url: str, server: redis.Redis, key: str, fields: dict[str, Any], said: str
+) -> None:
+    filled(server, "PriorityQueue")
+    server.hset(key, mapping=fields)
+    refused(conversion(redis_url), said)
+
+
+@each_queue
+def test_to_check_whether_it_may_be_converted_changes_nothing(
+    redis_url: str, server: redis.Redis, name: str
+) -> None:
+    filled(server, name)
+    conversion(redis_url, name).check()
+    assert not server.exists(f"{KEY}:converting")
+    conversion(redis_url, name).run()
 
 
 def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
@@ -474,6 +504,30 @@ def test_the_command_converts_after_a_dry_run_that_changes_nothing(
     done = command(redis_url, "pages")
     assert (done.returncode, done.stderr) == (0, "")
     assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
+
+
+def test_the_command_refuses_before_it_says_what_it_would_do(redis_url: str, server: redis.Redis) -> None:
+    filled(server, "PriorityQueue", 20)
+    server.zadd("pages:workers", {"a": 99999999999999})
+    refusal = command(redis_url, "pages")
+    assert (refusal.returncode, refusal.stdout) == (1, "")
+    assert refusal.stderr == (
+        "scrapy frontier: 1 workers are at the frontier of spider 'pages'. Stop them first\n"
+    )
+    assert "24 requests wait" in command(redis_url, "pages", "--dry-run").stdout
+
+
+def test_a_worker_with_another_serializer_is_told_how_to_convert(redis_url: str, server: redis.Redis) -> None:
+    with_json = a_scheduler(redis_url)
+    with_json.enqueue_request(Request("http://example.com/"))
+    with_json.close("shutdown")
+    with pytest.raises(FrontierMismatchError) as refusal:
+        a_scheduler(redis_url, SCHEDULER_SERIALIZER="msgpack")
+    (typed,) = re.findall(r"\(scrapy (frontier convert .+?)\)", str(refusal.value))
+    assert typed == "frontier convert pages --from json --to msgpack"
+    assert command(redis_url, *typed.split()[2:]).returncode == 0
+    found = popped_by(a_scheduler(redis_url, SCHEDULER_SERIALIZER="msgpack"))
+    assert [request["url"] for request in found] == ["http://example.com/"]
 
 
 def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_told_to(

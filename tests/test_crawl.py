@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from scrapy.core.downloader import Downloader
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
@@ -71,6 +73,47 @@ def test_ctrl_c_on_one_of_two_workers_leaves_the_other_everything(fleet: Fleet, 
     fleet.wait()
     assert fleet.urls("parsed") == dict.fromkeys(pages(1000), 1)
     assert fleet.reasons() == ["shutdown", "finished"]
+
+
+@pytest.mark.skipif(
+    "0 < self.total_concurrency" not in inspect.getsource(Downloader.needs_backout),
+    reason="older Scrapys download nothing with a limit of 0",
+)
+def test_without_a_limit_of_concurrent_requests_all_that_wait_are_begun_at_once(fleet: Fleet) -> None:
+    fleet.start("starts", GRAPH_LATENCY=2, CONCURRENT_REQUESTS=0)
+    fleet.wait()
+    ended = [event.time for event in fleet.events("downloaded")]
+    assert len(ended) == 40
+    assert max(ended) - min(ended) < 2
+
+
+def depth(url: str) -> int:
+    """Return how many links lead from the first page of the graph to this one, by its own tree."""
+    number, links = int(url.rpartition("/")[2]), 0
+    while number:
+        number, links = (number - 1) // 10, links + 1
+    return links
+
+
+def test_a_crawl_is_breadth_first(fleet: Fleet) -> None:
+    fleet.start("graph", GRAPH_PAGES=200, CONCURRENT_REQUESTS=1)
+    fleet.wait()
+    begun = [depth(event.what) for event in fleet.events("downloaded")]
+    assert begun == sorted(begun)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"DEPTH_PRIORITY": -1}, {"SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.LifoQueue"}],
+    ids=["DEPTH_PRIORITY", "LifoQueue"],
+)
+def test_a_crawl_is_depth_first_if_that_is_set(fleet: Fleet, setting: dict[str, object]) -> None:
+    fleet.start("graph", GRAPH_PAGES=1000, CONCURRENT_REQUESTS=1, FRONTIER_PREFETCH=1, **setting)
+    fleet.wait()
+    begun = [depth(event.what) for event in fleet.events("downloaded")]
+    assert len(begun) == 1000
+    # The bottom is reached on the straight way down, not after the levels before.
+    assert begun.index(3) < 8
 
 
 def test_start_requests_are_crawled_once_by_the_fleet(fleet: Fleet) -> None:

@@ -298,7 +298,7 @@ def test_the_quickstart_crawls_a_site_and_goes_on_after_a_stop(
 
     def crawl(*options: str) -> str:
         fast = ["-s", "DOWNLOAD_DELAY=0", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=8", *options]
-        crawl = [*scrapy, "crawl", "pages", "-o", "pages-1.jsonl", *fast]
+        crawl = [*scrapy, "crawl", "pages", "-o", "pages-%(worker)s.jsonl", *fast]
         done = subprocess.run(crawl, cwd=tmp_path / "shop", capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stderr
@@ -311,7 +311,9 @@ def test_the_quickstart_crawls_a_site_and_goes_on_after_a_stop(
         finally:
             serving.terminate()
     urls = [
-        json.loads(line)["url"] for line in (tmp_path / "shop" / "pages-1.jsonl").read_text().splitlines()
+        json.loads(line)["url"]
+        for file in (tmp_path / "shop").glob("pages-*.jsonl")
+        for line in file.read_text().splitlines()
     ]
     assert "Spider closed (closespider_pagecount)" in stopped
     assert "joined the frontier of spider 'pages'" in finished

@@ -301,7 +301,7 @@ def test_settings_as_they_should_be_are_ok() -> None:
         ({"REDIS_URL": "redis://a", "REDIS_HOST": "b"}, "so REDIS_HOST does not count"),
         ({"SCHEDULER_SERIALIZER": "pickle"}, "runs code in the workers"),
         ({"SCHEDULER_SERIALIZER": "scrapy_rq_sched.picklecompat"}, "runs code in the workers"),
-        ({"JOBDIR": "/tmp/x"}, "JOBDIR is set"),
+        ({"JOBDIR": "/tmp/x"}, "JOBDIR is '/tmp/x': this scheduler keeps no requests"),
         ({"FRONTIER_JOB": "x"}, "no key has it in its name"),
         ({"SCHEDULER_QUEUE_KEY": "requests"}, "all spiders would have the same queue"),
         ({"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}, "it is not shared"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import pty
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from .crawl import PROJECT, Fleet, wait_until
+from .crawl import PROJECT, Fleet, run_python, wait_until
 from .project.crawls.graph import page_url
 from .test_frontier_command import frontier
 
@@ -25,6 +26,49 @@ def test_what_is_in_redis_does_not_steer_the_terminal(server: redis.Redis, redis
     server.hset("graph:meta", mapping={"format": "3", "epoch": "1", "requests_key": "graph:requests"})
     server.zadd("graph:requests", {b'{"url":"http://a/\x1b[2Jb"}': 0})
     assert "\x1b" not in frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=json")
+
+
+def test_what_is_in_redis_prints_no_line_of_its_own(server: redis.Redis, redis_url: str) -> None:
+    forged = "x\n9      999  GET  http://forged/"
+    about = json.dumps({"host": forged, "version": forged})
+    server.hset("graph:meta", mapping={"format": "4", "epoch": "1", "requests_key": "graph:requests"})
+    server.zadd("graph:workers", {"w": 1, forged: 2})
+    server.hset("graph:worker:w", "about", about)
+    entry = json.dumps({"url": f"http://a/{forged}", "method": forged})
+    server.zadd("graph:requests", {entry: 0})
+    server.hset(f"graph:leases:{forged}", "1.1", f"request 0 0@1 {entry}")
+    failed = {"id": forged, "kind": forged, "reason": forged, "time": 1, "worker": forged, "score": forged}
+    server.rpush("graph:failed", json.dumps({**failed, "data": entry, "history": "", "deaths": 0}))
+    for arguments in (
+        ["peek", "graph"],
+        ["leases", "graph"],
+        ["workers", "graph"],
+        ["failed", "graph"],
+        ["failed", "graph", "--id", forged],
+        ["explain", "graph", f"http://a/{forged}"],
+        ["peek", "graph", "-s", f"SCHEDULER_QUEUE_CLASS={forged}"],
+    ):
+        done = run_python("-m", "scrapy", "frontier", *arguments, redis_url=redis_url)
+        said = (done.stdout + done.stderr).splitlines()
+        assert [line for line in said if "forged" in line], arguments
+        assert not [line for line in said if line.startswith("9  ")], arguments
+
+
+def test_a_pickle_is_shown_as_one_with_nothing_that_nobody_has_read(
+    server: redis.Redis, redis_url: str
+) -> None:
+    data = pickle.dumps({"url": "http://a/b", "method": "POST", "callback": "parse_item"}, protocol=4)
+    server.zadd("graph:requests", {data: -3})
+    _, row = frontier(redis_url, "peek", "graph").splitlines()
+    assert " ".join(row.split()) == (
+        f"1 3 - a pickle of {len(data)} bytes, which is not read, because it may run code. If you trust it: "
+        "-s SCHEDULER_SERIALIZER=pickle -"
+    )
+    (shown,) = map(json.loads, frontier(redis_url, "peek", "graph", "--json").splitlines())
+    assert (shown["url"], shown["problem"][:8], shown["data_hex"]) == ("", "a pickle", data.hex())
+    assert "request" not in shown
+    _, row = frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=pickle").splitlines()
+    assert row.split() == ["1", "3", "POST", "http://a/b", "parse_item"]
 
 
 @pytest.mark.parametrize("has_rich", [True, False])

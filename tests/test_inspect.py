@@ -18,6 +18,7 @@ from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.exchange import Failed, Push
 from scrapy_rq_sched.frontier import FORMAT
 from scrapy_rq_sched.inspect import View, find_frontiers, read_status
+from scrapy_rq_sched.inspect.control import Control
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.entries import Entry, Reader
 from scrapy_rq_sched.inspect.explain import Explainer
@@ -244,8 +245,22 @@ def test_the_state_is_named(join: Join, look: Look, server: redis.Redis) -> None
     assert read_status(look()).state == "stopped"
     server.delete("s:requests")
     assert read_status(look()).state == "finished"
+    server.hset("s:meta", "state", "paused")
+    assert read_status(look()).state == "paused"
     server.hset("s:requests:converting", "from", "pickle")
     assert read_status(look()).state == "converting"
+
+
+@pytest.mark.parametrize("state", ["paused", "draining"])
+def test_a_crawl_that_is_paused_is_not_finished_though_nothing_waits(
+    join: Join, look: Look, state: str
+) -> None:
+    worker = join("a")
+    {"paused": Control(look()).pause, "draining": Control(look()).drain}[state]()
+    worker.frontier.leave(False, False)
+    status = read_status(look())
+    assert (status.state, status.waiting, status.alive) == (state, 0, 0)
+    assert status.state_since
 
 
 def test_the_status_is_read_in_two_round_trips_however_many_workers_there_are(

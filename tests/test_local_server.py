@@ -202,6 +202,19 @@ def test_an_address_without_a_folder_is_refused(url: str) -> None:
         connection.get_redis(url=url)
 
 
+def test_a_folder_that_is_not_absolute_is_refused_with_one_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingError) as refusal:
+        connection.get_redis(url="embedded://redis")
+    assert str(refusal.value).startswith(
+        "REDIS_URL is 'embedded://redis': the folder must be an absolute path, such as "
+        f"embedded://{tmp_path}/redis. "
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_child_does_not_wait_for_what_its_parent_was_at() -> None:
     with local_server._one_at_a_time:
         child = os.fork()

@@ -379,6 +379,18 @@ def test_what_is_in_redis_writes_no_line_of_the_log(fleet: Fleet, server: redis.
     assert all("\n" not in entry["reason"] for entry in failed(server))
 
 
+def test_the_name_of_a_dead_worker_does_not_steer_a_terminal(fleet: Fleet, server: redis.Redis) -> None:
+    evil = "gone\x1b]0;pwned\x07\x9b2J"
+    server.zadd("target:workers", {evil: 1})
+    server.hset(f"target:leases:{evil}", "1.1", b'request 0 0@1 {"url": "http://graph.test/1"}')
+    queue_up(server)
+    # The server may be so young that no worker counts as dead before its own lease is over.
+    crawl(fleet, FRONTIER_LEASE_TIMEOUT=1)
+    (line,) = lines(fleet, "Workers that died: ")
+    assert r"Workers that died: gone\x1b]0;pwned\x07\x9b2J. 1 requests" in line
+    assert "\x1b" not in fleet.log()
+
+
 def test_hostile_entries_of_a_queue_in_messagepack_are_set_aside(
     fleet: Fleet, server: redis.Redis, tmp_path: Path
 ) -> None:

@@ -137,6 +137,12 @@ def test_the_least_and_the_most_are_allowed(name: str, field: str, value: float)
     assert getattr(read(**{name: value}), field) == value
 
 
+@pytest.mark.parametrize("unlimited", [0, "0", -1])
+def test_no_limit_of_concurrent_requests_is_as_many_as_may_be_at_hand(unlimited: Any) -> None:
+    assert read(CONCURRENT_REQUESTS=unlimited) == FrontierSettings(concurrency=256)
+    assert read(CONCURRENT_REQUESTS=unlimited, FRONTIER_PREFETCH=1000).concurrency == 1000
+
+
 def test_the_settings_do_not_change_once_read() -> None:
     with pytest.raises(FrozenInstanceError):
         read().prefetch = 1  # type: ignore[misc]

@@ -7,7 +7,7 @@ import argparse
 from ..convert import Conversion, Converted
 from ..errors import FrontierError
 from .action import Action, Context
-from .output import Output
+from .output import Output, single_line
 
 
 class Convert(Action):
@@ -53,10 +53,12 @@ class Convert(Action):
 
 
 def _convert(conversion: Conversion, output: Output, dry_run: bool, set_aside: bool) -> None:
+    if not dry_run:
+        conversion.check()
     looked_at = conversion.look()
     output.say(f"{looked_at.total} requests wait: {_counts(looked_at)}")
     for problem, count in looked_at.problems.most_common(10):
-        output.say(f"  {count} cannot be converted: {problem}")
+        output.say(f"  {count} cannot be converted: {single_line(problem)}")
     if looked_at.problems and not set_aside:
         raise FrontierError("Nothing was changed. With --set-aside these go into the failed list")
     if sum(looked_at.problems.values()) > conversion.most_failed:

@@ -12,7 +12,7 @@ from ..errors import InspectionError, one_line
 from ..failed import FailedRequest, FailedRequests
 from ..inspect import View
 from .action import Action, Context
-from .output import Fields, Output, Table, number, when
+from .output import Fields, Output, Table, number, single_line, when
 
 #: Characters of a reason, or of a URL, in a line of the list.
 LONGEST = 100
@@ -174,17 +174,17 @@ def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:
 def one(failed: FailedRequests, entry: FailedRequest) -> Fields:
     """Return all that is to be said of *entry*."""
     pairs = [
-        ("id", entry.id),
-        ("kind", entry.kind),
-        ("reason", entry.reason),
+        ("id", single_line(entry.id)),
+        ("kind", single_line(entry.kind)),
+        ("reason", single_line(entry.reason)),
         ("time", when(entry.time)),
-        ("url", failed.url_of(entry) or "-"),
-        ("worker", entry.worker or "-"),
+        ("url", single_line(failed.url_of(entry)) or "-"),
+        ("worker", single_line(entry.worker) or "-"),
         ("deliveries", number(entry.deliveries)),
         ("deaths", number(entry.deaths)),
         ("history", "\n".join(entry.history.split()) or "-"),
         ("back to", "the queue" if entry.origin == "request" else f"the seeds ({entry.origin})"),
-        ("score", entry.score),
+        ("score", single_line(entry.score)),
         ("data", _text(entry.data)),
         ("traceback", entry.traceback.rstrip() or "-"),
     ]

@@ -7,12 +7,14 @@ import shlex
 from itertools import chain
 from typing import Any
 
+from ..components import PICKLE
+from ..failed import FailedRequest
 from ..inspect import read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation
 from ..inspect.status import Status
 from .action import Action, Context
-from .output import Fields, Table, duration, number, when
+from .output import Fields, Table, duration, number, single_line, when
 
 _NUMBERS = frozenset(("PLACE", "PRIORITY", "DEATHS"))
 
@@ -81,9 +83,9 @@ class Peek(Action):
             [
                 str(place),
                 str(entry.priority),
-                str((entry.fields or {}).get("method", "GET")),
+                entry.method or "-",
                 shown(entry),
-                str((entry.fields or {}).get("callback", "parse")),
+                entry.callback or "-",
             ]
             for place, entry in enumerate(entries, 1)
         ]
@@ -129,15 +131,21 @@ class Explain(Action):
             ("seen", "yes" if found.seen or found.started else "no"),
             ("waiting", "\n".join(_waits(found, status)) or "no"),
             ("leased", "\n".join(_leased(held, status) for held in found.held) or "no"),
-            ("failed", "\n".join(f"{when(one.time)}: {one.reason}" for one in found.failed) or "no"),
+            (
+                "failed",
+                "\n".join(f"{when(one.time)}: {single_line(one.reason)}" for one in found.failed) or "no",
+            ),
         ]
         if found.history:
             pairs.append(("history", "\n".join(found.history)))
-        context.output.show(Fields(pairs), "", *verdict(found, status, shlex.quote(opts.url)))
+        said = map(single_line, verdict(found, status, shlex.quote(opts.url)))
+        context.output.show(Fields(pairs), "", *said)
 
 
 def shown(entry: Entry) -> str:
     """Return the URL of *entry*, or what is there instead."""
+    if entry.data.startswith(PICKLE) and entry.problem:
+        return entry.problem
     return entry.url or f"{entry.data[:60]!r}: {entry.problem}"
 
 
@@ -222,7 +230,11 @@ def _waits(found: Explanation, status: Status) -> list[str]:
 
 def _leased(held: Held, status: Status) -> str:
     since = f" for {duration(status.now - held.since)}" if held.since else ""
-    return f"by {held.worker}{since}" + ("" if held.alive else ", which is dead")
+    return f"by {single_line(held.worker)}{since}" + ("" if held.alive else ", which is dead")
+
+
+def _failed(request: FailedRequest) -> str:
+    return f"{when(request.time)}: {single_line(request.reason)}"
 
 
 def _held_as_dict(held: Held) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Table:
 
     def plain(self) -> str:
         """Return it as lines of text, one a row, as wide as they are."""
-        lines = [self.headings, *self.rows]
+        lines = [self.headings, *([single_line(cell) for cell in row] for row in self.rows)]
         widths = [max(len(row[n]) for row in lines) for n in range(len(self.headings))]
         return "\n".join(
             "  ".join(
@@ -57,7 +57,7 @@ class Table:
             )
         for row in self.rows:
             # What is in Redis is text, whatever it looks like to rich.
-            drawn.add_row(*(Text(printable(cell)) for cell in row))
+            drawn.add_row(*(Text(single_line(cell)) for cell in row))
         return drawn
 
 
@@ -145,7 +145,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Print *text* to the standard error, in one line."""
-        sys.stderr.write(printable(f"scrapy frontier: {text}\n"))
+        sys.stderr.write(f"scrapy frontier: {single_line(text)}\n")
         sys.stderr.flush()
 
     def confirm(self, question: str) -> bool:
@@ -207,9 +207,14 @@ def _plain_text(value: Any) -> str:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def printable(text: str) -> str:
-    """Return *text* without what would steer a terminal: it may come from Redis."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+def printable(text: str, kept: str = "\n\t") -> str:
+    """Return *text* without what would steer a terminal, but for *kept*: it may come from Redis."""
+    return "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+
+
+def single_line(text: str) -> str:
+    """Return *text* in one line: what comes from Redis writes no line of its own."""
+    return printable(text, kept="")
 
 
 def number(count: float) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import serializers
+from ..components import PICKLE
 from ..connection import server_of
 from ..errors import PayloadError
 from ..queue import FifoQueue
@@ -41,6 +42,16 @@ class Entry:
     score: float | None = None
     fields: dict[str, Any] | None = None
     problem: str = ""
+
+    @property
+    def method(self) -> str:
+        """Its method; empty if it cannot be read."""
+        return str(self.fields.get("method", "GET")) if self.fields else ""
+
+    @property
+    def callback(self) -> str:
+        """The name of its callback; empty if it cannot be read."""
+        return str(self.fields.get("callback") or "parse") if self.fields else ""
 
     @property
     def url(self) -> str:
@@ -86,7 +97,7 @@ class Reader:
         try:
             fields = serializers.load(self.view.serializer, data)
         except PayloadError as error:
-            return Entry("request", data, score, problem=str(error))
+            return Entry("request", data, score, problem=_why_unreadable(data, error))
         if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
             return Entry("request", data, score, problem="it is no request")
         return Entry("request", data, score, fields)
@@ -219,6 +230,15 @@ class Reader:
             return self.request(data, float(score) if self.view.is_sorted else None)
         except ValueError:
             return self.request(data)
+
+
+def _why_unreadable(data: bytes, error: PayloadError) -> str:
+    if data.startswith(PICKLE):
+        return (
+            f"a pickle of {len(data)} bytes, which is not read, because it may run code. If you trust it: "
+            "-s SCHEDULER_SERIALIZER=pickle"
+        )
+    return str(error)
 
 
 def _number(digits: bytes) -> int:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
-from ..components import load_queue_class
+from ..components import PICKLE, load_queue_class
 from ..dupefilter import CompactDupeFilter
 from ..errors import FrontierError
 from ..frontier import FORMAT
@@ -25,7 +25,6 @@ MOST_WORKERS = 100
 SOON = 24 * HOUR
 
 _SEEDS = ("list", "set", "zset")
-_PICKLE = b"\x80"
 
 
 def check_frontier(view: View) -> Iterator[Finding]:
@@ -172,7 +171,7 @@ def _is_pickled(view: View) -> bool:
         first: Any = next(iter(if_permitted(lambda: view.server.zrange(key, 0, 0)) or ()), None)
     else:
         first = if_permitted(lambda: view.server.lindex(key, -1))
-    if not first or not first.startswith(_PICKLE):
+    if not first or not first.startswith(PICKLE):
         return False
     try:
         serializers.load(serializer, first)

@@ -14,6 +14,7 @@ from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..errors import SettingError
 from ..failures import check_middleware
 from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..remarks import remarks
 from ..scheduler import Scheduler
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning
@@ -117,6 +118,8 @@ def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     for applies, text, advice in (*_of_frontier(settings, read), *_of_redis(settings, read)):
         if applies:
             yield warning(_WHAT, text, advice)
+    for text, advice in remarks(settings):
+        yield warning(_WHAT, text, advice)
 
 
 def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str, str]]:
@@ -164,11 +167,6 @@ def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, 
         serializers.serializer_name(serializers.load_serializer(read.serializer)) == "pickle",
         "SCHEDULER_SERIALIZER is pickle: whoever can write to this Redis runs code in the workers",
         "Set it to 'json', and run: scrapy frontier convert",
-    )
-    yield (
-        bool(settings.get("JOBDIR")),
-        "JOBDIR is set, which this scheduler does not use: a crawl resumes from Redis",
-        "Leave it out, unless another component needs it",
     )
 
 

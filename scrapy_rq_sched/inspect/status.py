@@ -286,11 +286,12 @@ def _state(
         return "importing" if converted == b"import" else "converting"
     if alive and all(worker.told_to_stop for worker in alive):
         return "stopping"
-    if alive or left:
-        if meta.get("state") in ("paused", "draining"):
-            return meta["state"]
-        if alive:
-            return "crawling" if left or any(worker.busy for worker in alive) else "idle"
+    # Also where nothing waits and nobody is at it: a worker that is started then begins nothing.
+    if meta.get("state") in ("paused", "draining"):
+        return meta["state"]
+    if alive:
+        return "crawling" if left or any(worker.busy for worker in alive) else "idle"
+    if left:
         return "stopped" if "epoch" in meta else "new"
     return "finished" if finished or "epoch" in meta else "new"
 

@@ -39,7 +39,7 @@ local finish = redis.call('HGET', META, 'finished')
 if not finish then
   if redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0 then
     -- A crawl that never began leaves nothing that the next would have to be made like.
-    redis.call('DEL', META)
+    redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)
     seen_clear(frontier)
   end
   return {0, left, failed}

@@ -1,0 +1,66 @@
+"""Feed exports of several workers: a part of a feed's URI that differs for each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Spider
+from scrapy.crawler import Crawler
+
+from .engine import find_scheduler
+from .identity import worker_name
+
+#: What ``FEED_URI_PARAMS`` names; the add-on sets it.
+URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
+
+_PLACEHOLDER = re.compile(r"%\((\w+)\)")
+#: What Scrapy puts into a feed's URI that may be the same for two workers: its ``time`` has whole seconds.
+_SAME_FOR_ALL = frozenset(("name", "time", "batch_id"))
+_names: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
+
+
+def uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
+    """Return *params* with ``worker``: the name that this worker has in Redis.
+
+    Set ``FEED_URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"``, unless the add-on is used, which does so.
+    Then ``%(worker)s`` may be in the URI of a feed. A spider's own attribute ``worker`` has precedence.
+
+    :param params: what Scrapy puts into the URI by itself, and the attributes of *spider*.
+    """
+    return {"worker": _worker(spider.crawler), **params}
+
+
+def _worker(crawler: Crawler) -> str:
+    name = getattr(find_scheduler(crawler), "name", None)
+    if isinstance(name, str):
+        return name
+    # Another scheduler, which has no name: the same one for each of the feeds, all the same.
+    return _names.setdefault(crawler, worker_name())
+
+
+def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
+    """Yield the URI of each feed that is the same for all workers, and whether it may have ``%(worker)s``.
+
+    What is written to the standard output is each worker's own.
+
+    :param settings: Scrapy's.
+    """
+    feeds = settings.getdict("FEEDS")
+    if settings.get("FEED_URI"):  # the older name of it
+        feeds = {settings.get("FEED_URI"): {}, **feeds}
+    for uri, options in feeds.items():
+        text = str(uri)
+        params = (options or {}).get("uri_params", settings.get("FEED_URI_PARAMS"))
+        if text.startswith("stdout:") or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
+            continue
+        yield text, params in (URI_PARAMS, uri_params)
+
+
+def with_worker(uri: str) -> str:
+    """Return *uri* with a part that differs for each worker, before its ending."""
+    folder, slash, file = uri.rpartition("/")
+    stem, dot, ending = file.partition(".")
+    return f"{folder}{slash}{stem}-%(worker)s{dot}{ending}"
