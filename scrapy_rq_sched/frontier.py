@@ -162,10 +162,10 @@ class Frontier:
                 )
             if name == "FRONTIER_PROJECT":
                 raise FrontierMismatchError(
-                    f"The frontier of spider {self.keys.spider!r} is another project's: {there!r} made it, and "
-                    f"this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB and put %(job)s "
-                    "into the key settings, or use another database of Redis. If both are to share one frontier, "
-                    "set FRONTIER_PROJECT to the same text in both"
+                    f"The frontier of spider {self.keys.spider!r} is another project's: {there!r} made it, "
+                    f"and this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB and put "
+                    "%(job)s into the key settings, or use another database of Redis. If both are to share "
+                    "one frontier, set FRONTIER_PROJECT to the same text in both"
                 )
             convert = ""
             if name == "SCHEDULER_SERIALIZER":

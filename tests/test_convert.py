@@ -179,8 +179,9 @@ def test_a_worker_that_knows_what_scrapy_redis_has_seen_or_begins_anew_joins(
     redis_url: str, server: redis.Redis, settings: dict[str, Any]
 ) -> None:
     seen_by_scrapy_redis(server)
-    a_scheduler(redis_url, **settings).close("shutdown")
+    scheduler = a_scheduler(redis_url, **settings)
     assert server.exists("pages:meta")
+    scheduler.close("shutdown")
 
 
 def test_what_scrapy_redis_has_seen_is_crawled_again_once_it_is_deleted(

@@ -683,7 +683,7 @@ def test_a_start_request_that_is_forgotten_is_begun_with_again(
     join: Join, by_priority: View, server: redis.Redis
 ) -> None:
     fingerprint = Fingerprinter(by_priority).of(Request(f"{SITE}/one"))
-    server.sadd("s:started", fingerprint, f"{fingerprint}#2", f"{fingerprint}#3", "other")
+    server.sadd("s:started", fingerprint, f"{fingerprint}#1", f"{fingerprint}#2", "other")
     assert forget(by_priority, [fingerprint]) == 1
     assert server.smembers("s:started") == {b"other"}
 

@@ -337,7 +337,8 @@ class Model:
         return len(others)
 
     def _hand_out(self, name: str, member: Member, said: Said) -> None:
-        share = max(1, math.ceil(len(self.waiting) / len(self.registered())))
+        to_share = len(self.waiting) + len(self.delayed)
+        share = max(1, math.ceil(to_share / len(self.registered())))
         seeds, self.seeds = self.seeds[: said.want_seeds], self.seeds[said.want_seeds :]
         taken, later = [], []
         for seed in seeds:

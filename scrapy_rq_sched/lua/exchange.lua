@@ -387,7 +387,8 @@ else
   end
   for i = #seeds_later, 1, -1 do seed_put_back(unpack(seeds_later[i])) end
 
-  local share = math.max(1, math.ceil(queue_length() / redis.call('ZCARD', WORKERS)))
+  local to_share = queue_length() + redis.call('ZCARD', DELAYED)
+  local share = math.max(1, math.ceil(to_share / redis.call('ZCARD', WORKERS)))
   local want, bytes, looked_at, passed_over = math.min(wanted, share), 0, 0, 0
   -- -> whether it is this worker's. What has killed often is given to a worker one at a time, so that what only stood
   -- beside it is not taken for the cause.

@@ -37,7 +37,8 @@ if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
 end
 local finish = redis.call('HGET', META, 'finished')
 if not finish then
-  if redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0 then
+  local is_empty = redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0
+  if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
     -- A crawl that never began leaves nothing that the next would have to be made like.
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)
     seen_clear(frontier)
