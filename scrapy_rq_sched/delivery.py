@@ -324,7 +324,10 @@ class Delivery:
             return False
         worker = self._worker
         on_their_way = worker.outbox.unsettled + len(worker.ready)
-        return on_their_way >= max(worker.target, self._settings.concurrency)
+        if not self._engine.reads_lazily:
+            return on_their_way >= max(worker.target, self._settings.concurrency)
+        waiting = self._last_reply.waiting if self._last_reply is not None else 0
+        return on_their_way + waiting >= self._settings.concurrency - self._engine.downloading()
 
     def prepare(self) -> None:
         """Find out what the engine is through with, and give back what it will not begin."""

@@ -12,6 +12,11 @@ FIRST_LOOK, FEW = 100, 5
 MOST_REASONS = 100
 
 
+def is_much(found: int, unshared: int) -> bool:
+    """Return whether *unshared* of *found* requests are so many that it has to be said."""
+    return unshared * 100 > found * FEW
+
+
 class Shares:
     """Counts the requests that were found, and those of them that stay in this worker's memory.
 
@@ -49,7 +54,7 @@ class Shares:
     @property
     def are_many(self) -> bool:
         """Whether so many cannot be stored that it has to be said."""
-        return self.unshared * 100 > self.found * FEW
+        return is_much(self.found, self.unshared)
 
     def is_due(self) -> bool:
         """Return whether it is time to look: after a hundred requests, a thousand, and so on."""

@@ -223,7 +223,7 @@ class Model:
             member.exchange, member.lost, member.reclaimed = said.number, lost, False
             member.begun, member.sown = said.begun, said.sown
         member.busy = said.busy
-        dead = self.dead()[:4]
+        dead = [] if lost else self.dead()[:4]
         returned = sum(self._reclaim(other) for other in dead)
         if not repeated:
             self._hand_out(name, member, said)

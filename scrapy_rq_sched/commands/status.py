@@ -157,6 +157,7 @@ def one(status: FrontierStatus) -> list[Table | Fields | str]:
         ("spider", status.spider),
         ("state", state),
         ("waiting", _with_size(status.waiting, status.waiting_bytes)),
+        *([("not shared", status.unshared_share)] if status.unshared_share else []),
         ("leased", number(status.leased)),
         ("delayed", number(status.delayed)),
         ("failed", failed),

@@ -36,11 +36,20 @@ def check_frontier(view: View) -> Iterator[Finding]:
     found = [*_types(view, what), *_conversion(view, what), *_made_with(view, what)]
     status = read_status(view)
     found += [*_told(view, status, what), *_workers(view, status, what), *_failed(view, status, what)]
-    found += _growth(view, status, what)
+    found += [*_growth(view, status, what), *_shares(status, what)]
     yield from found
     if not found:
         yield ok(
             what, f"{status.state}: {status.waiting} wait, {status.leased} in hand, {status.alive} workers"
+        )
+
+
+def _shares(status: Status, what: str) -> Iterator[Finding]:
+    if status.unshared_share:
+        yield problem(
+            what,
+            f"its workers do not share their work. Cannot be shared: {status.unshared_share}",
+            "Have the spider put into its requests only what SCHEDULER_SERIALIZER keeps",
         )
 
 

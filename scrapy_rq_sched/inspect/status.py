@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .. import connection
+from ..errors import one_line
 from ..keys import converting
+from ..shares import is_much
 from .view import View
 
 #: Seconds of which the pages are counted together; see ``lua/exchange.lua``.
@@ -86,6 +88,8 @@ class Status:
     :param growth: by how many a second the queue grows; less than 0: it shrinks; None if not known.
     :param seconds_left: how long it takes yet, if the queue goes on to shrink so; else None.
     :param seconds_left_at_least: how long it takes, if no more is found; None if nothing is being done.
+    :param found: how many requests its workers have found since one of them could not be shared; :param unshared:
+        how many of these are in one worker's memory only, and :param unshared_reason: why.
     :param workers: those that are at it, alive or not.
     :param history: of the last hour, the oldest first.
     :param made_with: queue class, serializer and so on.
@@ -110,6 +114,9 @@ class Status:
     growth: float | None = None
     seconds_left: float | None = None
     seconds_left_at_least: float | None = None
+    found: int = 0
+    unshared: int = 0
+    unshared_reason: str = ""
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
     made_with: dict[str, str] = field(default_factory=dict)
@@ -118,6 +125,14 @@ class Status:
     def alive(self) -> int:
         """How many workers are alive."""
         return sum(worker.alive for worker in self.workers)
+
+    @property
+    def unshared_share(self) -> str:
+        """How much cannot be shared, and why; empty if it is little."""
+        if not is_much(self.found, self.unshared):
+            return ""
+        share = 100 * self.unshared // self.found
+        return f"{share} % of the requests found ({self.unshared} of {self.found}): {self.unshared_reason}"
 
 
 def read_status(view: View) -> Status:
@@ -198,6 +213,9 @@ def read_status(view: View) -> Status:
         growth=rates.growth,
         seconds_left=rates.seconds_left,
         seconds_left_at_least=rates.seconds_left_at_least,
+        found=_number(meta.get("found")),
+        unshared=_number(meta.get("unshared")),
+        unshared_reason=one_line(meta.get("unshared_reason", "")),
         workers=about,
         history=history,
         made_with={

@@ -304,7 +304,9 @@ redis.call('PEXPIRE', own, math.max(86400000, 10 * lease_ms))
 -- that makes a request a suspect, and of a suspect it is said before it is begun.
 local RECLAIMED, MEGABYTES = 150, 4 * 1024 * 1024
 local returned, note = 0, ''
-for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT', 0, 4)) do
+-- A worker that was itself given up for dead may be about to say that it has finished what another is at by now.
+local at_a_time = standing == 1 and 0 or 4
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now, 'LIMIT', 0, at_a_time)) do
   if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
     -- Somebody has put something else in its place: there is nothing to bring back.
     redis.call('ZREM', WORKERS, dead)
