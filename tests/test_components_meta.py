@@ -133,10 +133,10 @@ class Bench:
         self.call(middleware.process_request, request)
         return request.replace(dont_filter=True)
 
-    def answered(self, cls: type, response: Response, **settings: Any) -> Request:
+    def answered(self, cls: type, response: Response, request: Request | None = None) -> Request:
         """Return the request that a downloader middleware makes of *response*."""
-        middleware = cls.from_crawler(self.crawler_with(**settings))
-        request = Request(URL, self.spider.parse_item, meta={"depth": 1})
+        middleware = cls.from_crawler(self.crawler)
+        request = request or Request(URL, self.spider.parse_item, meta={"depth": 1})
         made = self.call(middleware.process_response, request, response)
         assert isinstance(made, Request)
         return made
@@ -210,7 +210,7 @@ COMPONENTS: dict[str, Callable[[Bench], Request]] = {
     "a rule": lambda b: ruled(b, 0),
     "a rule without a function of its own": lambda b: ruled(b, 1),
     "a rule, and a link without a text": lambda b: ruled(b, 2),
-    "a rule, redirected": lambda b: b.answered(RedirectMiddleware, REDIRECT).replace(meta=ruled(b, 0).meta),
+    "a rule, redirected": lambda b: b.answered(RedirectMiddleware, REDIRECT, ruled(b, 0)),
     "a link's text and fragment": lambda b: b.meta(
         **{name: getattr(LinkExtractor().extract_links(b.page)[0], name) for name in ("text", "fragment")}
     ),

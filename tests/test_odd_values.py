@@ -9,7 +9,7 @@ import pytest
 from .crawl import Fleet
 from .project.crawls.graph import page_url
 from .project.crawls.odd import CARRIERS, FIELDS, ODD, ORDINARY, VALUES
-from .test_sharing import IN_MEMORY
+from .real_crawl import IN_MEMORY
 
 #: Seconds within which a crawl of some 150 pages has to be over.
 LIMIT = 60
