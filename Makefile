@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint wheel docs bench chaos matrix clean
+.PHONY: demo test lint wheel docs bench chaos real-site matrix clean
 
 # What is installed follows setup.cfg: it is done again when that changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
@@ -53,6 +53,11 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 # Everything that can go wrong, done to real crawls; it takes a while, and writes what it cost.
 chaos: $(VENV)/.installed
 	$(BIN)/python -m tests.chaos --ledger docs/ledger.md
+
+# A documentation that a package ships, crawled by three workers: it says what to install if there is none.
+# `make real-site ARGS="--spiders map --serializers json"` runs a part.
+real-site: $(VENV)/.installed
+	$(BIN)/python -m tests.real_site $(ARGS)
 
 # The tests on what users have: old and new Python, Scrapy, redis-py and Twisted, other reactors, other servers
 # (tox.ini). It takes about ten minutes an environment; one whose interpreter is not there is passed over, and said.

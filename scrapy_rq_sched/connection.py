@@ -40,7 +40,6 @@ __all__ = [
     "DataError",
     "NoPermissionError",
     "NoScriptError",
-    "ReadOnlyError",
     "RedisConnectionError",
     "RedisError",
     "RedisTimeoutError",
@@ -52,11 +51,11 @@ __all__ = [
     "close",
     "describe_error",
     "expand_key",
-    "find_servers_anew",
     "get_client",
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
+    "leave_replica",
     "may_pass",
     "needs_hash_tag",
     "server_age",
@@ -228,9 +227,12 @@ def call_and_wait(
             return attempt(by_name=True)
         except NoScriptError:
             return attempt(by_name=False)
-    except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError, ReadOnlyError):
+    except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError):
         # This connection is to one node; the client of a Cluster would have found another.
         find_servers_anew(client)
+        raise
+    except ResponseError as error:
+        leave_replica(client, error)
         raise
 
 
@@ -299,6 +301,16 @@ def describe_error(client: Client, error: RedisError) -> str:
             "or a node is away"
         )
     return f"Redis at {where} answers with an error: {error_text}"
+
+
+def leave_replica(client: Client, error: ResponseError) -> None:
+    """Have *client* connect anew, if *error* says that its server is a replica.
+
+    After a failover the address leads to the new master; but the connections to the old one are still there.
+    """
+    # What is refused within a script is a ReadOnlyError by its text only, with some servers.
+    if isinstance(error, ReadOnlyError) or "READONLY " in str(error):
+        find_servers_anew(client)
 
 
 def may_pass(error: BaseException | None) -> bool:

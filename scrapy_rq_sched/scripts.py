@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from . import keys as key_names
-from .connection import NoScriptError, ReadOnlyError, find_servers_anew, server_of
+from .connection import NoScriptError, ResponseError, leave_replica, server_of
 
 
 class Script:
@@ -37,8 +37,8 @@ class Script:
                 return self.server.evalsha(self.sha, len(keys), *keys, *args)
             except NoScriptError:
                 return self.server.eval(self.text, len(keys), *keys, *args)
-        except ReadOnlyError:
-            find_servers_anew(self.server)
+        except ResponseError as error:
+            leave_replica(self.server, error)
             raise
 
     def load(self, key: Any) -> None:

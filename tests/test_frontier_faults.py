@@ -8,11 +8,14 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from scrapy_rq_sched.connection import ResponseError
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.exchange import Batch, Failed, Finished, Push, Standing
+from scrapy_rq_sched.scripts import register
 
 from .client import Client, Join, failed, payloads
 from .crawl import wait_until
+from .proxy import Proxy
 
 
 def push(name: str, mode: str = "filter", priority: int = 0) -> Push:
@@ -534,3 +537,165 @@ def test_a_dead_worker_with_very_many_leases_is_reclaimed_wholly(join: Join, ser
     server.zadd("s:workers", {"dead": 1})
     wait_until(lambda: worker.say().waiting == 20_000)
     assert not server.exists("s:leases:dead")
+
+
+# -- what is large, and what stands in the way -------------------------------------------------------------
+
+MEGABYTE = 1024 * 1024
+
+
+def large(number: int, size: int) -> Push:
+    return Push("force", "", 0, (f"{number} " + "x" * size).encode())
+
+
+def test_no_more_is_handed_out_than_fits_into_an_exchange(join: Join, discipline: str) -> None:
+    worker = join()
+    for number in range(20):
+        worker.say(pushes=[large(number, MEGABYTE)])
+    leases = worker.take(20)
+    assert 4 <= len(leases) <= 8
+    assert worker.say().waiting == 20 - len(leases)
+
+
+def test_what_is_larger_than_an_exchange_is_handed_out_alone(join: Join, discipline: str) -> None:
+    worker = join()
+    for number in range(3):
+        worker.say(pushes=[large(number, 6 * MEGABYTE)])
+    assert [len(worker.take(3)) for _ in range(3)] == [1, 1, 1]
+
+
+def test_large_leases_of_a_dead_worker_go_back_a_few_at_a_time(join: Join, server: redis.Redis) -> None:
+    dead, alive = join("dead"), join("alive")
+    for number in range(12):
+        dead.say(pushes=[large(number, MEGABYTE)])
+        dead.say(want=1)
+    server.zadd("s:workers", {"dead": 1})
+    first = alive.say().returned
+    assert 1 <= first <= 5
+    for _ in range(12):
+        alive.say()
+    assert alive.say().waiting == 12
+
+
+def test_very_many_requests_for_others_do_not_keep_a_worker_from_the_rest(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
+    old, new = join("old"), join("new")
+    names = [str(number) for number in range(300)]
+    old.push(*names)
+    leases = new.take(300) + old.take(300)
+    held = [lease.name for lease in leases if lease.name.startswith(f"{old.number}.")]
+    old.say(refused=[(name, "no callback") for name in held])
+    server.zadd("s:workers", {"new": 1})
+    old.say()
+    new = join("newer")
+    while leases := old.take(300):
+        old.say(refused=[(lease.name, "no callback") for lease in leases])
+    old.push(*(f"more {number}" for number in range(20)))
+    assert len(old.take(10)) == 10
+    assert new.take(10)
+
+
+def test_very_many_suspects_do_not_keep_a_worker_from_the_rest(join: Join, server: redis.Redis) -> None:
+    alive = join("alive", deaths=3)
+    alive.push(*(str(number) for number in range(300)))
+    for number in range(2):
+        dying = join(f"dying{number}", deaths=3)
+        while dying.say(want=1000).leases:
+            pass
+        server.zadd("s:workers", {f"dying{number}": 1})
+        while alive.say().returned:
+            pass
+    alive.push(*(f"innocent {number}" for number in range(20)))
+    leases = [lease for _ in range(3) for lease in alive.say(want=20, suspects=1).leases]
+    assert sorted(payloads(leases)) == sorted(f"innocent {number}" for number in range(20))
+
+
+def test_a_suspect_that_is_passed_over_is_given_to_a_worker_that_has_none(
+    join: Join, server: redis.Redis
+) -> None:
+    alive, other = join("alive", deaths=3), join("other", deaths=3)
+    alive.push("suspect")
+    for number in range(2):
+        dying = join(f"dying{number}", deaths=3)
+        dying.take(1)
+        server.zadd("s:workers", {f"dying{number}": 1})
+        alive.say()
+    assert alive.say(want=5, suspects=1).leases == []
+    assert payloads(other.take(5)) == ["suspect"]
+
+
+def test_a_clock_that_is_set_back_does_not_keep_the_dead_alive(join: Join, server: redis.Redis) -> None:
+    dead, alive = join("dead", lease=0.2), join("alive")
+    alive.push("one")
+    dead.take(1)
+    seconds, _ = server.time()
+    server.zadd("s:workers", {"dead": (seconds + 3600) * 1000})  # what it said before the clock was set back
+    wait_until(lambda: alive.say().returned, 5)
+
+
+def test_a_batch_of_items_that_comes_after_the_next_one_is_not_taken_again(server: redis.Redis) -> None:
+    append = register(server, "keys", "items")
+    for number, item in ((1, "one"), (2, "two"), (1, "one")):
+        append(["s:items:batch:a", "s:items"], [number, 60, 1, item])
+    assert server.lrange("s:items", 0, -1) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("data", "is_text"),
+    [
+        ("漢字 жук é 😀".encode(), True),
+        ("\ud7ff\ue000\U0010ffff".encode(), True),
+        (b"\xed\xa0\x80", False),  # half of a pair
+        (b"\xf4\x90\x80\x80", False),  # beyond the last character
+        (b"\xc0\xaf", False),  # longer than needed
+        (b"\xe0\x80\xaf", False),
+        (b"\xe6\xe6\xbc\xa2\xbc\xa2", False),  # would be one where another has been taken out
+        (b"\x80", False),
+        (b"a\xe6", False),
+    ],
+)
+def test_what_is_set_aside_is_text_where_it_can_be_read_as_such(
+    join: Join, server: redis.Redis, data: bytes, is_text: bool
+) -> None:
+    worker = join()
+    worker.say(pushes=[Push("force", "", 0, data)])
+    (lease,) = worker.take(1)
+    worker.say(failed=[Failed(lease.name, 0, "bad")])
+    (entry,) = failed(server)
+    assert ("data" in entry) == is_text
+    assert (entry["data"].encode() if is_text else bytes.fromhex(entry["data_hex"])) == data
+
+
+def test_a_server_that_forgets_scripts_as_soon_as_it_has_them_is_sent_their_text(
+    join: Join, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = join()
+    load = server.script_load
+
+    def load_and_forget(text: bytes) -> None:
+        load(text)
+        server.script_flush()
+
+    monkeypatch.setattr(server, "script_load", load_and_forget)
+    server.script_flush()
+    assert worker.push("one").waiting == 1
+
+
+@pytest.mark.single("one server that becomes another's replica")
+def test_an_old_master_that_has_become_a_replica_is_left_for_the_new_one(
+    private_redis: PrivateRedis, tmp_path: Path
+) -> None:
+    with PrivateRedis(tmp_path) as old, Proxy(old.port) as proxy:
+        client, behind = redis.Redis.from_url(proxy.url, retry=None), redis.Redis.from_url(old.url)
+        worker = Client(client, "a", "priority", 30.0, 5).open()
+        worker.say()
+        proxy.target(private_redis.port)
+        behind.replicaof("127.0.0.1", private_redis.port)
+        proxy.target(old.port)
+        with pytest.raises(ResponseError):
+            worker.say()
+        connections = client.connection_pool._available_connections
+        assert all(connection._sock is None for connection in connections)
+        client.close()
+        behind.close()

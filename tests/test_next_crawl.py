@@ -218,14 +218,14 @@ def test_a_spider_that_closes_itself_when_it_is_idle_crawls_everything_the_next_
     fleet: Fleet, server: redis.Redis
 ) -> None:
     for crawl in (1, 2):
-        fleet.start("ownreason", GRAPH_PAGES=30, SPIDER_MODULES="crawls.odd")
+        fleet.start("ownreason", GRAPH_PAGES=30, SPIDER_MODULES="crawls.unusual")
         fleet.wait()
         assert fleet.urls("parsed") == dict.fromkeys(pages(30), crawl)
     assert fleet.reasons() == ["nothing_left"] * 2
 
 
 def test_start_requests_are_crawled_filtered_and_unfiltered_as_scrapy_does_it(fleet: Fleet) -> None:
-    fleet.start("twice", 2, SPIDER_MODULES="crawls.odd")
+    fleet.start("twice", 2, SPIDER_MODULES="crawls.unusual")
     fleet.wait()
     assert fleet.urls("downloaded") == {page_url(1): 2, page_url(2): 2}
 
@@ -237,7 +237,7 @@ def test_a_request_that_redis_does_not_take_keeps_nobody_from_the_others(
     largest = server.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
     server.config_set("proto-max-bulk-len", 1024 * 1024)
     try:
-        fleet.start("large", SPIDER_MODULES="crawls.odd", CONCURRENT_REQUESTS=4)
+        fleet.start("large", SPIDER_MODULES="crawls.unusual", CONCURRENT_REQUESTS=4)
         fleet.wait()
     finally:
         server.config_set("proto-max-bulk-len", largest)
@@ -249,7 +249,7 @@ def test_a_request_that_redis_does_not_take_keeps_nobody_from_the_others(
 def test_a_seed_that_stands_for_very_many_requests_does_not_make_its_worker_count_as_dead(
     fleet: Fleet, server: redis.Redis
 ) -> None:
-    fleet.start("manyseeds", 2, SPIDER_MODULES="crawls.odd", FRONTIER_LEASE_TIMEOUT=0.6)
+    fleet.start("manyseeds", 2, SPIDER_MODULES="crawls.unusual", FRONTIER_LEASE_TIMEOUT=0.6)
     wait_until(lambda: len(fleet.events("opened")) == 2)
     server.rpush("manyseeds:start_urls", 150_000)
     wait_until(lambda: fleet.urls("parsed") == {page_url(1): 1, page_url(2): 1})
@@ -263,7 +263,7 @@ def test_a_callback_that_computes_for_longer_than_a_lease_is_not_set_aside(
     fleet: Fleet, server: redis.Redis
 ) -> None:
     settings = {"FRONTIER_LEASE_TIMEOUT": 0.6, "FRONTIER_MAX_DELIVERIES": 2, "CONCURRENT_REQUESTS": 4}
-    fleet.start("slowpage", 2, GRAPH_PAGES=30, SPIDER_MODULES="crawls.odd", **settings)
+    fleet.start("slowpage", 2, GRAPH_PAGES=30, SPIDER_MODULES="crawls.unusual", **settings)
     fleet.wait()
     assert set(fleet.urls("parsed")) == pages(30)
     assert server.llen("slowpage:failed") == 0
@@ -300,7 +300,7 @@ def test_a_crawl_says_at_its_begin_and_its_end_that_something_was_set_aside(
 
 
 def test_a_spider_whose_requests_cannot_be_shared_says_so_loudly(fleet: Fleet) -> None:
-    fleet.start("unshared", SPIDER_MODULES="crawls.odd")
+    fleet.start("unshared", SPIDER_MODULES="crawls.unusual")
     fleet.wait()
     assert fleet.urls("parsed") == dict.fromkeys(pages(150), 1)
     errors = [line for line in fleet.log().splitlines() if "ERROR" in line and "cannot be shared" in line]
@@ -310,7 +310,7 @@ def test_a_spider_whose_requests_cannot_be_shared_says_so_loudly(fleet: Fleet) -
 
 
 def test_a_start_that_waits_for_an_empty_scheduler_is_read_as_lazily_as_it_asks_for(fleet: Fleet) -> None:
-    fleet.start("lazy", GRAPH_PAGES=300, GRAPH_LATENCY=0.05, SPIDER_MODULES="crawls.odd")
+    fleet.start("lazy", GRAPH_PAGES=300, GRAPH_LATENCY=0.05, SPIDER_MODULES="crawls.unusual")
     fleet.wait()
     assert len(fleet.urls("parsed")) == 300
     begun, ahead = 0, []
@@ -321,6 +321,6 @@ def test_a_start_that_waits_for_an_empty_scheduler_is_read_as_lazily_as_it_asks_
 
 
 def test_a_crawl_without_any_request_ends_as_finished(fleet: Fleet) -> None:
-    fleet.start("empty", 2, SPIDER_MODULES="crawls.odd")
+    fleet.start("empty", 2, SPIDER_MODULES="crawls.unusual")
     fleet.wait()
     assert fleet.reasons() == ["finished", "finished"]

@@ -12,14 +12,16 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from .crawl import Fleet
+from .crawl import Fleet, wait_until
+from .project.crawls.graph import page_url
+from .proxy import Proxy
 
 pytestmark = pytest.mark.single("its address, and what it answers")
 
 
 def refusal(fleet: Fleet, **settings: object) -> str:
-    """Start a worker that is refused; return the one line that says why."""
-    fleet.start("graph", **settings)
+    """Start a worker that is refused at once; return the one line that says why."""
+    fleet.start("graph", **{"FRONTIER_JOIN_TIMEOUT": 0, **settings})
     fleet.wait(timeout=20)
     log = fleet.log(len(fleet.workers) - 1)
     assert fleet.workers[-1].returncode == 1, log
@@ -135,3 +137,47 @@ def test_a_max_idle_time_that_is_no_number(fleet: Fleet) -> None:
 
 def test_a_port_that_is_no_number(fleet: Fleet) -> None:
     assert "REDIS_PORT" in refusal(fleet, REDIS_URL="", REDIS_PORT="abc")
+
+
+def test_a_worker_that_is_started_before_redis_joins_when_it_is_there(fleet: Fleet, tmp_path: Path) -> None:
+    later = PrivateRedis(tmp_path)
+    fleet.start("graph", GRAPH_PAGES=20, REDIS_URL=later.url)
+    wait_until(lambda: "This worker cannot join yet" in fleet.log())
+    with later:
+        fleet.wait()
+    assert len(fleet.urls("parsed")) == 20
+    assert fleet.reasons() == ["finished"]
+    assert fleet.log().count("This worker cannot join yet") == 1
+
+
+def test_a_worker_gives_up_to_join_after_its_time(fleet: Fleet) -> None:
+    line = refusal(fleet, REDIS_URL="redis://127.0.0.1:1/0", FRONTIER_JOIN_TIMEOUT=1)
+    assert "cannot be reached" in line
+    assert "It tries again for 1 s (FRONTIER_JOIN_TIMEOUT)" in fleet.log()
+
+
+def test_a_wrong_password_is_not_tried_again(fleet: Fleet, tmp_path: Path) -> None:
+    with PrivateRedis(tmp_path, ["--requirepass", "right"]) as server:
+        refusal(fleet, REDIS_URL=f"redis://:wrong@127.0.0.1:{server.port}/0", FRONTIER_JOIN_TIMEOUT=30)
+    assert "cannot join yet" not in fleet.log()
+
+
+def test_a_join_whose_reply_was_lost_is_made_again(fleet: Fleet, private_redis: PrivateRedis) -> None:
+    with Proxy(private_redis.port) as proxy:
+        proxy.swallow(1)
+        fleet.start("graph", GRAPH_PAGES=20, REDIS_URL=proxy.url, REDIS_PARAMS='{"socket_timeout": 1}')
+        wait_until(lambda: "This worker cannot join yet" in fleet.log())
+        proxy.swallow(0)
+        fleet.wait()
+    assert fleet.urls("parsed") == dict.fromkeys((page_url(number) for number in range(20)), 1)
+    assert fleet.reasons() == ["finished"]
+
+
+def test_a_join_that_takes_long_does_not_break_the_crawl(fleet: Fleet, private_redis: PrivateRedis) -> None:
+    with Proxy(private_redis.port, milliseconds=3000) as proxy:
+        fleet.start("graph", GRAPH_PAGES=1, REDIS_URL=proxy.url)
+        wait_until(lambda: "joined the frontier" in fleet.log(), 60)
+        proxy.delay(0)
+        fleet.wait()
+    assert fleet.reasons() == ["finished"]
+    assert "Traceback" not in fleet.log()

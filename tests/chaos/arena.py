@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +36,8 @@ LEASES = 2.0, 5.0
 PATIENCE = 25.0
 #: How many workers may be starting at a time: more would keep those at work from the processors.
 STARTING = 2
+#: How many workers crawl once more when a scenario is over.
+WORKERS_AGAIN = 2
 
 
 def end(server: PrivateRedis) -> None:
@@ -43,6 +45,11 @@ def end(server: PrivateRedis) -> None:
     if server.process is not None:
         server.process.kill()
     server.stop()
+
+
+def _goes_on(fleet: Fleet, parsed: int) -> bool:
+    ended = all(worker.poll() is not None for worker in fleet.workers)
+    return ended or len(fleet.events("parsed")) > parsed
 
 
 class Arena:
@@ -210,6 +217,31 @@ class Arena:
         begun = time.time()
         while self.alive() and time.time() < max([begun, *self._last_parse()]) + self.limit:
             time.sleep(0.02)
+
+    def crawl_again(self) -> Fleet:
+        """Crawl the same site once more, when all that expires has; return the workers, which have ended."""
+        self.fleet.stop()
+        folder = self.folder / "again"
+        folder.mkdir()
+        # Through the proxy, which knows which server it is by now.
+        with redis.Redis.from_url(self.proxy.url) as client:
+            died = time.monotonic() + self.lease
+            while client.exists(f"{self._spider}:workers") and time.monotonic() < died:
+                time.sleep(0.02)
+            for key in client.scan_iter():
+                if client.ttl(key) >= 0:
+                    client.delete(key)
+        again = Fleet(folder, self.proxy.url)
+        self._stack.callback(again.stop)
+        settings = {**self._settings, "GRAPH_LATENCY": 0}
+        again.start(self._spider, WORKERS_AGAIN, *self._arguments, **settings)
+        # As long as a page comes now and then, it goes on.
+        with suppress(AssertionError):
+            while any(worker.poll() is None for worker in again.workers):
+                parsed = len(again.events("parsed"))
+                wait_until(lambda: _goes_on(again, parsed), PATIENCE)  # noqa: B023 - it is called at once
+        again.stop()
+        return again
 
     @property
     def limit(self) -> float:

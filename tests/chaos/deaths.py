@@ -22,6 +22,7 @@ DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIM
     "kill-random",
     "Workers are killed (SIGKILL) at random moments, each when its successor was started; a killed worker "
     f"explains {UNRELEASED} repeats, three and a quarter for each of its CONCURRENT_REQUESTS.",
+    again=True,
 )
 def kill_random(arena: Arena) -> Outcome:
     return _kill_at_random(arena, arena.choose(4, 110), arena.choose(600, 24_000))
@@ -31,6 +32,7 @@ def kill_random(arena: Arena) -> Outcome:
     "kill-compact",
     "As kill-random, with CompactDupeFilter on a Redis that takes more than 32 integers for a large set, so "
     "that some are split in most exchanges.",
+    again=True,
 )
 def kill_compact(arena: Arena) -> Outcome:
     arena.client.config_set("set-max-intset-entries", 32)
@@ -58,7 +60,7 @@ def _kill_at(moment: str, when: str) -> None:
     if moment == "reclaim":
         explained = f"it and the dead worker explain {UNRELEASED} repeats each"
 
-    @scenario(f"kill-{moment}", f"A worker is killed {when}; {explained}.")
+    @scenario(f"kill-{moment}", f"A worker is killed {when}; {explained}.", again=True)
     def kill_at(arena: Arena) -> Outcome:
         # The downloader has to be what is waited for: slow callbacks raise the limit on what is begun.
         arena.crawl("linger", workers=0, pages=arena.choose(250, 2000), GRAPH_LATENCY=0.15, **MANY)
@@ -111,7 +113,7 @@ def stop_and_continue(arena: Arena) -> Outcome:
 
 
 def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int) -> None:
-    @scenario(name, about)
+    @scenario(name, about, again=True)
     def end(arena: Arena) -> Outcome:
         arena.crawl(workers=arena.choose(2, 4), GRAPH_LATENCY=arena.choose(0.1, 0.2))
         victims = arena.choose([0], [0, 1, 2])

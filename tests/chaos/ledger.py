@@ -18,6 +18,7 @@ COLUMNS = [
     "workers",
     "pages",
     "missing",
+    "missing again",
     "repeated",
     "explained",
     "early",
@@ -30,13 +31,16 @@ WIDTH = max(map(len, SCENARIOS)) + 1
 
 def cells(verdict: Verdict) -> list[str]:
     """Return a row."""
-    return [str(getattr(verdict, column)) for column in COLUMNS]
+    values = [getattr(verdict, column.replace(" ", "_")) for column in COLUMNS]
+    return ["-" if value is None else str(value) for value in values]
 
 
 def line(texts: list[str], after: str = "") -> str:
     """Return a row for a terminal."""
     first, *rest = texts
-    return f"{first:{WIDTH}}" + "".join(f"{text:>10}" for text in rest) + f"  {after}".rstrip()
+    columns = zip(COLUMNS[1:], rest, strict=True)
+    cells = "".join(f"{text:>{max(10, len(column) + 2)}}" for column, text in columns)
+    return f"{first:{WIDTH}}{cells}" + f"  {after}".rstrip()
 
 
 def remark(verdict: Verdict) -> str:
@@ -81,6 +85,9 @@ writes to its disk before it answers (`appendfsync always`); leases last
 - **faults** were made while the crawl ran.
 - **workers** is how many processes were started.
 - **missing** pages were never parsed.
+- **missing again** pages were never parsed by another crawl of the same spider, which two workers began with
+  the same settings when the first was over and every key that has a time to live had expired. It has to end
+  as `finished`. Where there is a dash, there was no such crawl.
 - **repeated** is how many downloads were of a page that had been downloaded before, and **explained** how
   many the faults account for at the most: what a worker had begun and not released when it died.
 - **early** is how many workers closed as `finished` before some page was first parsed.

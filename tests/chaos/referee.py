@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .arena import Arena
 
@@ -30,6 +30,8 @@ class Verdict:
     :param repeated: downloads of pages that had been downloaded before.
     :param early: workers that closed as finished before some page was first parsed.
     :param late: workers that did not end when everything was crawled.
+    :param missing_again: pages that the next crawl of the same spider never parsed; None if there was none.
+    :param ended_again: how the workers of that crawl ended, if not as finished.
     :param problem: what else was not as it should be.
     :param tolerant: whether missing and repeated pages are what the scenario is to show.
     """
@@ -44,6 +46,8 @@ class Verdict:
     explained: int = 0
     early: int = 0
     late: int = 0
+    missing_again: int | None = None
+    ended_again: str = ""
     seconds: float = 0.0
     problem: str = ""
     tolerant: bool = False
@@ -59,6 +63,8 @@ class Verdict:
             f"{self.late} ended late": self.late,
             f"{self.missing} pages are missing": self.missing and not self.tolerant,
             f"{self.repeated} downloads are repeated": self.repeated > self.explained and not self.tolerant,
+            f"{self.missing_again} pages are missing in the next crawl": self.missing_again,
+            f"the workers of the next crawl ended as {self.ended_again}": self.ended_again,
         }
         return [complaint for complaint, holds in found.items() if holds]
 
@@ -68,7 +74,7 @@ class Verdict:
         return not self.complaints
 
 
-def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool, seconds: float) -> Verdict:
+def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
     """Return the verdict on what was played in *arena*."""
     wanted = arena.pages - outcome.absent
     first_parsed: dict[str, float] = {}
@@ -91,7 +97,17 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool, seconds: fl
         explained=outcome.explained,
         early=sum(event.time < last for event in finished),
         late=len(arena.alive()),
-        seconds=seconds,
         problem=f"workers {broken} ended with an error" if broken else "",
         tolerant=tolerant,
+    )
+
+
+def judge_again(verdict: Verdict, arena: Arena, outcome: Outcome) -> Verdict:
+    """Have the same spider crawl once more; return *verdict* with what became of that."""
+    fleet = arena.crawl_again()
+    ends = fleet.reasons() + ["not at all"] * (len(fleet.workers) - len(fleet.reasons()))
+    return replace(
+        verdict,
+        missing_again=len(arena.pages - outcome.absent - fleet.urls("parsed").keys()),
+        ended_again="" if set(ends) == {"finished"} else ", ".join(ends),
     )

@@ -102,6 +102,7 @@ def _failover(arena: Arena, lag: float, **settings: object) -> Outcome:
     "failover-waited",
     "Redis is killed and its replica, 0.3 s behind, takes its place, with FRONTIER_WAIT_REPLICAS=1; what "
     "was downloaded in the last seconds may be repeated, because its release had not reached the replica.",
+    again=True,
 )
 def failover_waited(arena: Arena) -> Outcome:
     return _failover(arena, LAG, FRONTIER_WAIT_REPLICAS=1)
@@ -110,6 +111,7 @@ def failover_waited(arena: Arena) -> Outcome:
 @scenario(
     "failover-not-waited",
     "The same, without FRONTIER_WAIT_REPLICAS.",
+    again=True,
 )
 def failover_not_waited(arena: Arena) -> Outcome:
     return _failover(arena, LAG)

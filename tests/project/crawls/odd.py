@@ -1,126 +1,112 @@
-"""Spiders that do what a crawl of one's own rarely does, and what broke crawls of others."""
+"""Requests with one odd value each, beside ordinary ones: what they do to a crawl."""
 
 from __future__ import annotations
 
+import decimal
+import fractions
 import os
-import time
+from pathlib import Path
 
 import scrapy
-from scrapy import signals
-from scrapy.exceptions import CloseSpider
 
-from scrapy_rq_sched import RedisSpider
-
-from .graph import page_url
+from .graph import _sleep, page_url
 from .record import record
-from .spiders import GraphSpider
+
+#: Pages whose requests are ordinary.
+ORDINARY = 50
+#: From here on, pages that yield an odd request; and from there on, those that such a request is for.
+CARRIERS, ODD = 1_000_000, 2_000_000
 
 
-class OwnReasonSpider(GraphSpider):
-    """Closes itself when it is idle, for a reason of its own."""
-
-    name = "ownreason"
-
-    @classmethod
-    def from_crawler(cls, crawler, *args, **kwargs):
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.idle, signals.spider_idle)
-        return spider
-
-    def idle(self):
-        raise CloseSpider("nothing_left")
+class Text(str):
+    """A subclass with nothing of its own."""
 
 
-class TwiceSpider(scrapy.Spider):
-    """Has its start requests filtered and unfiltered, in both orders."""
-
-    name = "twice"
-
-    async def start(self):
-        yield scrapy.Request(page_url(1))
-        yield scrapy.Request(page_url(1), dont_filter=True)
-        yield scrapy.Request(page_url(2), dont_filter=True)
-        yield scrapy.Request(page_url(2))
-
-    def parse(self, response):
-        record("parsed", response.url)
+class Number(int):
+    """A subclass with nothing of its own."""
 
 
-class LargeSpider(scrapy.Spider):
-    """One of its requests is larger than the server takes."""
-
-    name = "large"
-    start_urls = [page_url(0)]
-
-    def parse(self, response):
-        record("parsed", response.url)
-        if response.url == page_url(0):
-            for number in range(1, 101):
-                # Not what compresses: nor would JSON.
-                body = os.urandom(1_500_000).hex() if number == 50 else ""
-                yield scrapy.Request(page_url(number), method="POST", body=body)
-
-
-class ManySeedsSpider(RedisSpider):
-    """A seed stands for many requests, most of them for one page."""
-
-    name = "manyseeds"
-
-    def make_request_from_data(self, data):
-        for _ in range(int(data)):
-            yield scrapy.Request(page_url(1))
-        yield scrapy.Request(page_url(2))
-
-    def parse(self, response):
-        record("parsed", response.url)
+VALUES = {
+    "None": None,
+    "digits": "10",
+    "bytes": b"x",
+    "fraction": 1.5,
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "Decimal": decimal.Decimal(1),
+    "Fraction": fractions.Fraction(1, 2),
+    "large": 10**400,
+    "negative": -(10**400),
+    "too large to be written": 10**5000,
+    "True": True,
+    "object": object(),
+    "list": [1, "x"],
+    "dict": {"x": 1},
+    "set": {1},
+    "tuple": (1, "x"),
+    "function": lambda *arguments, **named: None,
+    "text subclass": Text("text"),
+    "integer subclass": Number(7),
+    "huge text": "x" * 2_000_000,
+    "surrogate": "\ud800",
+    "NUL": "\x00",
+}
 
 
-class SlowPageSpider(GraphSpider):
-    """The callback of one page computes for longer than a lease, whoever does it."""
-
-    name = "slowpage"
-
-    def parse(self, response):
-        if response.url == page_url(5):
-            record("computing", response.url)
-            time.sleep(2.5)  # what it computes is of no interest
-        yield from super().parse(response)
+def _url(value, base):
+    # Text follows the address, so that it is one.
+    return f"{base}?{value}" if isinstance(value, str) else value
 
 
-class LazySpider(scrapy.Spider):
-    """Reads its start requests as Scrapy's documentation has it read them lazily."""
-
-    name = "lazy"
-
-    async def start(self):
-        for number in range(self.settings.getint("GRAPH_PAGES")):
-            if self.crawler.engine.needs_backout():
-                await self.crawler.signals.wait_for(signals.scheduler_empty)
-            record("read", page_url(1_000_000 + number))
-            yield scrapy.Request(page_url(1_000_000 + number), dont_filter=True)
-
-    def parse(self, response):
-        record("parsed", response.url)
+#: How a request gets the value where it is not that of a field, but within one.
+WITHIN = {
+    "a value of meta": lambda value: {"meta": {"odd": value}},
+    "a key of meta": lambda value: {"meta": {value: "odd"}},
+    "a list in meta": lambda value: {"meta": {"odd": [{"value": value}]}},
+    "a value of cb_kwargs": lambda value: {"cb_kwargs": {"odd": value}},
+    "a header": lambda value: {"headers": {"X-Odd": value}},
+    "a name of a header": lambda value: {"headers": {value: "odd"}},
+    "a cookie": lambda value: {"cookies": {"odd": value}},
+    "a flag": lambda value: {"flags": [value]},
+}
+FIELDS = [*scrapy.Request.attributes, *WITHIN]
 
 
-class UnsharedSpider(scrapy.Spider):
-    """Nearly all of its requests hold what no serializer keeps."""
+def odd_request(field, value, after, url):
+    """Return the request, if there is such a one; *after*: the value is set when it has been made."""
+    if field in WITHIN:
+        return scrapy.Request(url, **WITHIN[field](value))
+    if field == "url":
+        value = _url(value, url)
+    if not after:
+        return scrapy.Request(**{"url": url, field: value})
+    request = scrapy.Request(url)
+    setattr(request, field, value)
+    return request
 
-    name = "unshared"
-    start_urls = [page_url(0)]
 
-    def parse(self, response):
-        record("parsed", response.url)
-        if response.url == page_url(0):
-            for number in range(1, 150):
-                yield scrapy.Request(page_url(number), meta={"kept": {number}})
+class OddSpider(scrapy.Spider):
+    """Yields each odd request from a page of its own, so that what it breaks is nobody else's."""
 
-
-class EmptySpider(scrapy.Spider):
-    """Has no request at all."""
-
-    name = "empty"
+    name = "odd"
+    field = ""
+    workers = "1"
 
     async def start(self):
-        return
-        yield
+        # Not before all are there: the crawl is short, and who comes after its end begins another.
+        while Path(os.environ["RECORD"]).read_text().count(" opened ") < int(self.workers):
+            await _sleep(0.02)
+        yield scrapy.Request(page_url(0))
+
+    def parse(self, response, **named):
+        record("parsed", response.url)
+        number = int(response.url.partition("?")[0].rpartition("/")[2])
+        if number == 0:
+            for ordinary in range(1, ORDINARY + 1):
+                yield scrapy.Request(page_url(ordinary))
+            for carrier in range(CARRIERS, CARRIERS + 2 * len(VALUES)):
+                yield scrapy.Request(page_url(carrier))
+        elif CARRIERS <= number < ODD:
+            which, after = divmod(number - CARRIERS, 2)
+            value = [*VALUES.values()][which]
+            yield odd_request(self.field, value, bool(after), page_url(ODD + number - CARRIERS))

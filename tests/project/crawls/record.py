@@ -14,7 +14,7 @@ _file = os.open(os.environ.get("RECORD", os.devnull), os.O_WRONLY | os.O_APPEND 
 
 def record(event: str, what: str) -> None:
     """Write that *event* befell *what*."""
-    os.write(_file, f"{true_time():.6f} {os.getpid()} {event} {what}\n".encode())
+    os.write(_file, f"{true_time():.6f} {os.getpid()} {event} {what}\n".encode(errors="backslashreplace"))
 
 
 class Recorder:

@@ -1,0 +1,126 @@
+"""Spiders that do what a crawl of one's own rarely does, and what broke crawls of others."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import scrapy
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
+
+from scrapy_rq_sched import RedisSpider
+
+from .graph import page_url
+from .record import record
+from .spiders import GraphSpider
+
+
+class OwnReasonSpider(GraphSpider):
+    """Closes itself when it is idle, for a reason of its own."""
+
+    name = "ownreason"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    def idle(self):
+        raise CloseSpider("nothing_left")
+
+
+class TwiceSpider(scrapy.Spider):
+    """Has its start requests filtered and unfiltered, in both orders."""
+
+    name = "twice"
+
+    async def start(self):
+        yield scrapy.Request(page_url(1))
+        yield scrapy.Request(page_url(1), dont_filter=True)
+        yield scrapy.Request(page_url(2), dont_filter=True)
+        yield scrapy.Request(page_url(2))
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class LargeSpider(scrapy.Spider):
+    """One of its requests is larger than the server takes."""
+
+    name = "large"
+    start_urls = [page_url(0)]
+
+    def parse(self, response):
+        record("parsed", response.url)
+        if response.url == page_url(0):
+            for number in range(1, 101):
+                # Not what compresses: nor would JSON.
+                body = os.urandom(1_500_000).hex() if number == 50 else ""
+                yield scrapy.Request(page_url(number), method="POST", body=body)
+
+
+class ManySeedsSpider(RedisSpider):
+    """A seed stands for many requests, most of them for one page."""
+
+    name = "manyseeds"
+
+    def make_request_from_data(self, data):
+        for _ in range(int(data)):
+            yield scrapy.Request(page_url(1))
+        yield scrapy.Request(page_url(2))
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class SlowPageSpider(GraphSpider):
+    """The callback of one page computes for longer than a lease, whoever does it."""
+
+    name = "slowpage"
+
+    def parse(self, response):
+        if response.url == page_url(5):
+            record("computing", response.url)
+            time.sleep(2.5)  # what it computes is of no interest
+        yield from super().parse(response)
+
+
+class LazySpider(scrapy.Spider):
+    """Reads its start requests as Scrapy's documentation has it read them lazily."""
+
+    name = "lazy"
+
+    async def start(self):
+        for number in range(self.settings.getint("GRAPH_PAGES")):
+            if self.crawler.engine.needs_backout():
+                await self.crawler.signals.wait_for(signals.scheduler_empty)
+            record("read", page_url(1_000_000 + number))
+            yield scrapy.Request(page_url(1_000_000 + number), dont_filter=True)
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class UnsharedSpider(scrapy.Spider):
+    """Nearly all of its requests hold what no serializer keeps."""
+
+    name = "unshared"
+    start_urls = [page_url(0)]
+
+    def parse(self, response):
+        record("parsed", response.url)
+        if response.url == page_url(0):
+            for number in range(1, 150):
+                yield scrapy.Request(page_url(number), meta={"kept": {number}})
+
+
+class EmptySpider(scrapy.Spider):
+    """Has no request at all."""
+
+    name = "empty"
+
+    async def start(self):
+        return
+        yield
