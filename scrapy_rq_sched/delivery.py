@@ -154,7 +154,7 @@ class Delivery:
             reason,
             "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
             "if this worker dies. More of this kind are only counted: scheduler/unserializable",
-            *(request, reason),
+            *(one_line(request), reason),
         )
         self._notices.shares(self._worker.shares)
 

@@ -13,6 +13,14 @@ def one_line(text: object) -> str:
     return line if len(str(text)) <= LONGEST_REASON else f"{line}…"
 
 
+def shown(value: object) -> str:
+    """Return *value* as one line that can be sent, whatever its ``repr()`` does."""
+    try:
+        return one_line(repr(value))
+    except Exception as error:  # of an int with too many digits, or of an object of the user's
+        return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
+
+
 class FrontierError(Exception):
     """The root of every error that this package raises on purpose."""
 

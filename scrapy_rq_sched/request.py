@@ -14,7 +14,13 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.http import Headers
 
-from .errors import PayloadError, UnknownCallbackError, UnknownClassError, UnserializableRequestError
+from .errors import (
+    PayloadError,
+    UnknownCallbackError,
+    UnknownClassError,
+    UnserializableRequestError,
+    shown,
+)
 
 #: Makes two otherwise equal requests two members of a sorted set. Scrapy ignores the field.
 NONCE = "_nonce"
@@ -52,7 +58,7 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
             data[field] = _method_name(spider, field, function)
     if request.method != "GET":
         if request.method != str(request.method).upper():
-            raise UnserializableRequestError(f"method is {request.method!r}, which Request would change")
+            raise UnserializableRequestError(f"method is {shown(request.method)}, which Request would change")
         data["method"] = request.method
     if request.headers:
         data["headers"] = _headers_to_dict(request)
@@ -158,7 +164,7 @@ def _method_name(spider: Spider, field: str, function: Any) -> str:
         for known in dir(spider):
             if _method(spider, known) == function:
                 return known
-    raise UnserializableRequestError(f"{field} {function!r} is not a method of the spider")
+    raise UnserializableRequestError(f"{field} {shown(function)} is not a method of the spider")
 
 
 def _text_or_bytes(value: bytes, encoding: str) -> str | bytes:
@@ -207,7 +213,8 @@ def _check_headers(headers: Any) -> None:
 def _check_unchanged(request: Request, back: Request) -> None:
     for field in request.attributes:
         if getattr(request, field) != getattr(back, field):
-            raise UnserializableRequestError(f"{field} would not come back as {getattr(request, field)!r}")
+            value = shown(getattr(request, field))
+            raise UnserializableRequestError(f"{field} would not come back as {value}")
     before, after = _own_attributes(request), _own_attributes(back)
     for name in before.keys() | after.keys():
         if not (name in before and name in after and _is_equal(before[name], after[name])):

@@ -8,9 +8,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from twisted.internet.defer import succeed
 
+from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.exchange import Reply
-from scrapy_rq_sched.loop import PLENTY, ExchangeLoop
+from scrapy_rq_sched.loop import PLENTY, POLL_UNKNOWN, ExchangeLoop
 from scrapy_rq_sched.worker import Worker
 
 from .test_worker import a_worker, answer, finish
@@ -120,3 +122,47 @@ def test_a_worker_that_closes_does_not_wait(loop: Any, clock: Waited) -> None:
     loop._last_exchange = clock.now
     loop._scheduler.closing = True
     assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+
+
+def test_a_worker_that_was_given_nothing_of_what_waits_does_not_ask_at_every_moment(clock: Waited) -> None:
+    idle = a_worker()
+    loop: Any = ExchangeLoop(Mock(), idle, Mock(closing=False, wanted=lambda: 16), Mock(), INTERVAL, 30.0)
+    loop._last_exchange = clock.now
+    clock.now += INTERVAL
+    assert not is_due(loop, Reply(b"1", waiting=300))
+    clock.now += POLL_UNKNOWN
+    assert is_due(loop, Reply(b"1", waiting=300))
+    loop.close()
+
+
+def test_a_crawl_whose_start_has_nothing_asks_at_once(clock: Waited) -> None:
+    exchanging = Mock(closing=False, wanted=lambda: 16, busy=lambda: False)
+    loop: Any = ExchangeLoop(Mock(), a_worker(), exchanging, Mock(), INTERVAL, 30.0)
+    loop._last_exchange = clock.now
+    assert is_due(loop, None)
+    loop.close()
+
+
+def test_to_leave_is_tried_again_until_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[Any] = []
+    frontier, event_loop = Mock(), Mock()
+    frontier.leave.side_effect = [RedisConnectionError("reset"), RedisConnectionError("reset"), "gone"]
+    event_loop.call_later.side_effect = lambda delay, call: call()
+    loop: Any = ExchangeLoop(
+        frontier, a_worker(), Mock(closing=True, finishing=True), event_loop, INTERVAL, 30.0
+    )
+
+    def call(function: Any, done: Any) -> None:
+        try:
+            result, error = function(), None
+        except RedisConnectionError as failure:
+            result, error = None, failure
+        done(result, error)
+
+    monkeypatch.setattr(loop._thread, "call", call)
+    monkeypatch.setattr(loop, "_exchange", lambda: loop._stopping.callback(None))
+    monkeypatch.setattr(loop, "stop", lambda: succeed(None))
+    loop._stop_by = time.monotonic() + 30
+    loop.leave(True, False, lambda result, error: left.append((result, error)))
+    assert left == [("gone", None)]
+    assert frontier.leave.call_count == 3

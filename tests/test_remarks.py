@@ -100,7 +100,9 @@ def test_a_misspelt_setting_is_a_warning_each_at_the_start_of_a_crawl(fleet: Fle
 
 
 def test_a_crawl_that_cannot_start_warns_of_a_misspelt_setting_before(fleet: Fleet) -> None:
-    fleet.start("starts", REDIS_URL="redis://127.0.0.1:1/0", REDIS_URLS="redis://localhost")
+    fleet.start(
+        "starts", REDIS_URL="redis://127.0.0.1:1/0", REDIS_URLS="redis://localhost", FRONTIER_JOIN_TIMEOUT=0
+    )
     fleet.wait()
     assert fleet.log().index("If it means REDIS_URL") < fleet.log().index("The crawl cannot start")
 

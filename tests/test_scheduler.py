@@ -496,3 +496,13 @@ def test_workers_whose_filters_make_other_fingerprints_do_not_share_a_frontier(m
 def test_workers_may_call_pickle_by_either_name(make: Make) -> None:
     make(SCHEDULER_SERIALIZER="pickle")
     make(SCHEDULER_SERIALIZER="scrapy_rq_sched.picklecompat")
+
+
+def test_a_scheduler_that_is_closed_does_not_join_again_when_it_is_asked_for_its_length(
+    make: Make, server: redis.Redis
+) -> None:
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL))
+    scheduler.close("shutdown")
+    assert len(scheduler) == 0
+    assert server.zcard("example:workers") == 0

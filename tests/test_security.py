@@ -887,7 +887,7 @@ def test_a_crawl_shows_its_password_nowhere(fleet: Fleet, tmp_path: Path, way: s
 
 def refusal(fleet: Fleet, **settings: object) -> str:
     """Start a worker that is refused; return its log."""
-    start(fleet, **settings)
+    start(fleet, **{"FRONTIER_JOIN_TIMEOUT": 0, **settings})
     fleet.wait(timeout=20)
     assert fleet.reasons() == ["frontier_error"], fleet.log()
     assert "The crawl cannot start: " in fleet.log()

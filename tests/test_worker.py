@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from scrapy import Request
 
-from scrapy_rq_sched import outbox
-from scrapy_rq_sched.exchange import Failed, Finished, Lease, Push, Reply, Standing
+from scrapy_rq_sched import outbox, start_counts
+from scrapy_rq_sched.attempt import Attempt
+from scrapy_rq_sched.exchange import Batch, Failed, Finished, Lease, Push, Reply, Standing, rank
 from scrapy_rq_sched.outbox import BATCH_PUSHES
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import Worker
@@ -348,3 +351,153 @@ def test_a_dropped_lease_is_released_with_its_fingerprint_in_one_batch() -> None
     worker.releases.drop(Lease("1.1", "drop", 0, b"x"), "filter", "fp")
     batch = worker.batch(0, False)
     assert (batch.finished, batch.forgotten) == ([Finished("1.1", 0)], [("filter", "fp")])
+
+
+# -- what was begun, and what cannot be sent ---------------------------------------------------------------
+
+
+def leases(count: int, deaths: int = 0) -> list[Lease]:
+    return [Lease(f"3.{number}", "request", deaths, b"x") for number in range(count)]
+
+
+def test_a_batch_says_what_was_begun_last() -> None:
+    worker = a_worker()
+    first, second, _ = leases(3)
+    worker.hold(Request(URL), first)
+    worker.hold(Request(URL), second)
+    assert worker.batch(0, False).begun == "3.1"
+
+
+def test_a_suspect_is_begun_only_when_redis_knows_of_it() -> None:
+    worker = a_worker()
+    (suspect,) = leases(1, deaths=3)
+    assert not worker.may_take(suspect)
+    assert worker.has_news
+    assert worker.batch(0, False).begun == suspect.name
+    assert not worker.may_take(suspect)
+    answer(worker)
+    assert worker.may_take(suspect)
+    assert not worker.has_news
+
+
+def test_the_end_of_what_was_crawled_from_memory_is_news() -> None:
+    worker = a_worker()
+    request = Request(URL)
+    worker.hold(request, None)
+    worker.finish_all_but([request])
+    assert not worker.has_news
+    worker.finish_all_but(())
+    assert worker.has_news
+    assert not worker.batch(0, False).busy
+    answer(worker)
+    assert not worker.has_news
+
+
+def test_what_was_ready_is_an_orphan_where_the_frontier_is_gone_and_not_where_it_is_older() -> None:
+    for lost, orphans in ((("frontier",), 2), ((), 0)):
+        worker = a_worker()
+        worker.ready.extend(leases(2))
+        worker.batch(0, False)
+        reply = Reply(b"1", standing=Standing.REWOUND, lost=lost)
+        assert len(worker.settle(reply, 0.001).orphans) == orphans
+        assert not worker.ready
+
+
+def sent(worker: Worker, attempt: Attempt) -> list[bytes]:
+    batch = worker.batch(0, False)
+    attempt.begin(batch)
+    return [push.payload for push in batch.pushes]
+
+
+def fail_until_nothing_is_pushed(attempt: Attempt) -> None:
+    attempt.failed(ConnectionError("cut"), at_once=False)
+    assert attempt.pushes is None  # an outage: the same again
+    attempt.failed(ConnectionError("cut"), at_once=False)
+    assert attempt.pushes == 0
+
+
+def test_after_an_outage_the_same_batch_is_answered_whole() -> None:
+    worker, attempt = a_worker(), Attempt()
+    enqueue(worker, 10)
+    sent(worker, attempt)
+    fail_until_nothing_is_pushed(attempt)
+    # The frontier has had it: the reply was lost.
+    settled = worker.settle(Reply(b"1", stored=10), 0.001, attempt.pushes)
+    assert len(settled.stored) == 10
+    assert attempt.over(Reply(b"1", stored=10)) is None
+
+
+def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_the_rest_goes_through() -> None:
+    worker, attempt = a_worker(), Attempt()
+    for number in range(64):
+        worker.enqueue(Push("force", "", 0, b"culprit" if number == 37 else b"x"), Request(f"{URL}{number}"))
+    stored, withdrawn = 0, 0
+    for _ in range(100):
+        payloads = sent(worker, attempt)
+        if b"culprit" in payloads:
+            fail_until_nothing_is_pushed(attempt)
+            reply = Reply(b"1")
+        else:
+            reply = Reply(b"1", stored=len(payloads))
+        stored += sum(1 for _ in worker.settle(reply, 0.001, attempt.pushes).stored)
+        if attempt.over(reply):
+            withdrawn += 1
+            assert worker.outbox.withdraw_first().request.url == f"{URL}37"
+        if not len(worker.outbox):
+            break
+    assert (stored, withdrawn) == (63, 1)
+
+
+def test_what_cannot_be_sent_even_once_is_not_sent_again_as_it_is() -> None:
+    attempt = Attempt()
+    attempt.begin(Batch(1, pushes=[Push("force", "", 0, b"x")]))
+    attempt.failed(ValueError("not an argument"), at_once=True)
+    assert attempt.pushes == 0
+
+
+def test_one_outage_after_the_other_withdraws_nothing() -> None:
+    worker, attempt = a_worker(), Attempt()
+    for _ in range(5):
+        enqueue(worker, 1)
+        sent(worker, attempt)
+        fail_until_nothing_is_pushed(attempt)
+        worker.settle(Reply(b"1"), 0.001, attempt.pushes)
+        assert attempt.over(Reply(b"1")) is None
+        sent(worker, attempt)
+        worker.settle(Reply(b"1", stored=1), 0.001, attempt.pushes)
+        assert attempt.over(Reply(b"1", stored=1)) is None
+
+
+def test_a_mark_that_cannot_be_sent_either_is_left_out() -> None:
+    worker = a_worker()
+    worker.enqueue(Push("filter", "fp", 5, b"x"), Request(URL))
+    worker.outbox.withdraw_first()
+    assert worker.batch(0, False).pushes == [Push("filter", "fp", 0, b"")]
+    worker.settle(Reply(b"1"), 0.001, 0)
+    worker.outbox.withdraw_first()
+    assert worker.batch(0, False).pushes == [Push("force", "", 0, b"")]
+
+
+def test_equal_start_requests_are_numbered_and_the_oldest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start_counts, "MOST", 2)
+    counts = start_counts.StartCounts()
+    assert [counts.next(fingerprint) for fingerprint in "aabca"] == [1, 2, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("priority", "number"),
+    [
+        (5, 5),
+        (-(2**20), -(2**20)),
+        (10**400, math.inf),
+        (-(10**400), -math.inf),
+        ("ten", 0),
+        (None, 0),
+        (math.nan, 0),
+        (Decimal("1.5"), 1.5),
+    ],
+)
+def test_any_priority_is_a_number_that_redis_takes(priority: Any, number: float) -> None:
+    assert rank(priority) == number

@@ -88,8 +88,8 @@ class Status:
     :param growth: by how many a second the queue grows; less than 0: it shrinks; None if not known.
     :param seconds_left: how long it takes yet, if the queue goes on to shrink so; else None.
     :param seconds_left_at_least: how long it takes, if no more is found; None if nothing is being done.
-    :param found: how many requests its workers have found since one of them could not be shared; :param unshared:
-        how many of these are in one worker's memory only, and :param unshared_reason: why.
+    :param found: how many requests workers have found that cannot share all of them; :param unshared: how
+        many of these are in one worker's memory only, and :param unshared_reason: why.
     :param workers: those that are at it, alive or not.
     :param history: of the last hour, the oldest first.
     :param made_with: queue class, serializer and so on.

@@ -135,6 +135,42 @@ def wrong_type(arena: Arena) -> Outcome:
     return Outcome(len(names))
 
 
+@scenario(
+    "too-large",
+    "A page leads to a request that is larger than Redis takes (proto-max-bulk-len): one worker "
+    "crawls it from its "
+    "memory, and all others go on; nothing is repeated.",
+)
+def too_large(arena: Arena) -> Outcome:
+    arena.client.config_set("proto-max-bulk-len", 1024 * 1024)
+    arena.crawl("large", pages=101, SPIDER_MODULES="crawls.unusual", CONCURRENT_REQUESTS=4)
+    return Outcome(1)
+
+
+@scenario(
+    "flushall",
+    "All keys are deleted in mid-crawl. What waited in Redis is lost with it; what the workers had "
+    "in hand is stored "
+    "again and crawled, and the log says what happened.",
+)
+def flushall(arena: Arena) -> Outcome:
+    # Few pages and few at a time: all that there is to do is in the workers' hands, and most of it is not
+    # begun.
+    arena.crawl(
+        "ready",
+        pages=41,
+        workers=1,
+        SPIDER_MODULES="crawls.unusual",
+        CONCURRENT_REQUESTS=4,
+        GRAPH_LATENCY=0.3,
+    )
+    arena.wait(lambda: arena.client.exists("ready:requests") == 0 and arena.share > 0.1, "something waits")
+    arena.client.flushall()
+    arena.wait_for_log("is no longer in Redis")
+    # What it had begun when the keys were deleted may be found again.
+    return Outcome(1, 5)
+
+
 def _all_got_through(arena: Arena) -> None:
     """Wait until each worker has made a further exchange, or is gone."""
 

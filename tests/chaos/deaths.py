@@ -162,3 +162,22 @@ def deadly_page(arena: Arena) -> Outcome:
     assert failed[0]["history"].count("died:") == deaths, failed
     assert failed[0]["deliveries"] >= deaths, failed
     return Outcome(deaths, deaths * unreleased(concurrency), absent={page_url(7)})
+
+
+@scenario(
+    "kill-young",
+    "Workers are killed (SIGKILL) as soon as they have joined, again and again, on a crawl of which "
+    "none has begun "
+    f"anything; nothing is set aside. Each explains {UNRELEASED} repeats.",
+)
+def kill_young(arena: Arena) -> Outcome:
+    kills = arena.choose(4, 12)
+    arena.crawl(workers=0, pages=60, FRONTIER_MAX_DELIVERIES=2, FRONTIER_LEASE_TIMEOUT=1)
+    for number in range(kills):
+        # It dies with what it was given, of which it has said nothing.
+        (victim,) = arena.join(environment={"KILL_AT": "handed:1"})
+        arena.wait(lambda victim=victim: victim not in arena.alive(), f"worker {number} lives")
+    arena.join(2)
+    arena.settle()
+    assert not arena.client.llen("graph:failed"), arena.client.lrange("graph:failed", 0, 2)
+    return Outcome(kills, kills * UNRELEASED)

@@ -97,8 +97,9 @@ MUTANTS = {
         (
             (
                 "loop.py",
-                "        self._scheduler.count_error()\n",
-                "        self._scheduler.count_error()\n        self._batch = None\n",
+                "        # The same batch again, or what is left of it: the frontier knows it by its "
+                "number.\n",
+                "        self._batch = None\n",
             ),
         ),
     ),
@@ -229,10 +230,48 @@ MUTANTS = {
         (
             (
                 "lua/open.lua",
-                "local anew = finish and now - age >= finish and others == 0",
-                "local anew = finish and others == 0",
+                "local anew = finish > 0 and now - age >= finish and (",
+                "local anew = finish > 0 and (",
             ),
         ),
+    ),
+    "finish-not-kept": Mutant(
+        "a finish that nobody has cleared up is found by the next crawl",
+        ("kill-finish", "kill-leave"),
+        (
+            (EXCHANGE, "redis.call('HSETNX', META, 'finished', now)", "local kept = 0"),
+            (
+                LEAVE,
+                "  redis.call('HSETNX', META, 'finished', now)\n",
+                "  redis.call('SET', FINISHED, now)\n",
+            ),
+            (
+                LEAVE,
+                "local finish = redis.call('HGET', META, 'finished')",
+                "local finish = finished == '1' and now",
+            ),
+        ),
+    ),
+    "every-death-counts": Mutant(
+        "a death counts only against what its worker had begun",
+        ("kill-young",),
+        (
+            (
+                EXCHANGE,
+                "or history_add(request, had_begun and 'died' or 'unbegun'",
+                "or history_add(request, 'died'",
+            ),
+        ),
+    ),
+    "batch-is-not-narrowed": Mutant(
+        "a request that cannot be sent keeps nobody from the others",
+        ("too-large",),
+        (("attempt.py", "if self._whole.pushes and (at_once", "if False and (at_once"),),
+    ),
+    "vanished-is-lost": Mutant(
+        "what the workers have in hand is stored again where all keys are deleted",
+        ("flushall",),
+        (("worker.py", "orphans = [*self.ready, *self.sowing]", "orphans = []"),),
     ),
 }
 

@@ -28,6 +28,7 @@ from .record import record
 MOMENTS = {
     "send": "before an exchange that stores a page's links is sent",
     "reply": "when such an exchange was made, and its reply is not taken in",
+    "handed": "when it was handed requests, and does not know",
     "push": "when a page's links are stored, and its lease is not released",
     "give-back-unsent": "before the exchange that gives back what was not begun",
     "give-back": "when what was not begun is given back, before it leaves",
@@ -58,6 +59,7 @@ class KillAt:
         self._come("give-back-unsent", batch.given_back)
         reply = self._exchange(frontier, batch)
         self._come("reply", of_a_page)
+        self._come("handed", reply.leases)
         self._come("push", of_a_page and len(reply.duplicates) < len(batch.pushes) and batch.in_hand)
         self._come("give-back", batch.given_back)
         self._come("reclaim", reply.returned)

@@ -124,3 +124,17 @@ class EmptySpider(scrapy.Spider):
     async def start(self):
         return
         yield
+
+
+class ReadySpider(scrapy.Spider):
+    """Its one page leads to forty others, of which the worker has all at hand."""
+
+    name = "ready"
+    start_urls = [page_url(0)]
+    custom_settings = {"FRONTIER_FLUSH_INTERVAL": 2, "FRONTIER_LEASE_TIMEOUT": 30}
+
+    def parse(self, response):
+        record("parsed", response.url)
+        if response.url == page_url(0):
+            for number in range(1, 41):
+                yield scrapy.Request(page_url(number))
