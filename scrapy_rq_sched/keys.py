@@ -26,23 +26,36 @@ key                                type              holds
 ``<spider>:start_urls`` *          list              seeds; a set or a sorted set is read as well
 ``<spider>:seeding``               hash              while seeds are pushed from a file: SHA-256 of them, how
                                                      many are in; for a week if it broke off
-``<spider>:started``               set               fingerprints of the start requests this crawl has had
-``<spider>:delayed``               sorted set        requests and seeds set back for another worker, by the
-                                                     server's time (milliseconds) at which they are due:
-                                                     ``<kind> <score> <worker>/<lease> <request>``
+``<spider>:started``               set               fingerprints of the start requests this crawl has had;
+                                                     those that are not filtered end in ``#`` and their
+                                                     number
+``<spider>:delayed``               sorted set        requests and seeds set back for another worker:
+                                                     refused, or passed over because workers died of them.
+                                                     Score: the server's time (milliseconds) from which they
+                                                     may be taken. ``<kind> <score> <worker>/<lease>
+                                                     <request>``
 ``<spider>:workers``               sorted set        worker, by the server's time (milliseconds) after which
                                                      it counts as dead
-``<spider>:worker:<id>``           hash              what a worker said of itself, and its last exchange
+``<spider>:worker:<id>``           hash              what a worker said of itself, and its last exchange;
+                                                     for a minute after it has left, that it has: an
+                                                     exchange that comes late does not have it join again
 ``<spider>:leases:<id>``           hash              what a worker holds: lease, and ``<kind> <score>
                                                      <deaths>@<second> <request>``
 ``<spider>:history``               hash              SHA-1 of a request that came back, and what befell it:
-                                                     ``died:`` or ``refused:``, worker, ``@`` and second
+                                                     ``died:``, ``unbegun:``, ``refused:`` or ``done:``,
+                                                     worker, ``@`` and second
 ``<spider>:failed`` *              list              requests and seeds set aside, each a JSON object with
                                                      the reason and the time; the latest
                                                      ``FRONTIER_MAX_FAILED`` of them
 ``<spider>:meta``                  hash              what the frontier was made with, its epoch, how many
                                                      pages were done, and what all workers are told:
-                                                     ``state`` (``paused``, ``draining``), ``stop``
+                                                     ``state`` (``paused``, ``draining``), ``stop``. When
+                                                     the crawl was finished (``finished``), until somebody
+                                                     has cleared up. How many requests waited and how many
+                                                     fingerprints there were at the last exchange
+                                                     (``waiting``, ``seen``). How many requests were found,
+                                                     how many of them cannot be shared, and why (``found``,
+                                                     ``unshared``, ``unshared_reason``)
 ``<spider>:finished``              string            the server's time (milliseconds) of the last finish
 ``<spider>:pages``                 list              how many pages were done in each ten seconds of the last
                                                      hour, the latest first: ``<second> <pages> <waiting>``
