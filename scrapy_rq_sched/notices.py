@@ -99,7 +99,7 @@ class Notices:
 
         :param unbegun: how many leases this worker had not begun before it.
         """
-        if reply.standing == Standing.REWOUND and reply.epoch:
+        if reply.standing == Standing.REWOUND and reply.epoch and not reply.lost:
             self._stats.inc_value("frontier/rewound")
             logger.warning(
                 "Redis came back with older data than it had (a crash, a failover). What this worker held is "

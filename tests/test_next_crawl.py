@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import redis
 
 from scrapy_rq_sched.connection import ResponseError
+from scrapy_rq_sched.inspect.status import Status
 
 from .client import Client, Join, failed, payloads
 from .crawl import Fleet, wait_until
@@ -324,3 +327,16 @@ def test_a_crawl_without_any_request_ends_as_finished(fleet: Fleet) -> None:
     fleet.start("empty", 2, SPIDER_MODULES="crawls.unusual")
     fleet.wait()
     assert fleet.reasons() == ["finished", "finished"]
+
+
+def test_status_and_doctor_say_that_the_work_is_not_shared(join: Join, server: redis.Redis) -> None:
+    worker = join("worker")
+    worker.push("one")
+    worker.say(found=200, unshared=196, unshared_reason="meta['kept'] is a set")
+    found = server.hmget("s:meta", "found", "unshared", "unshared_reason")
+    assert found == [b"200", b"196", b"meta['kept'] is a set"]
+    status = replace(
+        Status("s", "s:requests", "crawling", 0.0), found=200, unshared=196, unshared_reason="why"
+    )
+    assert status.unshared_share == "98 % of the requests found (196 of 200): why"
+    assert not replace(status, unshared=2).unshared_share

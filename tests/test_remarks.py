@@ -41,7 +41,7 @@ def test_the_known_settings_are_those_of_the_documentation() -> None:
     ("typed", "meant"),
     [
         ("FRONTIER_LEASE_TIMOUT", "FRONTIER_LEASE_TIMEOUT"),
-        ("FRONTIER_TIMEOUT", "FRONTIER_LEASE_TIMEOUT"),
+        ("FRONTIER_TIMEOUT", "FRONTIER_JOIN_TIMEOUT"),
         ("FRONTIER_LEASE", "FRONTIER_LEASE_TIMEOUT"),
         ("FRONTIER_PREFETCH_SIZE", "FRONTIER_PREFETCH"),
         ("FRONTEIR_MAX_WAITING", "FRONTIER_MAX_WAITING"),

@@ -47,6 +47,8 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_SEED_FORM_DATA", "seed_form_data", False, "True", True),
     ("REDIS_ENCODING", "encoding", "utf-8", "cp1251", "cp1251"),
     ("FRONTIER_LEASE_TIMEOUT", "lease_timeout", 30.0, "0.5", 0.5),
+    ("FRONTIER_JOIN_TIMEOUT", "join_timeout", 30.0, "0", 0.0),
+    ("FRONTIER_PROJECT", "project", "", "shop", "shop"),
     ("FRONTIER_MAX_DELIVERIES", "max_deliveries", 5, "1", 1),
     ("FRONTIER_MAX_FAILED", "max_failed", 10_000, "5", 5),
     ("FRONTIER_MAX_WAITING", "max_waiting", 0, "1000", 1000),

@@ -218,6 +218,8 @@ def _scripts(client: Any, key: str) -> Finding:
     try:
         script.load(key)
         refused = script([never(key)], [])
+        # So a server that has forgotten a script is told it again.
+        client.eval("return 1", 1, never(key))
     except connection.NoPermissionError as error:
         return problem("scripts", f"this user may not run scripts at the key {key!r}: {error}", allow)
     except connection.ResponseError as error:
