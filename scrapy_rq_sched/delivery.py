@@ -226,7 +226,7 @@ class Delivery:
     def sow_on(self) -> None:
         """Go on with the seeds: for a moment at a time, because one may stand for any number of requests."""
         end = time.monotonic() + SOWING_SLICE
-        while self._sowing and not (self._worker.is_full or self.closing):
+        while self._sowing and not self._worker.is_full:
             sowing = self._sowing[0]
             if sowing.lease not in self._worker.sowing:  # it is another worker's now
                 self._sowing.popleft()

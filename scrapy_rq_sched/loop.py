@@ -287,7 +287,9 @@ class ExchangeLoop:
             return  # somebody has closed the spider meanwhile, and the next exchange is under way
         if self._stopping is not None:
             self._scheduler.prepare()
-            more = self._worker.has_news or (self._scheduler.finishing and not self._has_said_the_end)
+            # A seed of which some requests are made already is not given back: the others are made first.
+            more = self._worker.has_news or self._worker.sowing
+            more = more or (self._scheduler.finishing and not self._has_said_the_end)
             if more and time.monotonic() < self._stop_by:
                 self._loop.call_later(POLL_FULL if self._worker.outbox.blocked else 0, self._exchange)
             else:

@@ -178,10 +178,9 @@ class Worker:
 
     def give_back(self) -> None:
         """Note that what was not begun goes back to where it stood."""
-        for lease in (*self.ready, *self.sowing):
+        for lease in self.ready:
             self.releases.give_back(lease)
         self.ready.clear()
-        self.sowing.clear()
 
     def give_back_held(self) -> None:
         """Note that what the engine is at goes back to where it stood, whatever comes of it here."""
@@ -354,6 +353,8 @@ class Worker:
         elif reply.standing == Standing.LOST:
             # Some may be left to this worker, if it came back before all were taken away.
             self.give_back()
+            # Of a seed that is another's now, no more requests are made here.
+            self.sowing.clear()
         if self._epoch not in (None, reply.epoch):
             self.seen.clear()
             if not reply.epoch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import pytest
@@ -340,3 +341,19 @@ def test_status_and_doctor_say_that_the_work_is_not_shared(join: Join, server: r
     )
     assert status.unshared_share == "98 % of the requests found (196 of 200): why"
     assert not replace(status, unshared=2).unshared_share
+
+
+def test_a_worker_that_is_stopped_while_it_makes_requests_of_a_seed_makes_each_once(
+    fleet: Fleet, server: redis.Redis
+) -> None:
+    fleet.start("longseed", SPIDER_MODULES="crawls.unusual", GRAPH_LATENCY=0.2)
+    wait_until(lambda: fleet.events("opened"))
+    server.rpush("longseed:start_urls", 1500)
+    wait_until(lambda: fleet.events("parsed"))
+    fleet.kill(0, signal.SIGINT)
+    fleet.wait()
+    fleet.start("longseed", SPIDER_MODULES="crawls.unusual")
+    wait_until(lambda: len(fleet.urls("parsed")) == 1500, 60)
+    fleet.kill(1, signal.SIGINT)
+    fleet.wait()
+    assert fleet.urls("downloaded") == dict.fromkeys(pages(1500), 1)

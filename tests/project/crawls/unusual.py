@@ -138,3 +138,17 @@ class ReadySpider(scrapy.Spider):
         if response.url == page_url(0):
             for number in range(1, 41):
                 yield scrapy.Request(page_url(number))
+
+
+class LongSeedSpider(RedisSpider):
+    """A seed stands for many pages, and to make each takes a while."""
+
+    name = "longseed"
+
+    def make_request_from_data(self, data):
+        for number in range(int(data)):
+            time.sleep(0.001)
+            yield scrapy.Request(page_url(number), dont_filter=True)
+
+    def parse(self, response):
+        record("parsed", response.url)
