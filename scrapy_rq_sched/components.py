@@ -150,7 +150,7 @@ def _is_strange(server: Any, keys: Keys) -> bool:
         # filter that is there before and after is not that of a fleet that starts or finishes just now.
         return (
             is_filled()
-            and not server.hexists(keys.meta, "REQUEST_FINGERPRINTER_CLASS")
+            and not server.exists(keys.meta)
             and not server.exists(dupefilter_frontiers(keys.dupefilter), converting(keys.requests))
             and is_filled()
         )

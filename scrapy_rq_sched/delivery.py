@@ -133,7 +133,7 @@ class Delivery:
         if mode == "start":
             # start() may yield one request several times on purpose: the n-th is the n-th of every
             # worker. One that it yields filtered as well is another.
-            fingerprint = f"{fingerprint}#{self._start_counts.next(fingerprint)}"
+            fingerprint = f"{fingerprint}#{self._start_counts.number_of(fingerprint)}"
         return fingerprint
 
     def _payload(self, request: Request, mode: Mode) -> bytes:
@@ -182,7 +182,9 @@ class Delivery:
             worker.hold(request, None)
             return request
         while worker.ready:
-            if self._engine is not None and not (worker.may_begin and worker.may_take(worker.ready[0])):
+            if self._engine is not None and not worker.may_begin:
+                return None
+            if not worker.may_take(worker.ready[0]):
                 return None
             lease = worker.ready.popleft()
             made = self._decode(lease)
@@ -231,13 +233,16 @@ class Delivery:
             if sowing.lease not in self._worker.sowing:  # it is another worker's now
                 self._sowing.popleft()
                 continue
+            if not self._worker.may_sow(sowing.lease):
+                break
             if not self._sow_some(sowing, math.inf if self._engine is None else end):
                 if self._engine is None:
                     continue
                 break
             self._sowing.popleft()
             self._worker.sowing.remove(sowing.lease)
-        if self._sowing and self._engine is not None and not (self._worker.is_full or self._sows_soon):
+        waits = self._sowing and (self._worker.is_full or not self._worker.may_sow(self._sowing[0].lease))
+        if self._sowing and self._engine is not None and not (waits or self._sows_soon):
             self._sows_soon = True
             self._engine.soon(self._sow_soon)
 
@@ -343,7 +348,7 @@ class Delivery:
             if self._plain:
                 while self._worker.memory:
                     request = self._worker.memory.popleft().request
-                    self._worker.enqueue(Push("force", "", request.priority, b""), request)
+                    self._worker.enqueue(Push("force", "", rank(request.priority), b""), request)
             self._lost += self._worker.forget_memory()
 
     def tick(self) -> None:
@@ -445,6 +450,7 @@ class Delivery:
 
     def _obey(self, told: Told) -> None:
         """Take note that all workers are told something else than before."""
+        self._standstill.begun()
         self._notices.told(told)
         if told == Told.STOP and self._engine is not None:
             self._engine.close("stopped")
@@ -461,5 +467,5 @@ class Delivery:
         else:
             self._worker.memory.extend(settled.kept)
         for request in reply.popped:
-            push = Push("force", "", request.priority, b"")
+            push = Push("force", "", rank(request.priority), b"")
             self._worker.memory.append(Outgoing(push, request))

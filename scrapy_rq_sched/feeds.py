@@ -41,6 +41,16 @@ def _worker(crawler: Crawler) -> str:
     return _names.setdefault(crawler, worker_name())
 
 
+def give_worker_name(settings: Any, spider: Spider, name: str) -> None:
+    """Give *spider* an attribute ``worker`` where a feed's URI asks for it and nothing else gives it.
+
+    Scrapy puts a spider's attributes into the URIs of its feeds, so no setting is needed for it.
+    """
+    feeds = [*settings.getdict("FEEDS"), settings.get("FEED_URI") or ""]
+    if any("%(worker)" in str(uri) for uri in feeds) and not hasattr(spider, "worker"):
+        spider.worker = name  # type: ignore[attr-defined] # it is only for the URIs
+
+
 def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
     """Yield the URI of each feed that is the same for all workers, and whether it may have ``%(worker)s``.
 

@@ -37,6 +37,7 @@ class Opened:
 
     :param kept_for: whose the filter is as well, so that it was not cleared.
     :param failed: how many entries the failed list has.
+    :param unshared: how many requests an earlier worker of this crawl could not share.
     """
 
     flushed: bool
@@ -47,6 +48,7 @@ class Opened:
     leased: int
     workers: int
     failed: int
+    unshared: int
 
 
 class Left(NamedTuple):
@@ -163,9 +165,12 @@ class Frontier:
             if name == "FRONTIER_PROJECT":
                 raise FrontierMismatchError(
                     f"The frontier of spider {self.keys.spider!r} is another project's: {there!r} made it, "
-                    f"and this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB and put "
-                    "%(job)s into the key settings, or use another database of Redis. If both are to share "
-                    "one frontier, set FRONTIER_PROJECT to the same text in both"
+                    f"and this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB, "
+                    "and put "
+                    "%(job)s into SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY and REDIS_START_URLS_KEY; or "
+                    "use another database of Redis. If both are to share one frontier, set "
+                    "FRONTIER_PROJECT to "
+                    "the same text in both"
                 )
             convert = ""
             if name == "SCHEDULER_SERIALIZER":

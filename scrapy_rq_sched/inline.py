@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from .attempt import Attempt
 from .connection import RedisError, unreachable
 from .exchange import Batch, Reply
 from .frontier import Frontier
@@ -19,6 +20,7 @@ class InlineExchange:
         self._worker = worker
         self._scheduler = scheduler
         self._batch: Batch | None = None
+        self._attempt = Attempt()
 
     def exchange(self) -> Reply:
         """Exchange until all is said, or there is no room for it.
@@ -28,13 +30,21 @@ class InlineExchange:
         while True:
             if self._batch is None:
                 self._batch = next_batch(self._worker, self._scheduler)
+                self._attempt.begin(self._batch)
             started = time.monotonic()
             try:
-                reply = self._frontier.exchange(self._batch)
+                reply = self._frontier.exchange(self._attempt.said)
             except RedisError as error:
                 self._scheduler.count_error()
+                was_whole = self._attempt.pushes is None
+                self._attempt.failed(error, at_once=False)
+                if was_whole and self._attempt.pushes is not None:
+                    continue  # it may be a request that cannot be sent: then the rest can
                 raise unreachable(self._frontier.server, error) from error
             self._batch = None
-            self._scheduler.take_reply(reply, time.monotonic() - started)
+            self._scheduler.take_reply(reply, time.monotonic() - started, self._attempt.pushes)
+            culprit = self._attempt.over(reply)
+            if culprit is not None:
+                self._scheduler.withdraw_first(culprit)
             if not self._worker.has_news or self._worker.outbox.blocked or not reply.replicated:
                 return reply

@@ -288,7 +288,7 @@ class ExchangeLoop:
         if self._stopping is not None:
             self._scheduler.prepare()
             # A seed of which some requests are made already is not given back: the others are made first.
-            more = self._worker.has_news or self._worker.sowing
+            more = self._worker.has_news or bool(self._worker.sowing)
             more = more or (self._scheduler.finishing and not self._has_said_the_end)
             if more and time.monotonic() < self._stop_by:
                 self._loop.call_later(POLL_FULL if self._worker.outbox.blocked else 0, self._exchange)
@@ -324,7 +324,8 @@ class ExchangeLoop:
             return
         # The same batch again, or what is left of it: the frontier knows it by its number.
         self._attempt.failed(error, at_once=not is_outage)
-        wait = self._backoff.compute(self._outage.failures) if is_outage else 0
+        may_help = not is_outage and self._attempt.failures == 1
+        wait = 0 if may_help else self._backoff.compute(self._outage.failures)
         self._loop.call_later(wait, self._exchange)
 
     # -- seeds ---------------------------------------------------------------------------------

@@ -33,18 +33,23 @@ def joined(frontier: Frontier, opened: Opened) -> None:
         logger.info("Resuming crawl (%d requests scheduled)", opened.waiting)
 
 
-def from_before(frontier: Frontier, opened: Opened, persist: bool) -> None:
+def from_before(frontier: Frontier, opened: Opened) -> None:
     """Say what an earlier crawl has left that this one may miss or not expect."""
     spider = frontier.keys.spider
     is_alone = opened.waiting + opened.leased + opened.seeds == 0 and opened.workers == 1
-    if persist and opened.seen and is_alone:
+    if opened.seen and is_alone:
         logger.warning(
-            "%d URLs were seen by an earlier crawl of spider %r, and SCHEDULER_PERSIST keeps them: "
-            "this crawl "
-            "does not fetch them again. To crawl everything again, start with "
-            "SCHEDULER_FLUSH_ON_START = True, "
-            "or run: scrapy frontier clear %s",
+            "%d URLs were seen by an earlier crawl of spider %r, and are kept (SCHEDULER_PERSIST, or it was "
+            "stopped): this crawl does not fetch them again. To crawl everything again, start with "
+            "SCHEDULER_FLUSH_ON_START = True, or run: scrapy frontier clear %s",
             *(opened.seen, spider, spider),
+        )
+    if opened.unshared:
+        logger.warning(
+            "Workers of this crawl have found %d requests that could not be kept in Redis. Those that they "
+            "had not crawled when they were stopped are lost, unless a page links to them again. To crawl "
+            "everything again, start with SCHEDULER_FLUSH_ON_START = True",
+            opened.unshared,
         )
     failed_list(frontier, opened.failed)
 

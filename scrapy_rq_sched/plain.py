@@ -13,7 +13,7 @@ from typing import Any
 
 from scrapy import Request
 
-from .connection import RedisError
+from .connection import DataError, RedisError, may_pass
 from .exchange import Batch, Reply, Told
 from .frontier import Frontier, Left, Opened
 
@@ -36,6 +36,8 @@ class PlainFrontier(Frontier):
         self._kept: list[int] = []
         self._popped: list[Request] = []
         self._told = False
+        # The place of the push that Redis has refused.
+        self._failed_at: int | None = None
 
     def open(self, *arguments: Any, **options: Any) -> Opened:
         """Join the frontier; see :meth:`Frontier.open`."""
@@ -48,6 +50,7 @@ class PlainFrontier(Frontier):
         """Exchange, then push what is new and pop what is wanted. A repeat goes on where it failed."""
         if batch.number != self._number:
             self._number, self._done, self._kept, self._popped = batch.number, set(), [], []
+            self._failed_at = None
             # Said before anything is popped: nobody may take an empty queue for the end meanwhile.
             batch.busy = batch.busy or len(self._queue) > 0
         reply = super().exchange(batch)
@@ -71,9 +74,12 @@ class PlainFrontier(Frontier):
                 continue
             try:
                 self._queue.push(request)
-            except RedisError:
-                raise
-            except Exception:  # the user's code; the request is crawled from memory
+            except Exception as error:  # the user's code; the request is crawled from memory
+                # An outage passes. What Redis refuses for the request's sake it refuses again.
+                refused = isinstance(error, DataError) or place == self._failed_at
+                if isinstance(error, RedisError) and not refused:
+                    self._failed_at = None if may_pass(error) else place
+                    raise
                 logger.log(
                     logging.DEBUG if self._told else logging.ERROR,
                     "%s cannot be pushed to the queue, and is crawled from memory; more of this kind are "

@@ -17,7 +17,7 @@ from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
-from . import components, connection, failures, identity, notices, remarks
+from . import components, connection, failures, feeds, identity, notices, remarks
 from .aside import make_scheduler
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
@@ -31,6 +31,9 @@ from .settings import FrontierSettings
 from .worker import Worker
 
 logger = logging.getLogger(__name__)
+
+#: Reasons for which a spider is closed though it is not through.
+_INTERRUPTIONS = ("shutdown", "stopped", "frontier_error", "memusage_exceeded")
 
 
 class Scheduler(SchedulerAttributes, BaseScheduler):
@@ -92,12 +95,16 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         :raises FrontierError: if there is no crawl, and something prevents it.
         """
         self.spider = spider
+        if self._closed:  # by hand it may be opened again, as a worker that was never there
+            self.name = identity.worker_name()
+            self._closed = self._joined = False
         engine = find_engine(self.crawler)
         shell = is_shell(engine)
         if shell or runs_command(spider):
             self._aside = make_scheduler(self.crawler, filters=not shell)
             return self._aside.open(spider)
         remarks.log(self.crawler.settings)
+        feeds.give_worker_name(self.crawler.settings, spider, self.name)
         try:
             if self._refusal is not None:
                 raise self._refusal
@@ -219,7 +226,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
                 opened.kept_for,
             )
         notices.joined(self.frontier, opened)
-        notices.from_before(self.frontier, opened, self.settings.persist)
+        notices.from_before(self.frontier, opened)
         notices.weaker_guarantees(self.queue, self.df)
         self.delivery.began()
         if self._loop is not None:
@@ -268,8 +275,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         else:
             self.delivery.prepare()
         request = self.delivery.take()
-        while request is None and self._inline is not None and self.worker.releases.has_undone:
-            # What was leased could not be made a request of: it is set aside, and the next one asked for.
+        while request is None and self._inline is not None and self.worker.has_undone:
+            # What was leased could not be made a request of: it is set aside, and the next one asked for. Or
+            # it is a suspect, of which Redis has to know before that it is begun.
             self._exchange_by_hand(want=1)
             request = self.delivery.take()
         if request is not None:
@@ -285,6 +293,8 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         if self._refusal is not None:
             return True  # it is closed, but not as finished
         if self._inline is not None:
+            if self._closed:
+                return False  # it has left: to ask would be to join again
             reply = self._exchange_by_hand()
             others = (reply.leased or 0) - len(self.worker.held)
             here = len(self.worker.ready) + len(self.worker.memory)
@@ -347,8 +357,8 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     def close(self, reason: str) -> Deferred[None] | None:
         """Say what is left to say, give back what was not begun, and leave the fleet.
 
-        The frontier is cleared only by the last worker, only when *reason* is ``finished``, and only
-        if ``SCHEDULER_PERSIST`` is false.
+        The frontier is cleared only by the last worker, only when the fleet is finished and was not
+        interrupted, and only if ``SCHEDULER_PERSIST`` is false.
         """
         self._closed = True
         if self._aside is not None:
@@ -371,8 +381,10 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             return True
         # Whoever closes an idle spider for a reason of his own, as CloseSpider in a handler of spider_idle
         # does, has finished as well, where the whole fleet has; but not who interrupts it.
-        interrupted = reason in ("shutdown", "stopped", "frontier_error") or reason.startswith("closespider_")
-        return self.delivery.finished.is_running and not interrupted
+        interrupted = reason in _INTERRUPTIONS or reason.startswith("closespider_")
+        # A RedisSpider that is idle waits for more.
+        waits = hasattr(self.spider, "schedule_next_requests")
+        return self.delivery.finished.is_running and not (interrupted or waits)
 
     def _left(self, result: Any, error: Exception | None) -> None:
         identity.closed()

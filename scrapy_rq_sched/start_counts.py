@@ -9,19 +9,26 @@ MOST = 100_000
 
 
 class StartCounts:
-    """Counts the requests of ``start()`` by their fingerprints, the latest of them."""
+    """Numbers the requests of ``start()`` by their fingerprints, and remembers the latest of them."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, int] = OrderedDict()
+        self._forgotten = 0
 
-    def next(self, fingerprint: str) -> int:
-        """Count a request, and return how many of this fingerprint there were with it."""
+    def number_of(self, fingerprint: str) -> str:
+        """Return a number that no equal request of ``start()`` had before.
+
+        Once some are forgotten, the number of the round is a part of it. Where every worker reads ``start()``
+        in the same order, it is the same for all.
+        """
         count = self._counts.pop(fingerprint, 0) + 1
         self._counts[fingerprint] = count
         if len(self._counts) > MOST:
             self._counts.popitem(last=False)
-        return count
+            self._forgotten += 1
+        return f"{count}.{self._forgotten // MOST}" if self._forgotten else str(count)
 
     def clear(self) -> None:
         """Forget all: start() is at its end."""
         self._counts.clear()
+        self._forgotten = 0

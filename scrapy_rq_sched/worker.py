@@ -89,6 +89,7 @@ class Worker:
         self._begun = self._sown = ""
         self._announces = False
         self._said_begun = self._known_begun = ""
+        self._said_sown = self._known_sown = ""
         # Whether this worker has nothing in its memory any more, and Redis has not heard of it.
         self._memory_is_done = False
         self._shares = Shares()
@@ -138,9 +139,15 @@ class Worker:
         return False
 
     def sow(self, lease: Lease) -> None:
-        """Note that requests are being made of the seed of *lease*."""
+        """Note that requests are about to be made of the seed of *lease*."""
         self._sown = lease.name
         self.sowing.append(lease)
+        if lease.deaths >= self._suspicious:
+            self._announces = True
+
+    def may_sow(self, lease: Lease) -> bool:
+        """Whether requests may be made of *lease*'s seed now; of a suspect, Redis has to know that before."""
+        return lease.deaths < self._suspicious or self._known_sown == lease.name
 
     def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Note that *request* is to be set aside when the engine is through with it.
@@ -205,6 +212,11 @@ class Worker:
     def has_news(self) -> bool:
         """Whether there is something to say."""
         return bool(self.outbox) or self.releases.has_news or self._announces or self._memory_is_done
+
+    @property
+    def has_undone(self) -> bool:
+        """Whether a lease is to be set aside, left to another worker, or announced before it is begun."""
+        return self.releases.has_undone or self._announces
 
     @property
     def is_quiet(self) -> bool:
@@ -327,7 +339,7 @@ class Worker:
             requests=[outgoing.request for outgoing in sent],
         )
         self._pages = 0
-        self._said_begun = self._begun
+        self._said_begun, self._said_sown = self._begun, self._sown
         self._announces = self._memory_is_done = False
         self._shares.fill(batch)
         self.releases.fill(batch, before)
@@ -344,7 +356,7 @@ class Worker:
         """
         self._pace.exchanged(latency)
         self.told = reply.told
-        self._known_begun = self._said_begun
+        self._known_begun, self._known_sown = self._said_begun, self._said_sown
         orphans: list[Lease] = []
         if reply.standing == Standing.REWOUND:
             if reply.lost == ("frontier",):

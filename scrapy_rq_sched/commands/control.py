@@ -45,7 +45,7 @@ class Resume(_Tell):
 
     name = "resume"
     summary = "Go on after pause or drain"
-    said = "Spider {spider} goes on, with {workers}"
+    said = "Spider {spider} goes on: {workers} will begin pages again"
 
 
 class Drain(_Tell):

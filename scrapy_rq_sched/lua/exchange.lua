@@ -93,10 +93,11 @@ if repeated then standing = math.max(standing, tonumber(before[4]) or 0) end
 local over = standing > 0 and not made and redis.call('EXISTS', FINISHED) == 1
 over = over or before[6] == '1'
 -- What all workers are told. Who joins after a stop is not meant by it.
-local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting', 'seen')
+local orders = redis.call('HMGET', META, 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting', 'seen',
+  'lost')
 -- What is gone though no script of ours took it: keys that were deleted, evicted, or emptied by somebody else.
 local lost = ''
-if not made and not over then
+if not over and (not made or rewound and not last and orders[8]) then
   lost = 'frontier'
 elseif made and QUEUE_TYPE and waiting == 0 and (tonumber(orders[6]) or 0) >= NOTICED then
   lost = 'requests ' .. orders[6]
@@ -117,6 +118,8 @@ if rewound then
 elseif lost == 'frontier' then
   change_epoch()
 end
+-- The others find it made anew, and have lost as much.
+if lost == 'frontier' and not made then redis.call('HSET', META, 'lost', now) end
 
 -- Children before parents: what is pushed is stored before any lease is released.
 local ranks, requests, duplicates, stored, full, new_ones = {}, {}, {}, 0, '', false
@@ -202,7 +205,7 @@ for i = at, at + 2 * finished_here - 2, 2 do
     if value and remembered then
       local _, _, _, request = lease_read(value)
       redis.call('HDEL', HISTORY, redis.sha1hex(request))
-    elseif remembered and not repeated then
+    elseif not value and remembered and not repeated and after <= stored then
       note_done(lease)
     end
   elseif not repeated then
@@ -357,7 +360,9 @@ local function hand_out(kind, score, deaths, request)
 end
 
 if repeated then
-  for _, lease in ipairs(pairs_of(redis.call('HGETALL', held))) do
+  local leases_held = pairs_of(redis.call('HGETALL', held))
+  table.sort(leases_held, function(a, b) return lease_place(a[1]) < lease_place(b[1]) end)
+  for _, lease in ipairs(leases_held) do
     if string.match(lease[1], '^(%d+)%.') == tostring(exchange) then
       local kind, _, deaths, request = lease_read(lease[2])
       tell(lease[1], kind, deaths, request)
@@ -378,30 +383,37 @@ else
     return deaths, refused and not all_refuse(history), false
   end
 
-  local seeds_later = {}
-  for _, seed in ipairs(seeds_wanted > 0 and seed_take(seeds_wanted) or {}) do
-    local deaths, for_another, done = look_up(seed[3])
-    if for_another then
-      seeds_later[#seeds_later + 1] = seed
-    elseif not done then
-      hand_out(seed[1], seed[2], deaths, seed[3])
+  -- A few at a time, for they may be large: as much is taken as fits into an exchange, and at least one.
+  local seeds_later, bytes, seeds_left = {}, 0, seeds_wanted
+  while seeds_left > 0 and bytes < MEGABYTES do
+    local seeds_taken = seed_take(math.min(seeds_left, 10))
+    if #seeds_taken == 0 then break end
+    seeds_left = seeds_left - #seeds_taken
+    for _, seed in ipairs(seeds_taken) do
+      local deaths, for_another, done = look_up(seed[3])
+      if for_another or bytes >= MEGABYTES then
+        seeds_later[#seeds_later + 1] = seed
+      elseif not done then
+        bytes = bytes + #seed[3]
+        hand_out(seed[1], seed[2], deaths, seed[3])
+      end
     end
   end
   for i = #seeds_later, 1, -1 do seed_put_back(unpack(seeds_later[i])) end
 
   local to_share = queue_length() + redis.call('ZCARD', DELAYED)
   local share = math.max(1, math.ceil(to_share / redis.call('ZCARD', WORKERS)))
-  local want, bytes, looked_at, passed_over = math.min(wanted, share), 0, 0, 0
+  local want, passed_over = math.min(wanted, share), 0
   -- -> whether it is this worker's. What has killed often is given to a worker one at a time, so that what only stood
   -- beside it is not taken for the cause.
   local function admit(kind, score, request)
     local deaths, for_another, done = look_up(request)
-    looked_at, bytes = looked_at + 1, bytes + #request
     if done then return true end
     local suspect = deaths >= suspicious
     if for_another or suspect and suspects >= 1 then return false end
     if suspect then suspects = suspects + 1 end
     if not SEED_KINDS[kind] then want = want - 1 end
+    bytes = bytes + #request
     hand_out(kind, score, deaths, request)
     return true
   end
@@ -411,7 +423,7 @@ else
   for _, entry in ipairs(want + seeds_wanted > 0 and redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED) or {}) do
     local kind, score, request = string.match(entry, '^(%l+%d*) (%S+) %S+ (.*)$')
     kind, score, _, request = lease_read(kind and kind .. ' ' .. score .. ' 0 ' .. request or entry)
-    if (SEED_KINDS[kind] and seeds_wanted or want) > 0 and admit(kind, score, request) then
+    if (SEED_KINDS[kind] and seeds_wanted or want) > 0 and bytes < MEGABYTES and admit(kind, score, request) then
       redis.call('ZREM', DELAYED, entry)
       note_for_export({lease_value(kind, score, 0, second, request)}, now)
     else
@@ -423,19 +435,21 @@ else
     for _, entry in ipairs(passed) do redis.call('ZADD', DELAYED, now + 1000, entry) end
   end
 
-  -- What is passed over is set back as well: it must not keep anybody from the rest. Few at first, for they may be
-  -- large: as much is taken as fits into an exchange, and at least one.
+  -- What is passed over is set back as well: it must not keep anybody from the rest. Few are taken at first.
   local PASSED_OVER, chunk = 1000, 1
   while want > 0 and passed_over < PASSED_OVER and bytes < MEGABYTES do
-    local average = looked_at > 0 and bytes / looked_at or 1
-    local scores, taken = queue_take(math.max(1, math.min(want, chunk, math.floor((MEGABYTES - bytes) / average))))
+    local scores, taken = queue_take(math.min(want, chunk))
     if #taken == 0 then break end
+    local too_much = {}
     for i, request in ipairs(taken) do
-      if not admit('request', scores[i], request) then
+      if bytes >= MEGABYTES then
+        too_much[#too_much + 1] = {scores[i], request}
+      elseif not admit('request', scores[i], request) then
         passed_over = passed_over + 1
         park('request', scores[i], worker .. '/' .. exchange .. '.p' .. passed_over, request)
       end
     end
+    queue_put_back(too_much)
     chunk = math.min(4 * chunk, PASSED_OVER)
   end
   -- Too many wait: those that would come last are this worker's, to forget that they were seen.

@@ -183,7 +183,7 @@ local FLEET_AT_A_LOOK, FLEET_KNOWN = 50, 200
 local function fleet_lately(now)
   if redis.call('ZCARD', WORKERS) <= FLEET_AT_A_LOOK then return fleet() end
   local at, leased, busy = string.match(redis.call('HGET', META, 'fleet') or '', '^(%d+) (%d+) (%d+)$')
-  if at and now - at < FLEET_KNOWN and leased + busy > 0 then return tonumber(leased), tonumber(busy) end
+  if at and tonumber(at) <= now and now - at < FLEET_KNOWN and leased + busy > 0 then return tonumber(leased), tonumber(busy) end
   leased, busy = fleet()
   redis.call('HSET', META, 'fleet', string.format('%.0f %d %d', now, leased, busy))
   return leased, busy

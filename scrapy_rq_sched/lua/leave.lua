@@ -27,6 +27,10 @@ else
   redis.call('EXPIRE', WORKER .. worker, LATE_EXCHANGE)
 end
 
+-- The reply to the call that cleared was lost: what is left to be swept is.
+if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SEEN_CLEARED) == 1 then
+  return {1, left, failed}
+end
 local leased, busy = fleet()
 local waiting = queue_length() + redis.call('ZCARD', DELAYED)
 if leased + busy + waiting > 0 then return {0, left, failed} end
@@ -50,8 +54,8 @@ redis.call('EXPIRE', STARTED, grace)
 if others > 0 then return {0, left, failed} end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED)
 -- What the workers of this crawl were told is not for those of the next.
-redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting', 'finished', 'waiting', 'found', 'unshared',
-  'unshared_reason')
+redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting', 'finished', 'waiting', 'lost', 'found',
+  'unshared', 'unshared_reason')
 if persist == '1' then return {0, left, failed} end
 redis.call('UNLINK', REQUESTS, META)
 seen_clear(frontier)

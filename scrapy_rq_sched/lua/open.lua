@@ -10,7 +10,8 @@
 --       ('import'); nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
 --       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
---        leased, workers, entries in the failed list}
+--        leased, workers, entries in the failed list,
+--        requests that an earlier worker of this crawl could not share}
 -- May be repeated: a reply may be lost.
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
@@ -85,7 +86,7 @@ seen_join(frontier)
 seen_open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES)
-  redis.call('HDEL', META, 'pages', 'finished', 'found', 'unshared', 'unshared_reason')
+  redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason')
 end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For who looks into it, and is not set up as its workers are.
@@ -96,8 +97,10 @@ if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)
+-- It was started before the finish, and comes after it: it does not know when that was.
+if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 return {
   '', flushed and 1 or 0, kept_for, queue_length(), seen_count(), seed_count(), flushed and 0 or leased,
-  redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED),
+  redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED), tonumber(redis.call('HGET', META, 'unshared')) or 0,
 }

@@ -13,7 +13,7 @@ from scrapy_rq_sched import RedisSpider
 
 from .graph import page_url
 from .record import record
-from .spiders import GraphSpider
+from .spiders import GraphSpider, PlainQueue
 
 
 class OwnReasonSpider(GraphSpider):
@@ -152,3 +152,21 @@ class LongSeedSpider(RedisSpider):
 
     def parse(self, response):
         record("parsed", response.url)
+
+
+class DeadlySeedSpider(RedisSpider):
+    """Dies of its seeds."""
+
+    name = "deadlyseed"
+
+    def make_request_from_data(self, data):
+        os._exit(9)
+
+
+class RefusingQueue(PlainQueue):
+    """Puts into Redis what redis-py does not take, for one request of ten."""
+
+    def push(self, request):
+        if request.url.endswith("7"):
+            self.server.lpush(self.key, {"url": request.url})
+        super().push(request)
