@@ -162,4 +162,5 @@ def test_a_frontier_is_cleared_when_that_was_said_and_agreed_to(left: redis.Redi
     code, shown = cleared(redis_url, "y")
     assert code == 0
     assert "waiting" in shown
-    assert left.keys() == []
+    # What is left of the workers that have left is gone in a minute.
+    assert [key for key in left.keys() if left.ttl(key) < 0] == []
