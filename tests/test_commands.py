@@ -145,5 +145,5 @@ def test_runspider_crawls_the_frontier_of_the_spiders_name(
     output(*arguments, redis_url=redis_url)
     items = json.loads((tmp_path / "items.json").read_text())
     assert sorted(item["url"] for item in items) == [page_url(3), page_url(4)]
-    assert [key for key in server.keys() if server.ttl(key) < 0] == []
+    assert [key for key in server.scan_iter() if server.ttl(key) < 0] == []
     assert server.exists("alone:finished")

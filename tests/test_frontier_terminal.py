@@ -163,4 +163,4 @@ def test_a_frontier_is_cleared_when_that_was_said_and_agreed_to(left: redis.Redi
     assert code == 0
     assert "waiting" in shown
     # What is left of the workers that have left is gone in a minute.
-    assert [key for key in left.keys() if left.ttl(key) < 0] == []
+    assert [key for key in left.scan_iter() if left.ttl(key) < 0] == []
