@@ -55,7 +55,8 @@ key                                type              holds
                                                      fingerprints there were at the last exchange
                                                      (``waiting``, ``seen``). How many requests were found,
                                                      how many of them cannot be shared, and why (``found``,
-                                                     ``unshared``, ``unshared_reason``)
+                                                     ``unshared``, ``unshared_reason``). When all was
+                                                     found to be gone (``lost``)
 ``<spider>:finished``              string            the server's time (milliseconds) of the last finish
 ``<spider>:pages``                 list              how many pages were done in each ten seconds of the last
                                                      hour, the latest first: ``<second> <pages> <waiting>``
