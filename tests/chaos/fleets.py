@@ -20,7 +20,10 @@ from .registry import scenario
 def deploy(arena: Arena) -> Outcome:
     old, new = {"SPIDER_MODULES": "crawls.deploy_old"}, {"SPIDER_MODULES": "crawls.deploy_new"}
     count = arena.choose(2, 3)
-    arena.crawl("deploy", workers=0, pages=arena.choose(500, 3000), GRAPH_LATENCY=0.2)
+    # The new code's spider is another class, which is meant to share the frontier.
+    arena.crawl(
+        "deploy", workers=0, pages=arena.choose(500, 3000), GRAPH_LATENCY=0.2, FRONTIER_PROJECT="deploy"
+    )
     # Slowly: only the first tenth of the pages has links, and the new code has to meet some of them.
     outgoing = arena.join(count, CONCURRENT_REQUESTS=1, **old)
     arena.all_opened()
