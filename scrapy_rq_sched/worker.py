@@ -45,6 +45,11 @@ class Settled:
     orphans: list[Lease]
 
 
+def _order(lease: str) -> tuple[int, ...]:
+    """Return where the lease of this name stands among those of its worker; before all of them if it is empty."""
+    return tuple(map(int, lease.split("."))) if lease else ()
+
+
 class Worker:
     """The local side of the frontier.
 
@@ -147,7 +152,8 @@ class Worker:
 
     def may_sow(self, lease: Lease) -> bool:
         """Whether requests may be made of *lease*'s seed now; of a suspect, Redis has to know that before."""
-        return lease.deaths < self._suspicious or self._known_sown == lease.name
+        # What was said of a later one was said of this one, too.
+        return lease.deaths < self._suspicious or _order(lease.name) <= _order(self._known_sown)
 
     def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Note that *request* is to be set aside when the engine is through with it.
@@ -371,9 +377,8 @@ class Worker:
             self.seen.clear()
             if not reply.epoch:
                 logger.error(
-                    "The frontier is no longer in Redis: the crawl was finished or cleared without "
-                    "this worker, "
-                    "which was silent for longer than FRONTIER_LEASE_TIMEOUT"
+                    "The frontier is no longer in Redis: the crawl was finished or cleared without this "
+                    "worker, which was silent for longer than FRONTIER_LEASE_TIMEOUT"
                 )
         self._epoch = reply.epoch
         sent = self.outbox.settle(reply.stored, reply.replicated, said)

@@ -503,3 +503,15 @@ def test_equal_start_requests_are_numbered_and_the_oldest_are_forgotten(
 )
 def test_any_priority_is_a_number_that_redis_takes(priority: Any, number: float) -> None:
     assert rank(priority) == number
+
+
+def test_several_suspect_seeds_are_sown_when_redis_knows_of_the_last() -> None:
+    worker = a_worker()
+    first, second = Lease("3.1", "list", 3, b"x"), Lease("3.2", "list", 3, b"x")
+    worker.sow(first)
+    worker.sow(second)
+    assert not worker.may_sow(first)
+    assert worker.batch(0, False).sown == second.name
+    answer(worker)
+    assert worker.may_sow(first)
+    assert worker.may_sow(second)
