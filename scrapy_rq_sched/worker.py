@@ -46,7 +46,7 @@ class Settled:
 
 
 def _order(lease: str) -> tuple[int, ...]:
-    """Return where the lease of this name stands among those of its worker; before all of them if it is empty."""
+    """Return where the lease of this name stands among its worker's; before all if it is empty."""
     return tuple(map(int, lease.split("."))) if lease else ()
 
 
