@@ -247,11 +247,16 @@ def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") 
         differ.
     """
     return {
-        "FRONTIER_PROJECT": project or f"{crawler.settings.get('BOT_NAME')}/{_path(crawler.spidercls)}",
+        "FRONTIER_PROJECT": project or project_of(crawler.settings, crawler.spidercls),
         "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
         "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
         "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),
     }
+
+
+def project_of(settings: Any, spidercls: type) -> str:
+    """Return what ``FRONTIER_PROJECT`` is by default: the name of the bot and the class of the spider."""
+    return f"{settings.get('BOT_NAME')}/{_path(spidercls)}"
 
 
 def fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:

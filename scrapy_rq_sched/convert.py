@@ -35,11 +35,13 @@ class Converted:
 
     :param changed: requests that were converted, or would be.
     :param already: those that were converted before.
-    :param problems: how many could not be, by the reason.
+    :param unreadable: those that are not in the serializer which they should be converted from.
+    :param problems: how many could not be converted, by the reason; the unreadable ones among them.
     """
 
     changed: int = 0
     already: int = 0
+    unreadable: int = 0
     problems: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -83,12 +85,15 @@ class Conversion:
         self.most_failed = most_failed
 
     @classmethod
-    def from_settings(cls, settings: Any, spider: str, source: Any = "pickle", target: Any = None) -> Self:
+    def from_settings(cls, settings: Any, spider: str, source: Any = None, target: Any = None) -> Self:
         """Return a conversion of the frontier of the spider called *spider*.
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
-        :param source: a name such as ``"pickle"``, the path of a serializer, or the serializer itself.
-        :param target: the same; by default ``SCHEDULER_SERIALIZER``, or JSON if that is *source*.
+        :param source: a name such as ``"pickle"``, the path of a serializer, or the serializer itself; by
+            default the one that the frontier was made with, or ``"pickle"`` if no worker of this package has
+            joined it.
+        :param target: the same; by default that of a conversion that broke off, else
+            ``SCHEDULER_SERIALIZER``, or JSON if that is *source*.
         :raises SettingError: if a setting has a value that it may not have, or both are the same.
         """
         read = FrontierSettings.from_settings(settings)
@@ -98,17 +103,19 @@ class Conversion:
             raise SettingError(
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, which keeps requests in its own way"
             )
-        loaded_source = serializers.load_serializer(source)
-        loaded_target = serializers.load_serializer(target or read.serializer)
+        keys = load_keys(read, server, spider)
+        known_source, known_target = _known_serializers(server, keys)
+        loaded_source = serializers.load_serializer(source or known_source)
+        loaded_target = serializers.load_serializer(target or known_target or read.serializer)
         names = [serializers.serializer_name(serializer) for serializer in (loaded_source, loaded_target)]
         if names[0] == names[1]:
             if target or names[0] == "json":
                 raise SettingError(
-                    f"The requests would be converted from {names[0]} to {names[1]}: say another"
+                    f"The requests of spider {spider!r} are in {names[0]} already. Name another serializer "
+                    "with --to; or with --from the one that they are really in"
                 )
             # The crawl goes on as it was left, until it is converted.
             loaded_target = serializers.load_serializer("json")
-        keys = load_keys(read, server, spider)
         return cls(server, keys, queue_class, loaded_source, loaded_target, read.max_failed)
 
     def look(self) -> Converted:
@@ -256,6 +263,7 @@ class Conversion:
             if self._is_converted(entry):
                 met.already += 1
                 return entry, ""
+            met.unreadable += 1
             reason = f"not {serializers.serializer_name(self._source)}: {error}"
             return self._set_aside(entry, score, reason, met)
         try:
@@ -293,3 +301,15 @@ class Conversion:
             "data_hex": entry.hex(),
         }
         return b"", json.dumps(failed)
+
+
+def _known_serializers(server: Any, keys: Keys) -> tuple[str, str]:
+    """Return the serializer of the waiting requests, and the target of a conversion that broke off.
+
+    scrapy-redis does not note its serializer; it writes pickles.
+    """
+    source, target = server.hmget(converting(keys.requests), "from", "to")
+    if source and target and source != b"import":
+        return source.decode(), target.decode()
+    made_with = server.hget(keys.meta, "SCHEDULER_SERIALIZER") or b"pickle"
+    return made_with.decode(), ""

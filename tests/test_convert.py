@@ -531,6 +531,39 @@ def test_a_worker_with_another_serializer_is_told_how_to_convert(redis_url: str,
     assert [request["url"] for request in found] == ["http://example.com/"]
 
 
+def test_the_serializer_of_the_waiting_requests_need_not_be_named(redis_url: str) -> None:
+    with_json = a_scheduler(redis_url)
+    with_json.enqueue_request(Request("http://example.com/"))
+    with_json.close("shutdown")
+    done = command(redis_url, "pages", "--to", "msgpack")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 requests converted, 0 set aside" in done.stdout
+    again = command(redis_url, "pages", "--to", "msgpack")
+    assert again.returncode == 1
+    assert "The requests of spider 'pages' are in msgpack already" in again.stderr
+
+
+def test_a_conversion_that_broke_off_goes_on_without_being_told_how(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "PriorityQueue")
+    server.hset(f"{KEY}:converting", mapping={"from": "pickle", "to": "msgpack", "left": 0, "length": 0})
+    done = command(redis_url, "pages")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not any(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
+
+
+def test_the_wrong_serializer_is_not_answered_with_setting_all_aside(
+    redis_url: str, server: redis.Redis
+) -> None:
+    filled(server, "PriorityQueue")
+    refused = command(redis_url, "pages", "--from", "msgpack")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "scrapy frontier: Nothing was changed. The requests are in another serializer: name it with --from\n"
+    )
+
+
 def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_told_to(
     redis_url: str, server: redis.Redis
 ) -> None:

@@ -475,6 +475,7 @@ def test_another_format_is_a_problem(server: redis.Redis, redis_url: str, worker
         ("SCHEDULER_SERIALIZER", "msgpack"),
         ("dupefilter", "compact"),
         ("REQUEST_FINGERPRINTER_CLASS", "other.Fingerprinter"),
+        ("FRONTIER_PROJECT", "another/spiders.Graph"),
     ],
 )
 def test_what_a_frontier_was_made_with_otherwise_is_a_problem(

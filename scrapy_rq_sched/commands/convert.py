@@ -26,9 +26,9 @@ class Convert(Action):
         parser.add_argument(
             "--from",
             dest="source",
-            default="pickle",
             metavar="SERIALIZER",
-            help="what they are in now (default: pickle, scrapy-redis's; what is in Redis is then run)",
+            help="what they are in now (default: what the frontier was made with; pickle, if scrapy-redis "
+            "filled it. Reading pickles runs code that they contain)",
         )
         parser.add_argument(
             "--to",
@@ -60,6 +60,10 @@ def _convert(conversion: Conversion, output: Output, dry_run: bool, set_aside: b
     for problem, count in looked_at.problems.most_common(10):
         output.say(f"  {count} cannot be converted: {single_line(problem)}")
     if looked_at.problems and not set_aside:
+        if looked_at.unreadable == looked_at.total:
+            raise FrontierError(
+                "Nothing was changed. The requests are in another serializer: name it with --from"
+            )
         raise FrontierError("Nothing was changed. With --set-aside these go into the failed list")
     if sum(looked_at.problems.values()) > conversion.most_failed:
         raise FrontierError(

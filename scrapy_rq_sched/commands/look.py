@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 from ..components import PICKLE
-from ..failed import FailedRequest
 from ..inspect import read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation
@@ -231,10 +230,6 @@ def _waits(found: Explanation, status: Status) -> list[str]:
 def _leased(held: Held, status: Status) -> str:
     since = f" for {duration(status.now - held.since)}" if held.since else ""
     return f"by {single_line(held.worker)}{since}" + ("" if held.alive else ", which is dead")
-
-
-def _failed(request: FailedRequest) -> str:
-    return f"{when(request.time)}: {single_line(request.reason)}"
 
 
 def _held_as_dict(held: Held) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
-from ..components import PICKLE, load_queue_class
+from ..components import PICKLE, load_queue_class, project_of
 from ..dupefilter import CompactDupeFilter
 from ..errors import FrontierError
 from ..frontier import FORMAT
@@ -130,7 +130,7 @@ def _made_with(view: View, what: str) -> Iterator[Finding]:
             yield problem(
                 what,
                 f"it was made with {name} {theirs!r}, and the settings have {value!r}: workers are refused",
-                "Set it as it was, or start anew with SCHEDULER_FLUSH_ON_START",
+                _remedy(view, name),
             )
     if _is_pickled(view):
         yield problem(
@@ -142,6 +142,19 @@ def _made_with(view: View, what: str) -> Iterator[Finding]:
         )
 
 
+def _remedy(view: View, name: str) -> str:
+    """Return what to do about a frontier that was made with another value of *name*."""
+    if name == "FRONTIER_PROJECT":
+        return (
+            "Give this crawl keys of its own (FRONTIER_JOB, and %(job)s in the key settings) or another "
+            "database of Redis; if both are to share one frontier, set FRONTIER_PROJECT alike in both"
+        )
+    convert = ""
+    if name == "SCHEDULER_SERIALIZER":
+        convert = f"convert the requests: scrapy frontier convert {view.spider}; "
+    return f"Set it as it was; {convert}or start anew with SCHEDULER_FLUSH_ON_START"
+
+
 def _ours(view: View) -> dict[str, str]:
     """Return what the settings would make the frontier with, as far as that is sure."""
     settings = with_addon(view.scrapy_settings)
@@ -149,6 +162,7 @@ def _ours(view: View) -> dict[str, str]:
         return {}
     queue_class = load_queue_class(view.settings)
     ours = {
+        "FRONTIER_PROJECT": view.settings.project or project_of(settings, view.spidercls),
         "SCHEDULER_QUEUE_CLASS": _path(queue_class),
         "SCHEDULER_SERIALIZER": serializers.serializer_name(
             serializers.load_serializer(view.settings.serializer)
