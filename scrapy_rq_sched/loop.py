@@ -16,6 +16,7 @@ from .attempt import Attempt
 from .background import BackgroundThread
 from .connection import DataError, RedisError, ResponseError, backoff
 from .engine import EventLoop
+from .errors import one_line
 from .exchange import Batch, Reply
 from .frontier import Frontier
 from .outage import Outage
@@ -342,7 +343,8 @@ class ExchangeLoop:
         if self._stopping is not None:
             return
         if isinstance(error, ResponseError):
-            logger.info("Seeds are polled for, because Redis does not wait for them: %s", error)
+            reason = one_line(error)
+            logger.info("This worker polls for seeds, because Redis does not let it wait for them: %s", reason)
             self._seeds_awaited_from = time.monotonic() + SEED_WAIT_AGAIN
         if error is not None:
             return  # an outage: the exchanges meet it too, and say so

@@ -21,7 +21,7 @@ from . import components, connection, failures, feeds, identity, notices, remark
 from .aside import make_scheduler
 from .delivery import Delivery
 from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
-from .errors import FrontierError
+from .errors import FrontierError, one_line
 from .frontier import Opened
 from .inline import InlineExchange
 from .loop import ExchangeLoop
@@ -391,7 +391,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         if error is not None:
             logger.error(
                 "This worker could not leave the fleet: %s. It counts as dead after %g s",
-                error,
+                one_line(error),
                 self.settings.lease_timeout,
             )
         else:
