@@ -344,7 +344,9 @@ class ExchangeLoop:
             return
         if isinstance(error, ResponseError):
             reason = one_line(error)
-            logger.info("This worker polls for seeds, because Redis does not let it wait for them: %s", reason)
+            logger.info(
+                "This worker polls for seeds, because Redis does not let it wait for them: %s", reason
+            )
             self._seeds_awaited_from = time.monotonic() + SEED_WAIT_AGAIN
         if error is not None:
             return  # an outage: the exchanges meet it too, and say so
