@@ -359,6 +359,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
 
         The frontier is cleared only by the last worker, only when the fleet is finished and was not
         interrupted, and only if ``SCHEDULER_PERSIST`` is false.
+
+        :param reason: why the spider is closed, in Scrapy's words, such as ``"finished"`` or ``"shutdown"``.
+        :return: a ``Deferred`` that fires when the worker has left, or ``None`` if it has left already.
         """
         self._closed = True
         if self._aside is not None:

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from .forked import ForkedScrapy, is_forkable, run_scrapy
 
 PROJECT = Path(__file__).parent / "project"
 
@@ -42,16 +44,44 @@ def run_python(
     folder: Path = PROJECT,
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the interpreter in the test project, with these environment variables; return what it wrote."""
+    """Run the interpreter in the test project, with these environment variables; return what it wrote.
+
+    ``-m scrapy`` is forked.
+    """
+    variables = {**os.environ, "REDIS_URL": redis_url, **environment}
+    if is_forkable(arguments, environment):
+        return run_scrapy(*arguments[2:], environment=variables, folder=folder, timeout=timeout, stdin=stdin)
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
         input=stdin,
-        env={**os.environ, "REDIS_URL": redis_url, **environment},
+        env=variables,
         capture_output=True,
         text=True,
         timeout=timeout,
     )
+
+
+def start_interpreter(
+    arguments: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path = PROJECT
+) -> subprocess.Popen[bytes]:
+    """Start an interpreter that writes into *log*."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def start_forked(
+    arguments: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path = PROJECT
+) -> ForkedScrapy:
+    """Start the same, forked; *arguments* begin with ``-m scrapy``, and the log is there."""
+    return ForkedScrapy(arguments[2:], folder, environment, (os.devnull, log, log))
 
 
 class Fleet:
@@ -62,7 +92,7 @@ class Fleet:
         self.redis_url = redis_url
         self.record = folder / "record"
         self.record.touch()
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[ForkedScrapy | subprocess.Popen[bytes]] = []
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
         self._read_up_to = 0
 
@@ -72,23 +102,22 @@ class Fleet:
         count: int = 1,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
+        forked: bool = True,
         **settings: object,
     ) -> None:
-        """Start *count* workers of *spider* with these settings, and these environment variables."""
+        """Start *count* workers of *spider* with these settings, and these environment variables.
+
+        :param forked: whether they are forked, or each is an interpreter that starts by itself.
+        """
         options = [text for name, value in settings.items() for text in ("-s", f"{name}={value}")]
         ours = {"REDIS_URL": self.redis_url, "RECORD": str(self.record), **(environment or {})}
+        command = ("-m", "scrapy", "crawl", spider, *options, *arguments)
+        forked = forked and is_forkable(command, environment or {})
         for _ in range(count):
-            log = (self.folder / f"worker-{len(self.workers)}.log").open("wb")
-            self.workers.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "scrapy", "crawl", spider, *options, *arguments],
-                    cwd=PROJECT,
-                    env={**os.environ, **ours},
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                )
-            )
+            log = self.folder / f"worker-{len(self.workers)}.log"
+            log.touch()
+            start = start_forked if forked else start_interpreter
+            self.workers.append(start(command, {**os.environ, **ours}, log))
 
     def log(self, worker: int = 0) -> str:
         """Return what a worker has logged."""

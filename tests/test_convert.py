@@ -6,7 +6,6 @@ import os
 import pickle
 import re
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.fingerprints import ScrapyRedisFingerprinter
 
 from .client import Client
-from .crawl import PROJECT, Fleet, wait_until
+from .crawl import Fleet, run_python, wait_until
 from .test_crawl import pages
 from .test_request import PagesSpider
 
@@ -484,13 +483,8 @@ def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
 
 
 def command(redis_url: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "frontier", "convert", *options, "-s", f"REDIS_URL={redis_url}"],
-        cwd=PROJECT,
-        env={**os.environ, "RECORD": os.devnull},
-        capture_output=True,
-        text=True,
-    )
+    arguments = ("-m", "scrapy", "frontier", "convert", *options, "-s", f"REDIS_URL={redis_url}")
+    return run_python(*arguments, redis_url=redis_url, timeout=60, RECORD=os.devnull)
 
 
 def test_the_command_converts_after_a_dry_run_that_changes_nothing(

@@ -51,7 +51,7 @@ def test_two_workers_crawl_every_page_once_with_a_queue_of_the_users_own(fleet: 
 
 
 def test_what_a_killed_worker_held_is_crawled_by_the_others(fleet: Fleet) -> None:
-    fleet.start("graph", 3, GRAPH_PAGES=2000, GRAPH_LATENCY=0.05, FRONTIER_LEASE_TIMEOUT=2)
+    fleet.start("graph", 3, forked=False, GRAPH_PAGES=2000, GRAPH_LATENCY=0.05, FRONTIER_LEASE_TIMEOUT=2)
     wait_until(lambda: len(fleet.events("parsed", 0)) > 200)
     fleet.kill(0)
     fleet.wait()
@@ -65,7 +65,7 @@ def test_what_a_killed_worker_held_is_crawled_by_the_others(fleet: Fleet) -> Non
 
 
 def test_ctrl_c_on_one_of_two_workers_leaves_the_other_everything(fleet: Fleet, server: redis.Redis) -> None:
-    fleet.start("graph", 2, GRAPH_PAGES=1000, GRAPH_LATENCY=0.05)
+    fleet.start("graph", 2, forked=False, GRAPH_PAGES=1000, GRAPH_LATENCY=0.05)
     wait_until(lambda: len(fleet.events("parsed", 0)) > 100)
     fleet.kill(0, signal.SIGINT)
     fleet.wait(workers=[0])

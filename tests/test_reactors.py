@@ -32,7 +32,7 @@ event_loops = pytest.mark.parametrize(
 @event_loops
 def test_two_workers_crawl_every_page_once_and_finish(fleet: Fleet, event_loop: str, reactor: str) -> None:
     environment = {"EVENT_LOOP": event_loop}
-    fleet.start("graph", 2, GRAPH_PAGES=300, GRAPH_LATENCY=0.01, environment=environment)
+    fleet.start("graph", 2, forked=False, GRAPH_PAGES=300, GRAPH_LATENCY=0.01, environment=environment)
     fleet.wait()
     assert fleet.urls("loop") == {reactor: 2}
     assert fleet.urls("downloaded") == {page_url(number): 1 for number in range(300)}
@@ -43,7 +43,7 @@ def test_two_workers_crawl_every_page_once_and_finish(fleet: Fleet, event_loop: 
 def test_a_seed_wakes_an_idle_worker(
     fleet: Fleet, server: redis.Redis, event_loop: str, reactor: str
 ) -> None:
-    fleet.start("seeds", environment={"EVENT_LOOP": event_loop})
+    fleet.start("seeds", forked=False, environment={"EVENT_LOOP": event_loop})
     times = []
     for number in range(5):
         pushed = time.time()
@@ -58,7 +58,9 @@ def test_a_seed_wakes_an_idle_worker(
 def test_ctrl_c_ends_a_worker_that_then_is_gone(
     fleet: Fleet, server: redis.Redis, event_loop: str, reactor: str
 ) -> None:
-    fleet.start("graph", GRAPH_PAGES=500, GRAPH_LATENCY=0.05, environment={"EVENT_LOOP": event_loop})
+    fleet.start(
+        "graph", forked=False, GRAPH_PAGES=500, GRAPH_LATENCY=0.05, environment={"EVENT_LOOP": event_loop}
+    )
     wait_until(lambda: len(fleet.events("parsed")) > 20)
     fleet.kill(0, signal.SIGINT)
     fleet.wait()
@@ -70,7 +72,7 @@ def test_ctrl_c_ends_a_worker_that_then_is_gone(
 
 @event_loops
 def test_no_redis_call_is_made_on_the_event_loop(fleet: Fleet, event_loop: str, reactor: str) -> None:
-    fleet.start("loopthread", GRAPH_PAGES=100, environment={"EVENT_LOOP": event_loop})
+    fleet.start("loopthread", forked=False, GRAPH_PAGES=100, environment={"EVENT_LOOP": event_loop})
     fleet.wait()
     assert fleet.reasons() == ["finished"]
     assert fleet.urls("redis")["loop"] == 0

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import redis
 
+from ..crawl import start_forked
+from ..forked import ForkedScrapy
+
 PROJECT = Path(__file__).parent / "project"
 ORIGINAL, OURS = "scrapy_redis", "scrapy_rq_sched"
 
@@ -28,7 +31,7 @@ class Project:
         for file in self.folder.rglob("*.py"):
             # This is all that somebody has to do who comes from scrapy-redis.
             file.write_text(file.read_text().replace(ORIGINAL, package))
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[ForkedScrapy] = []
 
     def run(self, *arguments: str) -> str:
         """Run Python in the project to its end, and return what it prints."""
@@ -46,17 +49,9 @@ class Project:
     def start(self, spider: str, *arguments: str) -> Path:
         """Start a worker; return where its log is."""
         log = self.folder / f"{spider}-{len(self.running)}.log"
-        with log.open("wb") as file:
-            self.running.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "scrapy", "crawl", spider, *arguments],
-                    cwd=self.folder,
-                    env=self._environment,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                )
-            )
+        log.touch()
+        command = ("-m", "scrapy", "crawl", spider, *arguments)
+        self.running.append(start_forked(command, self._environment, log, self.folder))
         return log
 
     def wait(self) -> None:
