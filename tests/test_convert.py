@@ -413,11 +413,14 @@ def test_what_cannot_be_converted_is_counted_and_goes_to_the_failed_list(
 def test_nothing_is_converted_while_a_worker_is_at_it(redis_url: str, server: redis.Redis) -> None:
     worker = Client(server, "a", "priority", 30.0, 5).open()
     settings = Settings({"REDIS_URL": redis_url})
-    refused(Conversion.from_settings(settings, "s"), "1 workers are at the frontier of spider 's'")
+    refused(
+        Conversion.from_settings(settings, "s", target="msgpack"),
+        "1 workers are at the frontier of spider 's'",
+    )
     worker.push("x")
     worker.take(1)
     server.zadd("s:workers", {"a": 1})
-    refused(Conversion.from_settings(settings, "s"), "Workers that died hold requests")
+    refused(Conversion.from_settings(settings, "s", target="msgpack"), "Workers that died hold requests")
 
 
 def refused(mine: Conversion, said: str) -> None:
@@ -598,7 +601,7 @@ def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
     ("url", "options", "said"),
     [
         ("redis://127.0.0.1:1", ["pages"], "cannot be reached"),
-        (None, ["pages", "--to", "pickle"], "from pickle to pickle: say another"),
+        (None, ["pages", "--to", "pickle"], "are in pickle already. Name another serializer"),
         (None, ["pages", "--to", "yaml"], "SCHEDULER_SERIALIZER is 'yaml'"),
         (None, ["pages", "-s", "SCHEDULER_QUEUE_CLASS=no.such"], "SCHEDULER_QUEUE_CLASS is 'no.such'"),
     ],

@@ -598,7 +598,7 @@ def test_what_failed_is_not_requeued_and_nothing_converted_while_a_frontier_is_e
     while json.loads(next(steps))[0] != "waiting":
         pass
     with pytest.raises(FrontierError, match="is being exported"):
-        Conversion.from_settings(Settings({"REDIS_URL": redis_url}), "s").run()
+        Conversion.from_settings(Settings({"REDIS_URL": redis_url}), "s", target="msgpack").run()
     steps.close()
 
 
