@@ -16,6 +16,7 @@ from scrapy.utils.reactor import install_reactor
 from scrapy_rq_sched import embedded
 from scrapy_rq_sched.embedded import PrivateRedis
 
+from . import reaper
 from .client import Client, Join
 from .crawl import Fleet
 from .topologies import TOPOLOGIES, Single, Topology
@@ -53,6 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("single")
         if marker is not None and topology != "single":
             item.add_marker(pytest.mark.skip(reason=f"not on {topology}: {marker.args[0]}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _reaper(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whatever ends the tests, the processes that they have started end with them."""
+    reaper.start(tmp_path_factory.getbasetemp().resolve())
 
 
 @pytest.fixture(scope="session")

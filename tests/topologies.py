@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import ssl
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from redis.crc import key_slot
 
 from scrapy_rq_sched import connection, embedded
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
+from scrapy_rq_sched.errors import FrontierError
 from scrapy_rq_sched.topology import LazyCluster
 
 from .crawl import wait_until
@@ -185,7 +187,7 @@ class Sentinels(Replaceable):
         port = free_port()
         file = self.folder / f"sentinel-{port}.conf"
         file.write_text(
-            f"port {port}\nsentinel monitor crawls 127.0.0.1 {master} 2\n"
+            f"port {port}\ndir {self.folder}\nsentinel monitor crawls 127.0.0.1 {master} 2\n"
             f"sentinel down-after-milliseconds crawls {DOWN_AFTER * 1000:.0f}\n"
             "sentinel failover-timeout crawls 5000\n"
         )
@@ -221,7 +223,7 @@ class Cluster(Replaceable):
         options += ("--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
         self.servers = {}
         for _ in range(6):
-            server = self.server(*options, port=_port_for_a_node())
+            server = self._node(*options)
             self.servers[server.port] = server
         self.nodes = [redis.Redis(port=port, decode_responses=True) for port in self.servers]
         masters, replicas = self.nodes[:3], self.nodes[3:]
@@ -241,6 +243,15 @@ class Cluster(Replaceable):
             wait_until(lambda node=node: self._sees(node, "slave") == 3, message="all know the replicas")
             wait_until(lambda node=node: node.cluster("INFO")["cluster_state"] == "ok", message="it is up")
         self.url = f"redis+cluster://{','.join(f'127.0.0.1:{_port(node)}' for node in masters)}"
+
+    def _node(self, *options: str) -> PrivateRedis:
+        for more in (True, True, False):
+            try:
+                return self.server(*options, port=_port_for_a_node())
+            except FrontierError:  # another process may have taken one of both ports meanwhile
+                if not more:
+                    raise
+        raise AssertionError("unreachable")
 
     @staticmethod
     def _sees(node: redis.Redis, what: str) -> int:
@@ -353,9 +364,18 @@ def _port(client: redis.Redis) -> int:
 
 def _port_for_a_node() -> int:
     # Its bus is at a port that is higher by 10,000.
-    while (port := free_port()) > 55_000:
+    while (port := free_port()) > 55_000 or not _is_free(port + 10_000):
         pass
     return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _answers(client: redis.Redis) -> bool:
