@@ -4,7 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint wheel docs bench chaos real-site matrix clean
+# How many tests run at a time: most of a test is waiting, so more than there are processors.
+JOBS ?= 4
+
+.PHONY: demo check test lint wheel docs bench chaos real-site matrix clean
 
 # What is installed follows setup.cfg: it is done again when that changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
@@ -15,10 +18,14 @@ $(VENV)/.installed: setup.cfg pyproject.toml
 demo: $(VENV)/.installed
 	cd example_project && ../$(BIN)/python -m demo
 
-# Two at a time: most of a test is waiting. The faults by themselves, for their scenarios have a clock.
+# The inner loop: what needs no processes and no fleet of servers.
+check: lint
+	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/unit tests/redis
+
+# The faults come last and fewer at a time, for their scenarios have a clock.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadscope --ignore tests/test_chaos.py
-	$(BIN)/python -m pytest tests/test_chaos.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --ignore tests/chaos
+	$(BIN)/python -m pytest -n 2 tests/chaos
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

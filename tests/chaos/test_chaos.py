@@ -1,0 +1,35 @@
+"""The scenarios that take away each protection's reason to be there, in their short form.
+
+CHAOS_SEED repeats what is random in one. ``make chaos`` plays all scenarios, in their long form.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from .mutants import MUTANTS
+from .scenarios import SCENARIOS, run
+
+#: For each protection of the crawl, the scenario that sees best whether it is there.
+FIRST_TIER = sorted({mutant.scenarios[0] for mutant in MUTANTS.values()}, key=list(SCENARIOS).index)
+
+
+@pytest.mark.parametrize("name", FIRST_TIER)
+def test_the_crawl_survives(name: str, tmp_path: Path) -> None:
+    seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
+    print(f"{name}: CHAOS_SEED={seed}")
+    verdict = run(SCENARIOS[name], seed, long=False, folder=tmp_path)
+    assert not verdict.complaints, verdict
+
+
+def test_every_scenario_of_a_mutant_exists() -> None:
+    named = {scenario for mutant in MUTANTS.values() for scenario in mutant.scenarios}
+    assert named <= SCENARIOS.keys()
+
+
+def test_no_protection_is_without_a_scenario() -> None:
+    assert all(mutant.scenarios for mutant in MUTANTS.values())

@@ -1,0 +1,1 @@
+"""What needs real processes, most of them workers, on a real Redis."""

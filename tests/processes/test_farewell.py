@@ -1,0 +1,72 @@
+"""What a worker says when it is told to close while downloads are slow, and when it is told so twice."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+import redis
+
+from ..crawl import Fleet, wait_until
+
+
+def closing(fleet: Fleet) -> list[str]:
+    return re.findall(r"\[scrapy_rq_sched\.farewell\] INFO: (.+)", fleet.log())
+
+
+def cut_short(fleet: Fleet) -> list[str]:
+    return re.findall(r"\[scrapy_rq_sched\.farewell\] WARNING: (.+)", fleet.log())
+
+
+def interrupt(fleet: Fleet, *, latency: float, event_loop: str = "asyncio", **settings: object) -> None:
+    """Start a worker whose downloads are slow, and press Ctrl-C when four of them are under way."""
+    fleet.start(
+        "starts",
+        1,
+        environment={"EVENT_LOOP": event_loop},
+        **{"GRAPH_LATENCY": latency, "CONCURRENT_REQUESTS": 4, **settings},
+    )
+    wait_until(lambda: len(fleet.events("downloaded")) >= 4)
+    fleet.kill(0, signal.SIGINT)
+    wait_until(lambda: closing(fleet))
+
+
+def test_a_worker_that_closes_says_which_downloads_it_waits_for(fleet: Fleet) -> None:
+    interrupt(fleet, latency=2, DOWNLOAD_TIMEOUT=70)
+    fleet.wait()
+    assert closing(fleet) == [
+        "This worker closes when the 4 requests that it has begun are finished, 4 of them downloads: "
+        "downloads take 70 s at most (DOWNLOAD_TIMEOUT). A second Ctrl-C would end it at once; what it has "
+        "in hand then goes back to the queue after 30 s (FRONTIER_LEASE_TIMEOUT) and is fetched again"
+    ]
+    assert fleet.reasons() == ["shutdown"]
+    assert cut_short(fleet) == []
+
+
+def test_the_delay_between_downloads_counts(fleet: Fleet) -> None:
+    interrupt(fleet, latency=600, DOWNLOAD_TIMEOUT=70, DOWNLOAD_DELAY=1, CONCURRENT_REQUESTS=10)
+    (line,) = closing(fleet)
+    assert "10 of them downloads: downloads take 80 s at most (DOWNLOAD_TIMEOUT, and DOWNLOAD_DELAY" in line
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "none"])
+def test_a_second_ctrl_c_says_what_it_costs(fleet: Fleet, server: redis.Redis, event_loop: str) -> None:
+    interrupt(fleet, latency=600, event_loop=event_loop)
+    # What it has not begun is given back.
+    wait_until(lambda: [server.hlen(key) for key in server.scan_iter("starts:leases:*")] == [4])
+    fleet.kill(0, signal.SIGINT)
+    fleet.wait()
+    assert cut_short(fleet) == [
+        "This worker was ended before it was through: the 4 requests that it has in hand go back to the "
+        "queue 30 s after its last exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again"
+    ]
+    (leases,) = server.scan_iter("starts:leases:*")
+    assert server.hlen(leases) == 4
+
+
+def test_a_crawl_that_finishes_says_nothing_of_it(fleet: Fleet) -> None:
+    fleet.start("starts")
+    fleet.wait()
+    assert fleet.reasons() == ["finished"]
+    assert "scrapy_rq_sched.farewell" not in fleet.log()

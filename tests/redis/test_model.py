@@ -1,0 +1,897 @@
+"""The frontier against a model of it: whatever a fleet says, in whatever order, Redis holds what a few
+lines of plain Python say it should.
+
+MODEL_EXAMPLES=1000 tries that many crawls of each discipline, other ones each time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from hashlib import sha1
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from scrapy_rq_sched.exchange import Batch, Failed, Finished, Lease, Limits, Push, Reply, Standing
+from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.keys import Keys
+
+from ..client import compact_member, compact_members
+from ..conftest import INTSETS
+
+pytestmark = pytest.mark.single("what it says is compared to the millisecond")
+
+EXAMPLES = os.environ.get("MODEL_EXAMPLES")
+#: The same crawls each time, so that a red build is red again; asked for more, new ones.
+SETTINGS = settings(
+    max_examples=int(EXAMPLES or 80),
+    stateful_step_count=40,
+    derandomize=not EXAMPLES,
+    deadline=None,
+    print_blob=True,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+KEYS = Keys("s")
+#: No test lasts as long: a worker dies when the test says so.
+LIMITS = Limits(lease_timeout=100_000.0, max_deliveries=3)
+#: Later than any test, in the server's milliseconds.
+FAR_FUTURE = 2**52
+
+
+# -- the model -----------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Entry:
+    """A request or a seed. Its payload is like no other's, so that none can stand in for another."""
+
+    payload: bytes
+    number: int
+    priority: int = 0
+    kind: str = "request"
+    #: Workers that died after they had said that they had begun it, and before.
+    died: int = 0
+    unbegun: int = 0
+    refused_by: set[str] = field(default_factory=set)
+    #: Whether a worker that had been given up for dead has finished it.
+    done: bool = False
+
+    @property
+    def deaths(self) -> int:
+        return self.died + self.unbegun
+
+
+@dataclass(eq=False)
+class Held:
+    """An entry in a worker's hands. The same entry, handed out again, is another lease."""
+
+    entry: Entry
+    exchange: int
+    place: int
+    deaths: int
+    name: str = ""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.exchange, self.place
+
+
+@dataclass
+class Member:
+    """What the frontier knows of a worker that has joined."""
+
+    exchange: int = 0
+    duplicates: tuple[int, ...] = ()
+    lost: bool = False
+    reclaimed: bool = False
+    left: bool = False
+    busy: bool = False
+    registered: bool = True
+    #: When it was dead, in an order only; 0 while it is alive.
+    dead_since: int = 0
+    held: list[Held] = field(default_factory=list)
+    #: The last request and the last seed that it has said it had begun.
+    begun: Held | None = None
+    sown: Held | None = None
+    #: What it had begun when it was given up for dead.
+    taken_away: list[Held] = field(default_factory=list)
+
+
+@dataclass
+class Said:
+    """A batch, with the leases themselves in the place of their names."""
+
+    number: int
+    pushes: list[tuple[Push, Entry]] = field(default_factory=list)
+    finished: list[Held] = field(default_factory=list)
+    given_back: list[Held] = field(default_factory=list)
+    refused: list[Held] = field(default_factory=list)
+    failed: list[Held] = field(default_factory=list)
+    forgotten: list[tuple[str, str]] = field(default_factory=list)
+    want: int = 0
+    want_seeds: int = 0
+    suspects: int = 0
+    busy: bool = False
+    in_hand: int = 0
+    begun: Held | None = None
+    sown: Held | None = None
+
+    def batch(self) -> Batch:
+        return Batch(
+            self.number,
+            busy=self.busy,
+            want=self.want,
+            want_seeds=self.want_seeds,
+            suspects=self.suspects,
+            in_hand=self.in_hand,
+            begun=self.begun.name if self.begun else "",
+            sown=self.sown.name if self.sown else "",
+            pushes=[push for push, _ in self.pushes],
+            finished=[Finished(held.name) for held in self.finished],
+            given_back=[held.name for held in self.given_back],
+            refused=[(held.name, "no callback") for held in self.refused],
+            failed=[Failed(held.name, 0, "no good") for held in self.failed],
+            forgotten=self.forgotten,
+        )
+
+
+class Model:
+    """What the frontier is to do, for one worker after the other, with no Redis and no clock."""
+
+    def __init__(self, discipline: str) -> None:
+        self.discipline = discipline
+        self.waiting: list[Entry] = []  # the next one first
+        self.seeds: list[Entry] = []
+        self.delayed: list[Entry] = []
+        self.failed: list[tuple[Entry, int]] = []  # with the deaths that it had
+        self.seen: set[str] = set()
+        self.started: set[str] = set()
+        self.members: dict[str, Member] = {}
+        self.accepted: set[bytes] = set()
+        self.due: list[Entry] = []  # of the delayed, the next one first
+        self.epoch = 0
+        self.ages = 0
+
+    def dead(self) -> list[str]:
+        """Return who is dead and not yet reclaimed, the longest dead first."""
+        dead = [name for name, member in self.registered().items() if member.dead_since]
+        return sorted(dead, key=lambda name: self.members[name].dead_since)
+
+    def registered(self) -> dict[str, Member]:
+        return {name: member for name, member in self.members.items() if member.registered}
+
+    def leased(self) -> int:
+        return sum(len(member.held) for member in self.members.values())
+
+    def finished(self) -> bool:
+        left = len(self.waiting) + len(self.seeds) + len(self.delayed) + self.leased()
+        return not left and not any(member.busy for member in self.registered().values())
+
+    def expire(self, name: str) -> int:
+        self.ages += 1
+        self.members[name].dead_since = self.ages
+        return self.ages
+
+    def leave(self, name: str) -> int:
+        member = self.members[name]
+        if member.held:
+            self.expire(name)
+            member.registered = member.left = True
+        else:
+            member.registered = False
+        nothing_is_left = not (
+            self.registered() or self.waiting or self.seeds or self.delayed or self.leased()
+        )
+        # A frontier in which there never was anything is none: the next to join makes it anew.
+        self.epoch += nothing_is_left and not (self.seen or self.started)
+        return len(member.held)
+
+    def exchange(self, name: str, said: Said) -> dict[str, Any]:
+        member = self.members[name]
+        alive = [other for other in self.registered().values() if not other.dead_since]
+        if member.registered and not alive:
+            # Nobody got through in time, so it was not the workers.
+            for other in self.registered().values():
+                other.dead_since = 0
+        member.registered, member.dead_since = True, 0
+        member.left = member.left and said.number == member.exchange
+        repeated = said.number == member.exchange
+        lost = member.reclaimed or (repeated and member.lost)
+        failed_before = len(self.failed)
+        if not repeated:
+            member.duplicates = self._push(said)
+            self._release(name, member, said)
+            member.exchange, member.lost, member.reclaimed = said.number, lost, False
+            member.begun, member.sown = said.begun, said.sown
+        member.busy = said.busy
+        dead = [] if lost else self.dead()[:4]
+        returned = sum(self._reclaim(other) for other in dead)
+        if not repeated:
+            self._hand_out(name, member, said)
+        self.due = []
+        return {
+            "standing": Standing.LOST if lost else Standing.KNOWN,
+            "stored": len(said.pushes),
+            "duplicates": member.duplicates,
+            "waiting": len(self.waiting),
+            "delayed": len(self.delayed),
+            "seeds": len(self.seeds),
+            "workers": len(self.registered()),
+            "leased": None if self.waiting else self.leased(),
+            "finished": self.finished(),
+            "returned": returned,
+            "set_aside": len(self.failed) - failed_before,
+            "dead": tuple(dead),
+            "seeds_problem": (),
+        }
+
+    def _push(self, said: Said) -> tuple[int, ...]:
+        duplicates = []
+        for place, (push, entry) in enumerate(said.pushes):
+            new = True
+            for mode, known in (("start", self.started), ("filter", self.seen)):
+                if new and mode in push.mode.split("+"):
+                    new = push.fingerprint not in known
+                    known.add(push.fingerprint)
+            if not new:
+                duplicates.append(place)
+            elif push.payload:
+                self.accepted.add(entry.payload)
+                self.waiting.insert(0 if self.discipline == "lifo" else len(self.waiting), entry)
+        self._sort()
+        return tuple(duplicates)
+
+    def _sort(self) -> None:
+        if self.discipline == "priority":
+            self.waiting.sort(key=lambda entry: (-entry.priority, entry.number))
+
+    def _put_back(self, entries: Iterable[Entry]) -> None:
+        entries = list(entries)
+        self.waiting[:0] = [entry for entry in entries if entry.kind == "request"]
+        self.seeds[:0] = [entry for entry in entries if entry.kind != "request"]
+        self._sort()
+
+    def _set_aside(self, entry: Entry) -> None:
+        self.failed.append((entry, entry.died))
+        self._forget_history(entry)
+
+    @staticmethod
+    def _forget_history(entry: Entry) -> None:
+        entry.died = entry.unbegun = 0
+        entry.refused_by.clear()
+        entry.done = False
+
+    def _release(self, name: str, member: Member, said: Said) -> None:
+        def release(leases: list[Held]) -> list[Entry]:
+            # Of what it no longer holds a worker can free nothing.
+            released = [held for held in leases if held in member.held]
+            member.held = [held for held in member.held if held not in released]
+            return [held.entry for held in sorted(released, key=lambda held: (held.exchange, held.place))]
+
+        for held in said.finished:
+            late = held in member.taken_away and held not in member.held
+            if late and (held.entry.deaths or held.entry.refused_by):
+                held.entry.done = True
+                member.taken_away.remove(held)
+        for entry in release(said.finished):
+            self.accepted.remove(entry.payload)
+            self._forget_history(entry)
+        self._put_back(release(said.given_back))
+        # As they were said, which is the order in which they come back.
+        for held in said.refused:
+            for entry in release([held]):
+                entry.refused_by.add(name)
+                if self._alive() <= entry.refused_by:
+                    self._set_aside(entry)
+                else:
+                    self.delayed.append(entry)
+        for entry in release(said.failed):
+            self._set_aside(entry)
+        forgotten = 0
+        for mode, fingerprint in said.forgotten:
+            for part, known in (("start", self.started), ("filter", self.seen)):
+                if part in mode.split("+") and fingerprint in known:
+                    known.remove(fingerprint)
+                    forgotten += 1
+        self.epoch += forgotten > 0
+
+    def _reclaim(self, name: str) -> int:
+        member = self.members[name]
+        others = []
+        for held in member.held:
+            entry, last = held.entry, member.begun if held.entry.kind == "request" else member.sown
+            begun = last is not None and held.order <= last.order
+            if not member.left:  # to leave is not to die
+                entry.died += begun
+                entry.unbegun += not begun
+            if entry.done:
+                self._end(entry)
+            elif entry.died >= LIMITS.max_deliveries:
+                self._set_aside(entry)
+            else:
+                others.append(entry)
+                if begun and not member.left:
+                    member.taken_away.append(held)
+        self._put_back(others)
+        member.held = []
+        member.registered, member.reclaimed, member.busy = False, True, False
+        return len(others)
+
+    def _hand_out(self, name: str, member: Member, said: Said) -> None:
+        to_share = len(self.waiting) + len(self.delayed)
+        share = max(1, math.ceil(to_share / len(self.registered())))
+        seeds, self.seeds = self.seeds[: said.want_seeds], self.seeds[said.want_seeds :]
+        taken, later = [], []
+        for seed in seeds:
+            if seed.done:
+                self._end(seed)
+            else:
+                (later if self._is_for_another(name, seed) else taken).append(seed)
+        self.seeds[:0] = later
+        want, suspects = min(said.want, share), said.suspects
+
+        def admit(entry: Entry) -> bool:
+            nonlocal want, suspects
+            if entry.done:
+                self._end(entry)
+                return True
+            if self._is_for_another(name, entry) or (entry.deaths >= 2 and suspects):
+                return False
+            taken.append(entry)
+            suspects += entry.deaths >= 2
+            want -= entry.kind == "request"
+            return True
+
+        for entry in self.due[:50]:  # it does not look further at what is set back
+            if (want if entry.kind == "request" else said.want_seeds) > 0 and admit(entry):
+                self.delayed.remove(entry)
+        while want > 0 and self.waiting:
+            entry = self.waiting.pop(0)
+            if not admit(entry):
+                self.delayed.append(entry)
+        for place, entry in enumerate(taken):
+            member.held.append(Held(entry, said.number, place, entry.deaths))
+
+    def _end(self, entry: Entry) -> None:
+        self.accepted.remove(entry.payload)
+        self._forget_history(entry)
+
+    def _alive(self) -> set[str]:
+        return {name for name, member in self.registered().items() if not member.dead_since}
+
+    def _is_for_another(self, name: str, entry: Entry) -> bool:
+        return name in entry.refused_by and not self._alive() <= entry.refused_by
+
+
+# -- the fleet -----------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Worker:
+    """One worker's side of it: what it believes, right or wrong."""
+
+    name: str
+    frontier: Frontier
+    number: int = 0
+    believes_held: list[Held] = field(default_factory=list)
+    #: What it had not begun when it heard that it was given up for dead.
+    dropped: list[Held] = field(default_factory=list)
+    #: What it has said and has heard no answer to: it says nothing else before it has one.
+    unanswered: Said | None = None
+    lease_names: set[str] = field(default_factory=set)
+    #: The last request and the last seed that it has begun: of what it was given, all but the very last.
+    given: list[Held] = field(default_factory=list)
+
+    def last_begun(self, *kinds: str) -> Held | None:
+        given = [held for held in self.given if held.entry.kind in kinds]
+        return max(given[:-1], key=lambda held: held.order, default=None)
+
+
+def shown(leases: Iterable[Lease]) -> list[tuple[str, str, int, bytes]]:
+    return [(lease.name, lease.kind, lease.deaths, lease.payload) for lease in leases]
+
+
+def expected(leases: Iterable[Held]) -> list[tuple[str, str, int, bytes]]:
+    return [(held.name, held.entry.kind, held.deaths, held.entry.payload) for held in leases]
+
+
+WHO = st.integers(0, 3)
+# Few fingerprints, so that most are soon seen; the ends of what keeps its order exactly.
+PUSHES = st.lists(
+    st.tuples(
+        st.sampled_from(["filter", "force", "start", "start+filter"]),
+        st.integers(0, 11),
+        st.sampled_from([0, 0, 0, 1, -1, 7, 2**20, -(2**20)]),
+        st.sampled_from([False] * 9 + [True]),  # whether it stays in the worker's memory
+    ),
+    min_size=1,
+    max_size=8,
+)
+# Which lease of those that are left, and what becomes of it.
+FATES = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["finished", "given_back", "given_back", "failed"])),
+    min_size=1,
+    max_size=5,
+)
+WANT = st.sampled_from([1, 2, 3, 100])
+ANSWERED = st.sampled_from([True, True, False])
+FORGOTTEN = st.lists(
+    st.tuples(st.sampled_from(["filter", "start", "start+filter"]), st.integers(0, 11).map(str)), max_size=2
+)
+
+
+class Crawl(RuleBasedStateMachine):
+    """A fleet on a real Redis, and the same fleet in the model."""
+
+    def __init__(self, server: redis.Redis, discipline: str, dupefilter: str) -> None:
+        super().__init__()
+        self.server = server
+        self.dupefilter = dupefilter
+        self.server.flushall()
+        self.model = Model(discipline)
+        self.workers: list[Worker] = []
+        self.entries = 0
+        self.epochs: dict[int, bytes] = {}
+
+    # -- joining, dying, leaving -------------------------------------------------------------------
+
+    @initialize(
+        count=st.integers(2, 4), busy=st.booleans(), priorities=st.lists(st.integers(0, 2), max_size=12)
+    )
+    def a_fleet_joins(self, count: int, busy: bool, priorities: list[int]) -> None:
+        for _ in range(count):
+            self.join(busy)
+        self.say(self.workers[0], True, [("force", 0, priority, False) for priority in priorities])
+
+    @precondition(lambda self: len(self.workers) < 4)
+    @rule(busy=st.booleans())
+    def one_more_joins(self, busy: bool) -> None:
+        self.join(busy)
+
+    def join(self, busy: bool = False) -> Worker:
+        name = f"w{len(self.model.members)}"
+        frontier = Frontier(self.server, KEYS, name, self.model.discipline, LIMITS, self.dupefilter)
+        opened = frontier.open({"SCHEDULER_SERIALIZER": "json"}, busy=busy)
+        self.model.members[name] = Member(busy=busy)
+        model = self.model
+        there = (opened.waiting, opened.seen, opened.seeds, opened.leased, opened.workers)
+        counted = (len(model.waiting), len(model.seen), len(model.seeds), model.leased())
+        assert there == (*counted, len(model.registered()))
+        assert not opened.flushed
+        self.workers.append(Worker(name, frontier))
+        return self.workers[-1]
+
+    @precondition(lambda self: self.workers)
+    @rule(who=WHO, for_good=st.booleans())
+    def one_is_not_heard_of_in_time(self, who: int, for_good: bool) -> None:
+        worker = self.workers[who % len(self.workers)]
+        self.expire(worker.name)
+        if for_good:
+            self.workers.remove(worker)
+
+    @rule()
+    def redis_is_away_for_longer_than_a_lease(self) -> None:
+        for name in self.model.registered():
+            self.expire(name)
+
+    def expire(self, name: str) -> None:
+        # Who was reclaimed already is no longer there, and joins again with its next word.
+        if self.model.members[name].registered:
+            self.server.zadd("s:workers", {name: self.model.expire(name)}, xx=True)
+
+    @precondition(lambda self: self.workers)
+    @rule(who=WHO, want=WANT)
+    def one_is_killed_at_work(self, who: int, want: int) -> None:
+        worker = self.workers[who % len(self.workers)]
+        self.say(worker, True, want=want, want_seeds=1)
+        self.expire(worker.name)
+        self.workers.remove(worker)
+
+    @precondition(lambda self: len(self.workers) > 1)
+    @rule(
+        who=WHO,
+        want=WANT,
+        busy=st.booleans(),
+        answered=ANSWERED,
+        others_want=st.integers(0, 3),
+        redis_was_away=st.booleans(),
+        pushes=PUSHES,
+        fates=FATES,
+        begun=WHO,
+    )
+    def one_speaks_when_it_has_been_given_up(
+        self,
+        who: int,
+        want: int,
+        busy: bool,
+        answered: bool,
+        others_want: int,
+        redis_was_away: bool,
+        **late_words: Any,
+    ) -> None:
+        late = self.workers[who % len(self.workers)]
+        self.say(late, answered, want=want, busy=busy)
+        self.expire(late.name)
+        for other in self.workers:
+            if other is not late:
+                self.say(other, True, want=others_want)
+        if redis_was_away:
+            self.redis_is_away_for_longer_than_a_lease()
+        self.say(late, True, want=want, **late_words)
+
+    @precondition(lambda self: self.workers)
+    @rule(who=WHO)
+    def one_leaves(self, who: int) -> None:
+        worker = self.workers[who % len(self.workers)]
+        self.workers.remove(worker)
+        assert worker.frontier.leave(finished=False, persist=False)[:2] == (
+            False,
+            self.model.leave(worker.name),
+        )
+        if self.model.members[worker.name].held:
+            seconds, microseconds = self.server.time()
+            assert self.server.zscore("s:workers", worker.name) <= seconds * 1000 + microseconds / 1000
+            # It is dead at once; here, in the order of the others.
+            since = self.model.members[worker.name].dead_since
+            self.server.zadd("s:workers", {worker.name: since}, xx=True)
+
+    # -- saying --------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.workers)
+    @rule(who=WHO, pushes=PUSHES, answered=ANSWERED)
+    def one_pushes(self, who: int, pushes: list[Any], answered: bool) -> None:
+        self.say(self.workers[who % len(self.workers)], answered, pushes)
+
+    @precondition(lambda self: self.workers)
+    @rule(who=WHO, want=WANT, answered=ANSWERED)
+    def one_takes(self, who: int, want: int, answered: bool) -> None:
+        self.say(self.workers[who % len(self.workers)], answered, want=want)
+
+    @precondition(lambda self: self.workers)
+    @rule(who=WHO, want_seeds=st.integers(1, 3), want=st.sampled_from([0, 1]))
+    def one_takes_seeds(self, who: int, want_seeds: int, want: int) -> None:
+        self.say(self.workers[who % len(self.workers)], True, want=want, want_seeds=want_seeds)
+
+    @precondition(lambda self: any(worker.believes_held for worker in self.workers))
+    @rule(who=WHO, fates=FATES, answered=ANSWERED)
+    def one_releases(self, who: int, fates: list[Any], answered: bool) -> None:
+        holders = [worker for worker in self.workers if worker.believes_held]
+        self.say(holders[who % len(holders)], answered, fates=fates)
+
+    @precondition(lambda self: any(worker.believes_held for worker in self.workers))
+    @rule(who=WHO)
+    def one_gives_back_all_that_it_holds(self, who: int) -> None:
+        holders = [worker for worker in self.workers if worker.believes_held]
+        holder = holders[who % len(holders)]
+        # In no order: the frontier has to find the one in which they stood.
+        self.say(holder, True, fates=[(1, "given_back")] * len(holder.believes_held))
+
+    @precondition(lambda self: any(worker.believes_held for worker in self.workers))
+    @rule(who=WHO, lease=st.integers(0, 5))
+    def one_does_not_know_a_callback(self, who: int, lease: int) -> None:
+        holders = [worker for worker in self.workers if worker.believes_held]
+        self.say(holders[who % len(holders)], True, fates=[(lease, "refused")])
+
+    @precondition(lambda self: any(worker.believes_held for worker in self.workers))
+    @rule(who=WHO, want=WANT, want_seeds=st.integers(0, 3), others_die=st.booleans())
+    def one_knows_no_callback_at_all_and_asks_again(
+        self, who: int, want: int, want_seeds: int, others_die: bool
+    ) -> None:
+        holders = [worker for worker in self.workers if worker.believes_held]
+        holder = holders[who % len(holders)]
+        self.take_and_refuse(holder, want, want_seeds)
+        if self.model.delayed:
+            self.what_is_delayed_is_due()
+        # It is for another, while there is one; then for whoever is there.
+        self.say(holder, True, want=want, want_seeds=want_seeds)
+        if others_die:
+            for name in self.model.registered():
+                if name != holder.name:
+                    self.expire(name)
+            self.say(holder, True)
+            self.say(holder, True, want=want, want_seeds=want_seeds)
+
+    def take_and_refuse(self, worker: Worker, want: int, want_seeds: int) -> None:
+        self.say(worker, True, want=want, want_seeds=want_seeds)
+        self.say(worker, True, fates=[(0, "refused")] * len(worker.believes_held))
+
+    @precondition(lambda self: self.workers)
+    @rule(
+        who=WHO,
+        answered=ANSWERED,
+        pushes=PUSHES,
+        fates=FATES,
+        want=WANT,
+        want_seeds=st.integers(0, 2),
+        busy=st.booleans(),
+        forgotten=FORGOTTEN,
+        begun=st.integers(0, 3),
+    )
+    def one_says_everything_at_once(self, who: int, answered: bool, **said: Any) -> None:
+        self.say(self.workers[who % len(self.workers)], answered, **said)
+
+    def say(
+        self,
+        worker: Worker,
+        answered: bool,
+        pushes: Iterable[tuple[Any, int, int, bool]] = (),
+        fates: Iterable[tuple[int, str]] = (),
+        forgotten: Iterable[tuple[str, str]] = (),
+        begun: int = 1,
+        **numbers: Any,
+    ) -> Reply:
+        """Have *worker* say this, or what it has had no answer to.
+
+        :param answered: whether it hears the answer.
+        :param begun: how many leases it had begun, if it hears that it was given up for dead.
+        """
+        repeats = worker.unanswered
+        said = repeats or self.compose(worker, pushes, fates, forgotten, numbers)
+        model_reply = self.model.exchange(worker.name, said)
+        reply = worker.frontier.exchange(said.batch())
+        assert {name: getattr(reply, name) for name in model_reply} == model_reply
+        self.check_epoch(reply)
+        # No test is to last until what is delayed is due.
+        delayed = self.server.zrange("s:delayed", 0, -1)
+        if delayed:
+            self.server.zadd("s:delayed", dict.fromkeys(delayed, FAR_FUTURE), xx=True)
+        leases = self.check_leases(worker, said, reply, bool(repeats))
+        self.check_that_a_repeat_changes_nothing(worker, said, reply)
+        worker.unanswered = None if answered else said
+        if answered:
+            if reply.standing == Standing.LOST:
+                worker.dropped += worker.believes_held[begun:]
+                del worker.believes_held[begun:]
+            worker.believes_held += leases
+            worker.given += [held for held in leases if held not in worker.given]
+        event(f"standing: {reply.standing.name}, repeats: {bool(repeats)}")
+        return reply
+
+    def compose(self, worker: Worker, pushes: Any, fates: Any, forgotten: Any, numbers: Any) -> Said:
+        worker.number += 1
+        said = Said(worker.number, forgotten=list(forgotten), **numbers)
+        for mode, fingerprint, priority, in_memory in pushes:
+            self.entries += 1
+            entry = Entry(f"request-{self.entries}".encode(), self.entries, priority)
+            payload = b"" if in_memory and mode != "force" else entry.payload
+            said.pushes.append((Push(mode, str(fingerprint), priority, payload), entry))
+        for place, fate in fates:
+            if worker.believes_held:
+                held = worker.believes_held.pop(place % len(worker.believes_held))
+                getattr(said, fate).append(held)
+        said.given_back += worker.dropped
+        worker.dropped = []
+        said.in_hand = len(worker.believes_held)
+        said.begun, said.sown = worker.last_begun("request"), worker.last_begun("list")
+        said.suspects = sum(held.deaths >= 2 for held in worker.believes_held)
+        return said
+
+    def check_epoch(self, reply: Reply) -> None:
+        assert self.epochs.setdefault(self.model.epoch, reply.epoch) == reply.epoch
+        assert len(set(self.epochs.values())) == len(self.epochs)
+
+    def check_leases(self, worker: Worker, said: Said, reply: Reply, repeats: bool) -> list[Held]:
+        leases = [held for held in self.model.members[worker.name].held if held.exchange == said.number]
+        if repeats:
+            # The hash that remembers them knows no order.
+            assert sorted(shown(reply.leases)) == sorted(expected(leases))
+            return leases
+        for held, lease in zip(leases, reply.leases, strict=True):
+            assert lease.name not in worker.lease_names
+            worker.lease_names.add(lease.name)
+            held.name = lease.name
+        assert shown(reply.leases) == expected(leases)
+        return leases
+
+    def check_that_a_repeat_changes_nothing(self, worker: Worker, said: Said, reply: Reply) -> None:
+        if self.model.dead():
+            return  # it would reclaim the next four
+        before = self.contents()
+        again = worker.frontier.exchange(said.batch())
+        assert self.contents() == before
+        assert sorted(shown(again.leases)) == sorted(shown(reply.leases))
+        assert (again.returned, again.set_aside, again.dead) == (0, 0, ())
+        for name in ("standing", "epoch", "duplicates", "waiting", "delayed", "seeds", "workers", "leased"):
+            assert getattr(again, name) == getattr(reply, name), name
+        assert again.finished == reply.finished
+
+    def contents(self) -> dict[bytes, Any]:
+        """Return everything in Redis but the time: deadlines and times to live."""
+        names = self.server.keys()
+        with self.server.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.type(name)
+            readers: dict[bytes, Callable[[bytes], Any]] = {
+                b"string": pipe.get,
+                b"hash": pipe.hgetall,
+                b"set": pipe.smembers,
+                b"list": lambda name: pipe.lrange(name, 0, -1),
+                b"zset": lambda name: pipe.zrange(name, 0, -1, withscores=name != b"s:workers"),
+            }
+            for name, kind in zip(names, pipe.execute(), strict=True):
+                readers[kind](name)
+            found = dict(zip(names, pipe.execute(), strict=True))
+        # Who speaks has another deadline, and another place among the others.
+        return {**found, b"s:workers": sorted(found.get(b"s:workers", ()))}
+
+    # -- from outside ------------------------------------------------------------------------------
+
+    @rule(count=st.integers(1, 3))
+    def seeds_come(self, count: int) -> None:
+        for _ in range(count):
+            self.entries += 1
+            entry = Entry(f"seed-{self.entries}".encode(), self.entries, kind="list")
+            self.server.rpush("s:start_urls", entry.payload)
+            self.model.seeds.append(entry)
+            self.model.accepted.add(entry.payload)
+
+    @precondition(lambda self: self.model.delayed)
+    @rule()
+    def what_is_delayed_is_due(self) -> None:
+        members = {payload_of(member): member for member in self.server.zrange("s:delayed", 0, -1)}
+        scores = {members[entry.payload]: n for n, entry in enumerate(self.model.delayed)}
+        self.server.zadd("s:delayed", scores, xx=True)
+        self.model.due = [*self.model.delayed]
+
+    # -- what always holds -------------------------------------------------------------------------
+
+    @invariant()
+    def redis_holds_what_the_model_holds(self) -> None:
+        model = self.model
+        with self.server.pipeline() as pipe:
+            if model.discipline == "priority":
+                pipe.zrange("s:requests", 0, -1)
+            else:
+                pipe.lrange("s:requests", 0, -1)
+            pipe.lrange("s:start_urls", 0, -1).zrange("s:delayed", 0, -1).lrange("s:failed", 0, -1)
+            pipe.smembers("s:dupefilter").smembers("s:started").zrange("s:workers", 0, -1)
+            pipe.hgetall("s:history")
+            for name in model.members:
+                pipe.hgetall(f"s:leases:{name}")
+            waiting, seeds, delayed, failed, seen, started, workers, history, *held = pipe.execute()
+        if model.discipline == "fifo":
+            waiting.reverse()  # it is taken from the tail
+        delayed = [payload_of(member) for member in delayed]
+        failed = [(e["kind"], e["data"].encode(), e["deaths"]) for e in map(json.loads, failed)]
+        leases = [{(name, payload_of(value)) for name, value in hash_.items()} for hash_ in held]
+
+        # Nothing is lost, and nothing is in two places.
+        aside = [payload for _, payload, _ in failed]
+        leased = [payload for hash_ in leases for _, payload in hash_]
+        assert Counter([*waiting, *seeds, *delayed, *aside, *leased]) == Counter(model.accepted)
+
+        assert waiting == [entry.payload for entry in model.waiting]
+        assert seeds == [entry.payload for entry in model.seeds]
+        assert set(delayed) == {entry.payload for entry in model.delayed}
+        assert sorted(failed) == sorted(
+            (entry.kind.replace("list", "seed"), entry.payload, deaths) for entry, deaths in model.failed
+        )
+        if self.dupefilter == "compact":
+            assert sorted(compact_members(self.server)) == sorted(map(compact_member, model.seen))
+        else:
+            assert {name.decode() for name in seen} == model.seen
+        assert {name.decode() for name in started} == model.started
+        assert {name.decode() for name in workers} == set(model.registered())
+        for name, found in zip(model.members, leases, strict=True):
+            known = {(held.name.encode(), held.entry.payload) for held in model.members[name].held}
+            assert found == known, name
+        self.check_history(history)
+
+    def check_history(self, history: dict[bytes, bytes]) -> None:
+        model = self.model
+        entries = [*model.waiting, *model.seeds, *model.delayed]
+        entries += [held.entry for member in model.members.values() for held in member.held]
+        known = {sha1(entry.payload).hexdigest(): entry for entry in entries}
+        events = {digest.decode(): text.decode().split() for digest, text in history.items()}
+        died = {
+            digest: (
+                sum(word.startswith("died:") for word in words),
+                any(word.startswith("done:") for word in words),
+            )
+            for digest, words in events.items()
+        }
+        unbegun = {
+            digest: sum(word.startswith("unbegun:") for word in words) for digest, words in events.items()
+        }
+        refused = {
+            digest: sorted(word[8:].partition("@")[0] for word in words if word.startswith("refused:"))
+            for digest, words in events.items()
+        }
+        remembered = {d: entry for d, entry in known.items() if entry.deaths or entry.refused_by}
+        assert died == {digest: (entry.died, entry.done) for digest, entry in remembered.items()}
+        assert unbegun == {digest: entry.unbegun for digest, entry in remembered.items()}
+        assert refused == {digest: sorted(entry.refused_by) for digest, entry in remembered.items()}
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        # Not after a failure: it would fail here again, and hide where it failed first.
+        if not self.failed():
+            self.drain()
+        super().teardown()
+
+    def failed(self) -> bool:
+        return sys.exc_info()[0] is not None
+
+    def drain(self) -> None:
+        """Have all die, and one that is new do all that is left; then nothing is left."""
+        self.seeds_come(2)
+        old, older, last = self.join(), self.join(), self.join()
+        # What one of them has refused goes by it in its order; what the other has refused stays delayed.
+        self.take_and_refuse(old, 2, 100)
+        if self.model.delayed:
+            self.what_is_delayed_is_due()
+        self.say(old, True, want=2, want_seeds=100)
+        self.redis_holds_what_the_model_holds()
+        self.take_and_refuse(older, 2, 1)
+        for name in self.model.registered():
+            if name != last.name:
+                self.expire(name)
+        while self.model.dead():
+            self.say(last, True)
+        # While something is delayed, that alone keeps the crawl from being finished.
+        reply = self.drain_what_waits(last)
+        if self.model.delayed:
+            reply = self.drain_what_waits(last)
+        assert reply.finished
+        assert self.model.accepted == {entry.payload for entry, _ in self.model.failed}
+        assert last.frontier.leave(finished=True, persist=False).cleared
+        lasting = {name for name in self.server.scan_iter() if self.server.ttl(name) == -1}
+        assert lasting <= {b"s:failed"}
+
+    def drain_what_waits(self, last: Worker) -> Reply:
+        drained: list[Held] = []
+        set_back = [*self.model.delayed]
+        while last.believes_held or self.model.waiting or self.model.delayed:
+            if self.model.delayed:
+                self.what_is_delayed_is_due()
+            every = [(0, "finished")] * len(last.believes_held)
+            self.say(last, True, fates=every, want=100, want_seeds=100)
+            self.redis_holds_what_the_model_holds()
+            drained += last.believes_held
+        if self.model.discipline == "priority":
+            # In the words of the docs, and not by the model: the first of the highest priority first.
+            # But for what is given out one at a time, and so later.
+            calm = [
+                (-held.entry.priority, held.entry.number)
+                for held in drained
+                if held.deaths < 2 and held.entry.kind == "request" and held.entry not in set_back
+            ]
+            assert calm == sorted(calm)
+        self.say(last, True, want_seeds=100)
+        return self.say(last, True, fates=[(0, "finished")] * len(last.believes_held))
+
+
+def payload_of(value: bytes) -> bytes:
+    """Return what stands last in a lease or a delayed entry; no payload here has a space."""
+    return value.rpartition(b" ")[2]
+
+
+@pytest.mark.parametrize("discipline", ["priority", "fifo", "lifo"])
+def test_a_fleet_does_what_the_model_does(server: redis.Redis, discipline: str) -> None:
+    run_state_machine_as_test(lambda: Crawl(server, discipline, "exact"), settings=SETTINGS)
+
+
+def test_a_fleet_with_a_compact_filter_does_what_the_model_does(server: redis.Redis) -> None:
+    # So that there are many buckets of few.
+    server.config_set(INTSETS, 16)
+    run_state_machine_as_test(lambda: Crawl(server, "fifo", "compact"), settings=SETTINGS)

@@ -1,0 +1,1 @@
+"""What needs several servers: Sentinel, Cluster, TLS."""

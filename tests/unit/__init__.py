@@ -1,0 +1,1 @@
+"""What needs neither Redis nor a process."""
