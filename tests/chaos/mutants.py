@@ -70,7 +70,7 @@ MUTANTS = {
         "a worker that was given up for dead drops what it had not begun",
         ("stop-and-continue",),
         (
-            ("worker.py", "self.give_back()\n        if self._epoch", "pass\n        if self._epoch"),
+            ("worker.py", "self.give_back()\n            # Of a seed", "pass\n            # Of a seed"),
             ("worker.py", "            # This process was stopped, and", "            return True  # and"),
         ),
     ),

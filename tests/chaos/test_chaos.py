@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from pathlib import Path
 
 import pytest
 
-from .mutants import MUTANTS
+from .mutants import MUTANTS, PACKAGE, ROOT, apply
 from .scenarios import SCENARIOS, run
 
 #: For each protection of the crawl, the scenario that sees best whether it is there.
@@ -31,5 +32,7 @@ def test_every_scenario_of_a_mutant_exists() -> None:
     assert named <= SCENARIOS.keys()
 
 
-def test_no_protection_is_without_a_scenario() -> None:
-    assert all(mutant.scenarios for mutant in MUTANTS.values())
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_can_be_made_of_the_code_as_it_is(name: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE)
+    apply(MUTANTS[name], tmp_path)
