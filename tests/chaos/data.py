@@ -6,6 +6,9 @@ import json
 import pickle
 import time
 
+import redis
+
+from ..project.crawls.graph import page_url
 from .arena import UNRELEASED, Arena
 from .referee import Outcome
 from .registry import scenario
@@ -147,11 +150,17 @@ def too_large(arena: Arena) -> Outcome:
     return Outcome(1)
 
 
+def _is_all_in_hand(client: redis.Redis) -> bool:
+    """Return whether workers hold all that there is to do, and have released the seed that led to it."""
+    leases = [lease for key in client.scan_iter("ready:leases:*") for lease in client.hvals(key)]
+    waits = client.exists("ready:requests", "ready:start_urls")
+    return bool(leases) and not waits and all(lease.startswith(b"request ") for lease in leases)
+
+
 @scenario(
     "flushall",
     "All keys are deleted in mid-crawl. What waited in Redis is lost with it; what the workers had "
-    "in hand is stored "
-    "again and crawled, and the log says what happened; what was begun before is found and fetched again.",
+    "in hand is stored again and crawled, and the log says what happened.",
 )
 def flushall(arena: Arena) -> Outcome:
     # Few pages and few at a time: all that there is to do is in the workers' hands, and most of it is not
@@ -159,15 +168,18 @@ def flushall(arena: Arena) -> Outcome:
     arena.crawl(
         "ready",
         pages=41,
-        workers=1,
+        workers=0,
         SPIDER_MODULES="crawls.unusual",
         CONCURRENT_REQUESTS=4,
         GRAPH_LATENCY=0.3,
     )
-    arena.wait(lambda: arena.client.exists("ready:requests") == 0 and arena.share > 0.1, "something waits")
+    # Not a start request: those of the last minute are sent again, and would find all of it anew.
+    arena.client.lpush("ready:start_urls", page_url(0))
+    arena.join(1)
+    arena.wait(lambda: arena.share > 0.1 and _is_all_in_hand(arena.client), "something waits")
     arena.client.flushall()
     arena.wait_for_log("is no longer in Redis")
-    # The start page is fetched again, and so is what it led to and had been begun before.
+    # What was begun and not released is fetched again.
     return Outcome(1, 30)
 
 

@@ -4,6 +4,8 @@
     Kill this process, with no chance to say anything, at the n-th such moment (see :class:`KillAt`).
 ``CLOCK_OFFSET=<seconds>``
     This process's clock is wrong by so much. The record keeps the true time.
+``START_DELAY=<seconds>``
+    This process takes so much longer to start.
 ``WATCH_LOOP=1``
     Record each new maximum, over 0.1 s, of the time for which the event loop stood still.
 """
@@ -133,6 +135,7 @@ class Faults:
         return cls(crawler)
 
     def __init__(self, crawler: Crawler) -> None:
+        time.sleep(float(os.environ.get("START_DELAY", "0")))
         if kill_at := os.environ.get("KILL_AT"):
             moment, _, nth = kill_at.partition(":")
             KillAt(moment, int(nth or 1))

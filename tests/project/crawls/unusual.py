@@ -127,10 +127,9 @@ class EmptySpider(scrapy.Spider):
 
 
 class ReadySpider(scrapy.Spider):
-    """Its one page leads to forty others, of which the worker has all at hand."""
+    """The page of its seed leads to forty others, of which the worker has all at hand."""
 
     name = "ready"
-    start_urls = [page_url(0)]
     custom_settings = {"FRONTIER_FLUSH_INTERVAL": 2, "FRONTIER_LEASE_TIMEOUT": 30}
 
     def parse(self, response):
