@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 
 # The inner loop: what needs no processes and no fleet of servers.
 check: lint
-	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/unit tests/redis
+	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/unit tests/on_redis
 
 # The faults come last and fewer at a time, for their scenarios have a clock.
 test: $(VENV)/.installed

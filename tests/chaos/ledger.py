@@ -72,7 +72,8 @@ def page(verdicts: list[Verdict], long: bool) -> str:
 
 Real `scrapy crawl` processes crawl a site of pages without a network, over a real Redis and a proxy that can
 fail, and one thing after the other is done to them. This page is written by `make chaos`. `make test`
-plays a part of the scenarios in a shorter form: for each protection of the crawl the one that sees best whether it is there.
+plays a part of the scenarios in a shorter form: for each protection of the crawl the one that sees best
+whether it is there.
 
 {software}. {len(verdicts)} scenarios in their {form} form, {pages} pages, {minutes:.0f} minutes. Redis
 writes to its disk before it answers (`appendfsync always`); leases last

@@ -12,7 +12,7 @@ from scrapy_rq_sched.exchange import Batch, Finished, Push
 
 from ..client import Client, Join, payloads
 from ..crawl import Fleet, wait_until
-from ..redis.test_scheduler import URL, Make, make, urls
+from ..on_redis.test_scheduler import URL, Make, make, urls
 
 __all__ = ["make"]  # a fixture
 
