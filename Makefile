@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # How many tests run at a time: most of a test is waiting, so more than there are processors.
-JOBS ?= 4
+JOBS ?= 3
 
 .PHONY: demo check test lint wheel docs bench chaos real-site matrix clean
 
