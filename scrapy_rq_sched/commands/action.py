@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -93,3 +96,25 @@ class Action(ABC):
         :return: the exit code, if it is another than 0.
         :raises FrontierError: in one line, what is wrong.
         """
+
+
+@contextmanager
+def until_interrupted() -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether Ctrl-C was pressed: a step that is begun is ended.
+
+    An exception in the midst of a step would be raised wherever the step is, also inside of a library in C.
+
+    :raises KeyboardInterrupt: at a second Ctrl-C, at once.
+    """
+    pressed: list[int] = []
+
+    def press(number: int, _: Any) -> None:
+        pressed.append(number)
+        if len(pressed) > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

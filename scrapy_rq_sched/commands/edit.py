@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from ..errors import InspectionError, one_line
 from ..inspect import View, read_status
@@ -21,7 +20,7 @@ from ..inspect.fingerprint import Fingerprinter
 from ..inspect.patterns import Host, Pattern
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Few, Seeding
-from .action import Action, Context
+from .action import Action, Context, until_interrupted
 from .output import Fields, number
 
 
@@ -50,7 +49,7 @@ class _OfWaiting(Action):
         def chosen(entry: Entry) -> bool:
             return bool(entry.url) and matcher.matches(entry.url)
 
-        with context.output.progress(self.name, total) as bar, _until_interrupted() as ends:
+        with context.output.progress(self.name, total) as bar, until_interrupted() as ends:
             if opts.dry_run:
                 steps = waiting.find(chosen, needle)
             else:
@@ -317,14 +316,3 @@ def _urls(opts: argparse.Namespace) -> Iterator[str]:
             url = _url_of(line.strip())
             if url and (not patterns or any(pattern.matches(url) for pattern in patterns)):
                 yield url
-
-
-@contextmanager
-def _until_interrupted() -> Iterator[Any]:
-    """Give a function that says whether Ctrl-C was pressed: a step that is begun is ended."""
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)

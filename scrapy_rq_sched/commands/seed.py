@@ -14,7 +14,7 @@ from ..inspect import View, read_status
 from ..inspect.seed_lines import STANDARD_INPUT, open_lines
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Advance, Few, Seeding, Source
-from .action import Action, Context
+from .action import Action, Context, until_interrupted
 from .output import number
 
 
@@ -113,8 +113,14 @@ class _Push:
                 + ("there is nothing left of it" if before == self._total else "going on there")
             )
         try:
-            with self._progress("pushing", self._total) as advance:
-                self._seeding.push(advance)
+            with self._progress("pushing", self._total) as advance, until_interrupted() as ends:
+
+                def pushed(count: int) -> None:
+                    advance(count)
+                    if ends():
+                        raise KeyboardInterrupt
+
+                self._seeding.push(pushed)
         except KeyboardInterrupt:
             if not self._is_through():
                 self._output.warn(f"interrupted: {self._so_far()} were pushed. {self._how_to_go_on()}")

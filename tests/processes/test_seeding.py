@@ -36,7 +36,7 @@ KEY = "seeds:start_urls"
 PROGRESS = "seeds:seeding"
 URLS = [page_url(number) for number in range(5)]
 #: So many that a process is met in the middle of them; and a few steps.
-MANY, SOME = 200 * STEP, 20 * STEP
+MANY, SOME = 60 * STEP, 20 * STEP
 
 
 def run(*arguments: str, redis_url: str, code: int = 0, **options: Any) -> str:
