@@ -27,7 +27,7 @@ class Event:
     what: str
 
 
-def wait_until(condition: Callable[[], object], timeout: float = 30, message: str = "") -> None:
+def wait_until(condition: Callable[[], object], timeout: float = 60, message: str = "") -> None:
     """Wait for *condition*, looking often, at most *timeout* seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
@@ -39,7 +39,7 @@ def wait_until(condition: Callable[[], object], timeout: float = 30, message: st
 def run_python(
     *arguments: str,
     redis_url: str,
-    timeout: float = 30,
+    timeout: float = 120,
     stdin: str | None = None,
     folder: Path = PROJECT,
     **environment: str,
@@ -123,7 +123,7 @@ class Fleet:
         """Return what a worker has logged."""
         return (self.folder / f"worker-{worker}.log").read_text(errors="replace")
 
-    def wait(self, timeout: float = 60, workers: list[int] | None = None) -> None:
+    def wait(self, timeout: float = 120, workers: list[int] | None = None) -> None:
         """Wait until the workers have ended."""
         chosen = range(len(self.workers)) if workers is None else workers
         deadline = time.monotonic() + timeout
