@@ -78,9 +78,9 @@ class Conversion:
         self._source = source
         self._target = target
         self._all_keys = [*keys.own(), converting(keys.requests)]
-        self._begin = register(server, "keys", "convert_begin")
-        self._step = register(server, "keys", "convert_list" if self._is_list else "convert_zset")
-        self._end = register(server, "keys", "convert_end")
+        self._begin = register(server, "convert_begin")
+        self._step = register(server, "convert_list" if self._is_list else "convert_zset")
+        self._end = register(server, "convert_end")
         #: How many entries the failed list keeps.
         self.most_failed = most_failed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -146,24 +147,47 @@ class Batch:
     requests: list[Any] = field(default_factory=list)
 
     def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
-        """Yield what ``lua/exchange.lua`` reads, in its order."""
-        yield from (worker, self.number, limits.lease_ms, int(self.busy), self.want, self.want_seeds)
-        yield from (self.suspects, self.in_hand, suspicious(limits.max_deliveries), limits.max_deliveries)
-        yield from (limits.max_waiting, limits.policy, int(self.exceed), limits.max_failed, self.pages)
-        yield from (self.begun, self.sown, int(self.finishing))
-        yield from (self.found, self.unshared, self.unshared_reason)
-        yield len(self.pushes)
+        """Yield what ``lua/exchange.lua`` reads: the header, and then what it says how many there are of."""
+        yield json.dumps(self._header(worker, limits))
         for push in self.pushes:
             yield from (push.mode, push.fingerprint, -push.priority, push.payload)
-        yield len(self.finished)
         for finished in self.finished:
             yield from finished
-        yield len(self.given_back)
         yield from self.given_back
         for tuples in (self.refused, self.failed, self.forgotten):
-            yield len(tuples)
             for values in tuples:
                 yield from values
+
+    def _header(self, worker: str, limits: Limits) -> dict[str, Any]:
+        return {
+            "worker": worker,
+            "exchange": self.number,
+            "lease_ms": limits.lease_ms,
+            "busy": self.busy,
+            "want": self.want,
+            "want_seeds": self.want_seeds,
+            "suspects": self.suspects,
+            "in_hand": self.in_hand,
+            "suspicious": suspicious(limits.max_deliveries),
+            "deaths_allowed": limits.max_deliveries,
+            "most_waiting": limits.max_waiting,
+            "policy": limits.policy,
+            "exceed": self.exceed,
+            "most_failed": limits.max_failed,
+            "pages": self.pages,
+            "begun": self.begun,
+            "sown": self.sown,
+            "finishing": self.finishing,
+            "found": self.found,
+            "unshared": self.unshared,
+            "unshared_reason": self.unshared_reason,
+            "pushes": len(self.pushes),
+            "finished": len(self.finished),
+            "given_back": len(self.given_back),
+            "refused": len(self.refused),
+            "failed": len(self.failed),
+            "forgotten": len(self.forgotten),
+        }
 
     def of_first(self, pushes: int) -> Batch:
         """Return this batch with only its first *pushes*: what else there is to push is said later."""
@@ -212,7 +236,7 @@ class Reply:
     :param replicated: whether as many replicas as are asked for have all that was pushed.
     """
 
-    epoch: bytes
+    epoch: str
     standing: Standing = Standing.KNOWN
     duplicates: tuple[int, ...] = ()
     stored: int = 0
@@ -243,33 +267,31 @@ class Reply:
     @classmethod
     def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
         """Return the reply of ``lua/exchange.lua``."""
-        standing, epoch, duplicates, stored, full, *counts = raw[:11]
-        finished, returned, set_aside, forgotten, note, told, leases = raw[11:]
-        dead, lost, wrong = note.decode("utf-8", "replace").split("|", 2)
-        waiting, delayed, seeds, workers, leased, busy = counts
+        head = json.loads(raw[0].decode("utf-8", "replace"))
+        problem = head["seeds_problem"]
         return cls(
-            epoch,
-            Standing(standing),
+            epoch=head["epoch"],
+            standing=Standing(head["standing"]),
             # Digits and nothing else, whatever somebody may have written there.
-            tuple(int(place) - 1 for place in re.findall(rb"[0-9]+", duplicates)),
-            stored,
-            full.decode(),
-            waiting,
-            delayed,
-            seeds,
-            workers,
-            None if leased < 0 else leased,
-            None if busy < 0 else busy,
-            bool(finished),
-            returned,
-            set_aside,
-            forgotten,
-            tuple(dead.split()),
-            tuple(lost.split()),
-            tuple(wrong.split(" ", 1)) if wrong else (),
-            Told(told.decode()),
-            list(_leases(leases)),
-            replicated,
+            duplicates=tuple(int(place) - 1 for place in re.findall("[0-9]+", head["duplicates"])),
+            stored=head["stored"],
+            full=head["full"],
+            waiting=head["waiting"],
+            delayed=head["delayed"],
+            seeds=head["seeds"],
+            workers=head["workers"],
+            leased=None if head["leased"] < 0 else head["leased"],
+            busy=None if head["busy"] < 0 else head["busy"],
+            finished=head["finished"],
+            returned=head["returned"],
+            set_aside=head["set_aside"],
+            forgotten=head["forgotten"],
+            dead=tuple(head["dead"].split()),
+            lost=tuple(head["lost"].split()),
+            seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
+            told=Told(head["told"]),
+            leases=list(_leases(raw[1])),
+            replicated=replicated,
         )
 
 

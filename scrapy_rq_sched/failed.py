@@ -122,8 +122,7 @@ class FailedRequests:
         self._most = most
         self._serializer = serializer
         self._encoding = encoding
-        parts = ("keys", f"queue_{discipline}", "seeds", "leases", "requeue")
-        self._requeue = register(server, *parts)
+        self._requeue = register(server, "requeue", discipline)
 
     @classmethod
     def from_settings(cls, settings: Any, spider: str, redis_key: str | None = None) -> Self:

@@ -87,10 +87,9 @@ class Frontier:
         self.worker = worker
         self.limits = limits or Limits()
         self._all_keys = keys.all()
-        parts = ("keys", f"queue_{discipline}", "seeds", "seen", f"seen_{dupefilter}", "leases")
-        self._open = register(server, *parts, "open")
-        self._exchange = register(server, *parts, "exchange")
-        self._leave = register(server, *parts, "leave")
+        self._open = register(server, "open", discipline, dupefilter)
+        self._exchange = register(server, "exchange", discipline, dupefilter)
+        self._leave = register(server, "leave", discipline, dupefilter)
         self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
         self._dupefilter = dupefilter
         self._awaited = itertools.cycle(keys.start_urls)

@@ -90,7 +90,7 @@ class ItemStore:
         patience: float,
         count: Callable[[str, int], None],
     ) -> None:
-        self._append = register(server, "keys", "items")
+        self._append = register(server, "items")
         self._batch_key = batch_key
         self._is_closing = is_closing
         self._given_up = given_up

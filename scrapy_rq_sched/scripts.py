@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -46,10 +47,42 @@ class Script:
         server_of(self.server, key).script_load(self.text)
 
 
-def register(server: Any, *parts: str) -> Script:
-    """Return the script that the Lua files of these names make, ready to be called on *server*."""
-    folder = files("scrapy_rq_sched.lua")
-    return Script(server, b"\n".join((folder / f"{part}.lua").read_bytes() for part in parts))
+#: How the first line of a Lua file begins that needs others before it.
+NEEDS = b"-- Needs: "
+
+
+@cache
+def part(name: str) -> bytes:
+    """Return the text of ``lua/<name>.lua``."""
+    return (files("scrapy_rq_sched.lua") / f"{name}.lua").read_bytes()
+
+
+def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
+    """Return the script that ``lua/<name>.lua`` makes with all that it needs, each part once.
+
+    :param queue: which ``lua/queue_<queue>.lua`` is meant where ``queue`` is needed.
+    :param dupefilter: which ``lua/seen_<dupefilter>.lua`` is meant where ``filter`` is needed.
+    """
+    variants = {"queue": f"queue_{queue}", "filter": f"seen_{dupefilter}"}
+    texts: dict[str, bytes] = {}
+
+    def add(name: str) -> None:
+        name = variants.get(name, name)
+        if name in texts:
+            return
+        first, _, _ = part(name).partition(b"\n")
+        if first.startswith(NEEDS):
+            for needed in first.removeprefix(NEEDS).decode().split(", "):
+                add(needed)
+        texts[name] = part(name)
+
+    add(name)
+    return b"\n".join(texts.values())
+
+
+def register(server: Any, name: str, queue: str = "", dupefilter: str = "") -> Script:
+    """Return the script that :func:`compose` makes, ready to be called on *server*."""
+    return Script(server, compose(name, queue, dupefilter))
 
 
 def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
@@ -58,7 +91,7 @@ def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     :param kind: which ``lua/seen_<kind>.lua`` keeps it.
     :return: a function of what ``lua/seen_step.lua`` can do; it waits for Redis.
     """
-    script = register(server, "keys", "seen", f"seen_{kind}", "seen_step")
+    script = register(server, "seen_step", dupefilter=kind)
     # Of the keys that lua/keys.lua names this step knows one, the third.
     names = [key_names.never(key), key, key]
     return lambda what, fingerprint="": int(script(names, [what, fingerprint]))

@@ -176,7 +176,7 @@ class _Teller:
     """
 
     def __init__(self, server: Any, tally: Tally, key: Any, is_open: Any) -> None:
-        self._script = register(server, "keys", "stats")
+        self._script = register(server, "stats")
         self._worker = identity.worker_name()
         self._tally = tally
         self._key = key

@@ -88,7 +88,7 @@ class Worker:
         self._number = 0
         # Requests that the engine was through with since the last batch.
         self._pages = 0
-        self._epoch: bytes | None = None
+        self._epoch: str | None = None
         # The last request and the last seed that were begun, and whether Redis has to hear of it before it
         # is so.
         self._begun = self._sown = ""

@@ -12,7 +12,7 @@ class Control:
     def __init__(self, view: View) -> None:
         view.require()
         self._keys = view.keys.all()
-        self._script = register(view.server, "keys", "control")
+        self._script = register(view.server, "control")
 
     def pause(self) -> int:
         """Have workers begin nothing, until they are told to go on. Returns how many are alive.

@@ -32,8 +32,8 @@ class Waiting:
         self._reader = Reader(view)
         #: What could not be written with another priority, and why.
         self.unwritable: list[str] = []
-        self._rewrite = register(view.server, "keys", "queue_priority", "seeds", "leases", "rewrite")
-        self._sift = register(view.server, "keys", "queue_fifo", "seeds", "leases", "sift")
+        self._rewrite = register(view.server, "rewrite", "priority")
+        self._sift = register(view.server, "sift", "fifo")
 
     def find(self, chosen: Chosen, needle: bytes | None = None) -> Iterator[list[Entry]]:
         """Yield what waits and is *chosen*, a step at a time; empty lists, too.
@@ -159,7 +159,7 @@ def forget(view: View, fingerprints: Iterable[str]) -> int:
     :param fingerprints: theirs, as :class:`Fingerprinter` makes them.
     :return: how many of them were seen.
     """
-    script = register(view.server, "keys", "seen", f"seen_{view.dupefilter}", "forget")
+    script = register(view.server, "forget", dupefilter=view.dupefilter)
     forgotten = 0
     for part in in_steps(fingerprints):
         forgotten += int(script(view.keys.all(), [len(part), *part]))
@@ -174,7 +174,7 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     :return: whose the filter is as well, so that it was not cleared; empty if nobody's.
     :raises InspectionError: if workers are alive, unless *force*.
     """
-    script = register(view.server, "keys", "seen", "clear")
+    script = register(view.server, "clear")
     keep = set(keep)
     flags = [int(name in keep) for name in KEEPABLE]
     problem, what = script(view.keys.all(), [int(force), *flags, view.keys.prefix])

@@ -176,7 +176,7 @@ class Reader:
 
     @cached_property
     def _search(self) -> Script:
-        return register(self.view.server, "keys", f"queue_{self.view.queue_class.discipline}", "find")
+        return register(self.view.server, "find", self.view.queue_class.discipline)
 
     def held(self, worker: str | None = None) -> Iterator[Held]:
         """Yield what workers hold.

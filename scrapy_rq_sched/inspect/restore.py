@@ -52,13 +52,11 @@ class Import:
                 f"The exported frontier has the format {made_in!r}, and this scrapy-rq-sched has {FORMAT!r}. "
                 "Import it with the one that exported it"
             )
-        keys = ("keys", "seeds", "seen")
-        self._begin = register(view.server, *keys, "import", "import_begin")
-        self._plain = register(view.server, *keys, "import", "import_step")
-        self._compact = register(view.server, *keys, "seen_compact", "import", "import_compact")
-        queue = f"queue_{self._discipline}"
-        self._back = register(view.server, "keys", queue, "seeds", "seen", "leases", "import", "import_back")
-        self._end = register(view.server, *keys, "import", "import_end")
+        self._begin = register(view.server, "import_begin")
+        self._plain = register(view.server, "import_step")
+        self._compact = register(view.server, "import_compact")
+        self._back = register(view.server, "import_back", self._discipline)
+        self._end = register(view.server, "import_end")
 
     @property
     def total(self) -> int:

@@ -94,7 +94,7 @@ class Seeding:
         self._digest = ""
         self._checked = Checked()
         self._keys = [*view.keys.own(), self.key, self._seeding]
-        self._step = register(view.server, "keys", "seeds", "seed")
+        self._step = register(view.server, "seed")
 
     def check(self, advance: Advance) -> Checked:
         """Return what the seeds are, and find out how many of them an earlier push has pushed.

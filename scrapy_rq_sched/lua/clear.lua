@@ -1,5 +1,6 @@
+-- Needs: keys, seen
 -- Remove a frontier. What takes long to free is freed in the background; of a compact filter's buckets, by
--- seen_sweep().
+-- seen.sweep().
 --
 -- ARGV  force (0/1: though workers are alive), keep the seeds, the failed list, what was seen (0/1 each),
 --       what the frontier's keys begin with
@@ -20,7 +21,7 @@ redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', COUNTER, STARTED, DELA
   PAGES, EXPORTED)
 if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end
-local shared = keep_seen == '1' and '' or seen_clear(frontier)
+local shared = keep_seen == '1' and '' or seen.clear(frontier)
 redis.call('UNLINK', META)
 -- To who is at it this is as if the crawl had finished without him: what he still finds is not for anybody.
 if type(alive) == 'number' and alive > 0 then redis.call('SET', FINISHED, server_time(), 'EX', 600) end

@@ -1,3 +1,4 @@
+-- Needs: keys
 -- What all workers are told, each by its next exchange.
 --
 -- ARGV  'paused', 'draining', '' (go on), or 'stop': those that are alive now

@@ -1,3 +1,4 @@
+-- Needs: keys
 -- Begin a conversion of the queue, or go on with one that broke off.
 --
 -- KEYS  as in keys.lua; then the conversion

@@ -1,3 +1,4 @@
+-- Needs: keys
 -- End a conversion: workers with the new serializer may join.
 --
 -- KEYS  as in keys.lua; then the conversion

@@ -1,3 +1,4 @@
+-- Needs: keys
 -- One step of a conversion of a queue that is a list: entries go from its tail to its head, converted. So when
 -- all have gone, they stand as they stood.
 --

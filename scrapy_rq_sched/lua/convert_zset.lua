@@ -1,3 +1,4 @@
+-- Needs: keys
 -- One step of a conversion of a queue that is a sorted set: entries are replaced by others of the same score.
 --
 -- KEYS  as in keys.lua; then the conversion

@@ -1,3 +1,4 @@
+-- Needs: keys
 -- Have what workers are through with noted for an export, from now on; or have it noted for longer.
 --
 -- ARGV  how ('look': change nothing, 'begin', 'renew'), token (digits, unlike those of any other export),

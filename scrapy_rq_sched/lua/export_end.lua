@@ -1,3 +1,4 @@
+-- Needs: keys
 -- End an export, unless there is more to read.
 --
 -- ARGV  token, how many of those noted were read; -1: whatever there is, it is not wanted

@@ -1,3 +1,4 @@
+-- Needs: keys, queue
 -- A step through a sorted set, or a list: the entries that have a text in them, so that the others need not be
 -- sent.
 --
@@ -5,10 +6,10 @@
 -- Reply of a sorted set {next cursor, entry, score, entry, score, …}
 --       of a list {0, place, entry, place, entry, …}, places from 0, counted from that index
 local text, count, from = argument(), argument(), argument()
-local problem = QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
+local problem = queue.type and wrong_type({{REQUESTS, queue.type}})
 if problem then return wrong_type_error(problem) end
 local found = {}
-if QUEUE_TYPE == 'zset' then
+if queue.type == 'zset' then
   local scanned = redis.call('ZSCAN', REQUESTS, from, 'COUNT', count)
   found[1] = scanned[1]
   for i = 1, #scanned[2], 2 do

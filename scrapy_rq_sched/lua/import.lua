@@ -1,27 +1,29 @@
+-- Needs: keys, seen
 -- A frontier that is being imported: IMPORTING keeps workers out of it, and each step is done once.
--- import_step(id, step)   -> nil, or {problem} if there is nothing to do: '' if it was done before, 'lost' if
+-- importing.step(id, step)   -> nil, or {problem} if there is nothing to do: '' if it was done before, 'lost' if
 --                         this is no longer that import
--- import_length(key)      -> of how many members it is; nil of a string
--- import_count(key, n)    note that n have come to it
+-- importing.length(key)      -> of how many members it is; nil of a string
+-- importing.count(key, n)    note that n have come to it
 --
 -- IMPORTING, a hash: from: 'import'; id; step: the last one done; count:<key>: how many were imported into it
+local importing = {}
 local IMPORTING = REQUESTS .. ':converting'
 local LENGTH = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD', hash = 'HLEN'}
 
-local function import_step(id, step)
+function importing.step(id, step)
   local lock = redis.call('HMGET', IMPORTING, 'id', 'step')
   if lock[1] ~= id then return {'lost'} end
   if tonumber(lock[2]) >= step then return {''} end
   redis.call('HSET', IMPORTING, 'step', step)
 end
 
-local function import_length(key)
+function importing.length(key)
   if key == SEEN_STATE then return tonumber(redis.call('HGET', key, 'count')) or 0 end
   local type = redis.call('TYPE', key)['ok']
   if type == 'none' then return 0 end
   return LENGTH[type] and redis.call(LENGTH[type], key)
 end
 
-local function import_count(key, n)
+function importing.count(key, n)
   redis.call('HINCRBY', IMPORTING, 'count:' .. key, n)
 end

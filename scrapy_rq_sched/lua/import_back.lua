@@ -1,14 +1,15 @@
+-- Needs: keys, queue, seeds, put_back, failures, import
 -- One step of an import: what was held, and seeds, go to where they stood.
 --
 -- ARGV  id, step (its number, from 1), n, then n times: '<kind> <score> <deaths>@<second> <request>', the next
 --       to be taken first
 -- Reply {''}; {'lost'}: this import is no longer under way, and nothing was changed
 local id, step, n = argument(), number(), number()
-local done = import_step(id, step)
+local done = importing.step(id, step)
 if done then return done end
-local held, before = {}, queue_length()
+local held, before = {}, queue.length()
 for i = 1, n do held[i] = {'0.' .. i, argument()} end
-put_back(held, 'import', 2 ^ 53, server_time())
-import_count(REQUESTS, queue_length() - before)
-import_count(FAILED, failed_now)
+leases.put_back(held, 'import', 2 ^ 53, server_time())
+importing.count(REQUESTS, queue.length() - before)
+importing.count(FAILED, failures.now)
 return {''}

@@ -1,3 +1,4 @@
+-- Needs: keys, seeds, seen, import
 -- Begin an import, into a frontier in which nothing is. Nobody joins until it has ended.
 --
 -- ARGV  id (unlike that of any other import), what the frontier's keys begin with, the spider's name,
@@ -18,13 +19,13 @@ end
 for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   if redis.call('EXISTS', LEASES .. worker) == 1 then return {'full', LEASES .. worker} end
 end
-local problem = seed_problem() or wrong_type({{SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
+local problem = seeds.problem() or wrong_type({{SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
 if problem then return {'type', unpack(problem)} end
 
 redis.call('HSET', IMPORTING, 'from', 'import', 'id', id, 'step', 0)
 -- Of a crawl that is over: its finish would have the next worker forget what is imported.
 redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
-seen_join(frontier)
+seen.join(frontier)
 for _ = 1, number() do redis.call('HSET', META, argument(), argument()) end
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
   'start_urls_keys', table.concat(SEEDS, '\n'))

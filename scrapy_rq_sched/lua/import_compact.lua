@@ -1,10 +1,11 @@
+-- Needs: keys, seen_compact, import
 -- One step of an import: what a compact filter has of the fingerprints seen.
 --
 -- ARGV  id, step (its number, from 1), how many there will be in all, n, then n integers, those of a bucket
 --       together
 -- Reply {''}; {'lost'}: this import is no longer under way, and nothing was changed
 local id, step, expected, n = argument(), number(), number(), number()
-local done = import_step(id, step)
+local done = importing.step(id, step)
 if done then return done end
 local is_first = redis.call('EXISTS', SEEN_STATE) == 0
 seen_load()
@@ -30,6 +31,6 @@ for _ = 1, n do
 end
 add()
 changed = true
-seen_settle()
-import_count(SEEN_STATE, state.count - before)
+seen.settle()
+importing.count(SEEN_STATE, state.count - before)
 return {''}

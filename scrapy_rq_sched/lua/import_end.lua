@@ -1,3 +1,4 @@
+-- Needs: keys, import
 -- End an import, if all that was imported is there: workers may join.
 --
 -- ARGV  id
@@ -11,7 +12,7 @@ end
 local lock = redis.call('HGETALL', IMPORTING)
 for i = 1, #lock, 2 do
   local key = string.match(lock[i], '^count:(.*)$')
-  local is = key and import_length(key)
+  local is = key and importing.length(key)
   if key and is ~= tonumber(lock[i + 1]) then return {'differs', key, tonumber(lock[i + 1]), is or -1} end
 end
 change_epoch()

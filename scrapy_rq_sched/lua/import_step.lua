@@ -1,13 +1,14 @@
+-- Needs: keys, import
 -- One step of an import: members of one key.
 --
 -- ARGV  id, step (its number, from 1), which key (its place in KEYS), command, n, then n values
 -- Reply {''}; {'lost'}: this import is no longer under way, and nothing was changed
 local id, step = argument(), number()
 local key, command, n = KEYS[number()], argument(), number()
-local done = import_step(id, step)
+local done = importing.step(id, step)
 if done then return done end
-local before, at = import_length(key), arguments(n)
+local before, at = importing.length(key), arguments(n)
 redis.call(command, key, unpack(ARGV, at, at + n - 1))
-local after = import_length(key)
-if after then import_count(key, after - before) end
+local after = importing.length(key)
+if after then importing.count(key, after - before) end
 return {''}

@@ -23,6 +23,13 @@ local function arguments(n)
   return next_argument - n + 1
 end
 
+-- -> {name = value, …} of the fields of a hash; a field that is not there is nil
+local function fields_of(key, ...)
+  local values, named = redis.call('HMGET', key, ...), {}
+  for i, name in ipairs({...}) do named[name] = values[i] or nil end
+  return named
+end
+
 -- Call *use* with the values of *list*, so many at a time: Lua passes some thousands at the most.
 local function in_chunks(list, use)
   for first = 1, #list, 1000 do

@@ -1,3 +1,4 @@
+-- Needs: keys, queue, seeds, filter, fleet
 -- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -31,11 +32,11 @@ end
 if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SEEN_CLEARED) == 1 then
   return {1, left, failed}
 end
-local leased, busy = fleet()
-local waiting = queue_length() + redis.call('ZCARD', DELAYED)
+local leased, busy = fleet.count()
+local waiting = queue.length() + redis.call('ZCARD', DELAYED)
 if leased + busy + waiting > 0 then return {0, left, failed} end
 local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
-if seed_count() > 0 then return {0, left, failed} end
+if seeds.count() > 0 then return {0, left, failed} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
   redis.call('HSETNX', META, 'finished', now)
 end
@@ -45,7 +46,7 @@ if not finish then
   if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
     -- A crawl that never began leaves nothing that the next would have to be made like.
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)
-    seen_clear(frontier)
+    seen.clear(frontier)
   end
   return {0, left, failed}
 end
@@ -58,5 +59,5 @@ redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting', 'finished'
   'unshared', 'unshared_reason')
 if persist == '1' then return {0, left, failed} end
 redis.call('UNLINK', REQUESTS, META)
-seen_clear(frontier)
+seen.clear(frontier)
 return {1, left, failed}

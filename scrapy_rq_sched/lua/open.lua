@@ -1,3 +1,4 @@
+-- Needs: keys, queue, seeds, filter, fleet
 -- A worker joins the frontier, which is made if there is none.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -19,7 +20,7 @@ local frontier, spider = argument(), argument()
 
 local problem = wrong_type(TYPES)
   or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
-  or seed_problem()
+  or seeds.problem()
 if problem then return {'type', unpack(problem)} end
 
 local now = server_time()
@@ -34,7 +35,7 @@ if own_deadline and (was_away or own_deadline > now) then others = others - 1 en
 -- Where it stands in META as well, nobody has cleared up: the last of its workers died, or was not heard, or
 -- is still idle.
 local finish, uncleared_finish = tonumber(redis.call('GET', FINISHED)), tonumber(redis.call('HGET', META, 'finished'))
-local leased, reading = fleet()
+local leased, reading = fleet.count()
 local idle = leased + reading + redis.call('EXISTS', REQUESTS, DELAYED) == 0
 uncleared_finish = idle and uncleared_finish
 finish = math.max(finish or 0, uncleared_finish or 0)
@@ -59,8 +60,8 @@ end
 
 -- Only now: a queue of another class is better named than by its type.
 -- A flush is also how to change it.
-problem = not flushed and QUEUE_TYPE and wrong_type({{REQUESTS, QUEUE_TYPE}})
-  or not (flushed or uncleared) and wrong_type(SEEN_TYPES)
+problem = not flushed and queue.type and wrong_type({{REQUESTS, queue.type}})
+  or not (flushed or uncleared) and wrong_type(seen.types)
 if problem then return {'type', unpack(problem)} end
 
 despite_full_memory()
@@ -80,10 +81,10 @@ local kept_for = ''
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
   -- A worker of the finished crawl that is still idle has a part in this one, and knows nothing of what was seen.
-  kept_for = seen_clear(frontier)
+  kept_for = seen.clear(frontier)
 end
-seen_join(frontier)
-seen_open()
+seen.join(frontier)
+seen.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES)
   redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason')
@@ -101,6 +102,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 return {
-  '', flushed and 1 or 0, kept_for, queue_length(), seen_count(), seed_count(), flushed and 0 or leased,
+  '', flushed and 1 or 0, kept_for, queue.length(), seen.count(), seeds.count(), flushed and 0 or leased,
   redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED), tonumber(redis.call('HGET', META, 'unshared')) or 0,
 }

@@ -1,17 +1,18 @@
+-- Needs: keys
 -- By priority: a sorted set, the lowest score first.
--- queue_push(ranks, requests)  lists of -priority and of requests, in order of arrival
--- queue_take(n)         -> scores, requests: lists of at most n, next first
--- queue_put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
--- queue_drop(n)         -> as queue_take, but from the other end: what would come last
-local QUEUE_TYPE = 'zset'
+-- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
+-- queue.take(n)         -> scores, requests: lists of at most n, next first
+-- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
+-- queue.drop(n)         -> as queue.take, but from the other end: what would come last
+local queue = {type = 'zset'}
 -- The counter's share of a score; see ORDER_BITS in queue.py.
 local ORDER = 4294967296
 
-local function queue_length()
+function queue.length()
   return redis.call('ZCARD', REQUESTS)
 end
 
-local function queue_push(ranks, requests)
+function queue.push(ranks, requests)
   -- Not INCRBY: whatever somebody may have put there, a push does not fail half-way.
   local count = tonumber(redis.call('GET', COUNTER)) or 0
   if not (count >= 0 and count < 9007199254740992) then count = 0 end
@@ -23,7 +24,7 @@ local function queue_push(ranks, requests)
   in_chunks(values, function(...) redis.call('ZADD', REQUESTS, ...) end)
 end
 
-local function queue_pop(command, n)
+local function pop(command, n)
   local popped, scores, requests = n > 0 and redis.call(command, REQUESTS, n) or {}, {}, {}
   for i = 1, #popped, 2 do
     requests[(i + 1) / 2], scores[(i + 1) / 2] = popped[i], popped[i + 1]
@@ -31,15 +32,15 @@ local function queue_pop(command, n)
   return scores, requests
 end
 
-local function queue_take(n)
-  return queue_pop('ZPOPMIN', n)
+function queue.take(n)
+  return pop('ZPOPMIN', n)
 end
 
-local function queue_drop(n)
-  return queue_pop('ZPOPMAX', n)
+function queue.drop(n)
+  return pop('ZPOPMAX', n)
 end
 
-local function queue_put_back(entries)
+function queue.put_back(entries)
   for _, entry in ipairs(entries) do
     redis.call('ZADD', REQUESTS, entry[1], entry[2])
   end

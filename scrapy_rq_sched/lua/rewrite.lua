@@ -1,13 +1,14 @@
+-- Needs: keys, queue, histories, exporting
 -- Change waiting requests of a sorted set: take them out, or write them anew with another score.
 --
 -- ARGV  n, then n times: request, what it becomes (empty: it is taken out), score
 -- Reply the places, from 1, of those that were changed: others no longer wait
 --       -1: the frontier is exported, and who reads it would miss what moves
 local now = server_time()
-local problem = wrong_type(TYPES) or wrong_type({{REQUESTS, QUEUE_TYPE}})
+local problem = wrong_type(TYPES) or wrong_type({{REQUESTS, queue.type}})
 if problem then return wrong_type_error(problem) end
-note_for_export({}, now)
-if is_exported then return -1 end
+exporting.note({}, now)
+if exporting.on then return -1 end
 
 local changed = {}
 for i = 1, number() do
@@ -16,7 +17,7 @@ for i = 1, number() do
   local is_there = after ~= '' and after ~= before and redis.call('ZSCORE', REQUESTS, after)
   if not is_there and redis.call('ZSCORE', REQUESTS, before) then
     -- What befell it is known by the hash of what is written.
-    local history = history_of(before)
+    local history = histories.of(before)
     redis.call('ZREM', REQUESTS, before)
     redis.call('HDEL', HISTORY, redis.sha1hex(before))
     if after ~= '' then

@@ -1,3 +1,4 @@
+-- Needs: keys, seeds
 -- One step of pushing seeds from outside: to the first of the seeds' keys, and how many were pushed is noted.
 --
 -- KEYS  as in keys.lua, of the seeds' keys only the first; then the seeding
@@ -8,9 +9,9 @@
 local SEEDING = KEYS[16]
 local digest, before, type, seconds, n = argument(), number(), argument(), argument(), number()
 local key, at = SEEDS[1], arguments(2 * n)
-local is = type_of(key)
+local is = seeds.type_of(key)
 if is ~= 'none' then type = is end
-local problem = wrong_type({{SEEDING, 'hash'}}) or not SEED_LENGTH[type] and {key, type, 'list'}
+local problem = wrong_type({{SEEDING, 'hash'}}) or not seeds.length[type] and {key, type, 'list'}
 if problem then return wrong_type_error(problem) end
 local pushed = tonumber(redis.call('HGET', SEEDING, digest)) or -1
 if pushed ~= before then return pushed end

@@ -1,41 +1,43 @@
+-- Needs: keys
 -- Seeds: in each key of SEEDS a list read from its head, as scrapy-redis does; or a set, or a sorted set from
 -- its top. The first key is read before the second.
-local SEED_LENGTH = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
+local seeds = {}
+seeds.length = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
 
 -- kind -> {key, its type}: where a seed came from. The kind is 'list', 'set' or 'zset', and from the second key
 -- on its number: 'list2'.
-local SEED_KINDS = {}
+seeds.kinds = {}
 for i, key in ipairs(SEEDS) do
-  for type in pairs(SEED_LENGTH) do SEED_KINDS[type .. (i > 1 and i or '')] = {key, type} end
+  for type in pairs(seeds.length) do seeds.kinds[type .. (i > 1 and i or '')] = {key, type} end
 end
 
-local function type_of(key)
+function seeds.type_of(key)
   return redis.call('TYPE', key)['ok']
 end
 
 -- A key of any other type is somebody's mistake: it holds no seeds, and the crawl goes on.
-local function seed_count()
+function seeds.count()
   local count = 0
   for _, key in ipairs(SEEDS) do
-    local type = type_of(key)
-    count = count + (SEED_LENGTH[type] and redis.call(SEED_LENGTH[type], key) or 0)
+    local type = seeds.type_of(key)
+    count = count + (seeds.length[type] and redis.call(seeds.length[type], key) or 0)
   end
   return count
 end
 
 -- -> nil, or {key, its type, the type it should have} of the first that is of no type for seeds
-local function seed_problem()
+function seeds.problem()
   for _, key in ipairs(SEEDS) do
-    local type = type_of(key)
-    if type ~= 'none' and not SEED_LENGTH[type] then return {key, type, 'list'} end
+    local type = seeds.type_of(key)
+    if type ~= 'none' and not seeds.length[type] then return {key, type, 'list'} end
   end
 end
 
 -- -> { {kind, score, seed}, … }
-local function seed_take(n)
+function seeds.take(n)
   local taken = {}
   for i, key in ipairs(SEEDS) do
-    local type, wanted, suffix = type_of(key), n - #taken, i > 1 and i or ''
+    local type, wanted, suffix = seeds.type_of(key), n - #taken, i > 1 and i or ''
     if wanted <= 0 then break end
     if type == 'list' then
       for _, seed in ipairs(redis.call('LPOP', key, wanted) or {}) do
@@ -54,9 +56,9 @@ local function seed_take(n)
 end
 
 -- -> whether the seeds' key took it: it may have become another type since, or no place for seeds.
-local function seed_put_back(kind, score, seed)
-  local key, type = unpack(SEED_KINDS[kind])
-  local is = type_of(key)
+function seeds.put_back(kind, score, seed)
+  local key, type = unpack(seeds.kinds[kind])
+  local is = seeds.type_of(key)
   if is ~= 'none' then type = is end
   if type == 'list' then
     redis.call('LPUSH', key, seed)

@@ -1,13 +1,15 @@
+-- Needs: keys
 -- What was seen: DUPEFILTER and what a compact filter has beside it, by whichever of the two it was kept.
--- seen_join(frontier)   note that the filter is *frontier*'s
--- seen_clear(frontier)  -> '' or whose it is as well, and then nothing was done. Else forget all, and leave what
---                       takes long to seen_sweep()
--- seen_clear()          forget all, whosever it is
--- seen_sweep(n)         -> is there more? Deletes at most n of what is left of cleared filters.
+-- seen.join(frontier)   note that the filter is *frontier*'s
+-- seen.clear(frontier)  -> '' or whose it is as well, and then nothing was done. Else forget all, and leave what
+--                       takes long to seen.sweep()
+-- seen.clear()          forget all, whosever it is
+-- seen.sweep(n)         -> is there more? Deletes at most n of what is left of cleared filters.
 --
 -- SEEN_STATE, a hash: name, by which this filter's buckets go; first, count, most: see seen_compact.lua.
 -- SEEN_CLEARED, a list of cleared filters whose buckets are still there: '<name> <next> <last>'
 -- SEEN_FRONTIERS, a set: the frontiers that have this filter, by what their keys begin with.
+local seen = {}
 local SEEN_STATE, SEEN_CLEARED = DUPEFILTER .. ':buckets', DUPEFILTER .. ':cleared'
 local SEEN_FRONTIERS = DUPEFILTER .. ':frontiers'
 
@@ -26,12 +28,12 @@ local function seen_state()
   end
 end
 
-local function seen_join(frontier)
+function seen.join(frontier)
   redis.call('SADD', SEEN_FRONTIERS, frontier)
 end
 
 -- Whatever somebody may have put at these keys, a crawl that is over is forgotten.
-local function seen_clear(frontier)
+function seen.clear(frontier)
   if frontier then
     redis.pcall('SREM', SEEN_FRONTIERS, frontier)
     local others = redis.pcall('SMEMBERS', SEEN_FRONTIERS)
@@ -50,7 +52,7 @@ local function seen_clear(frontier)
   return ''
 end
 
-local function seen_sweep(n)
+function seen.sweep(n)
   local entry = redis.call('LINDEX', SEEN_CLEARED, 0)
   if not entry then return false end
   local name, from, last = string.match(entry, '^(%S+) (%d+) (%d+)$')

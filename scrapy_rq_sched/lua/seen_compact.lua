@@ -1,3 +1,4 @@
+-- Needs: keys, seen
 -- Seen, compactly: 62 bits of each fingerprint, as an integer, in many small sets. Redis keeps a set of few
 -- integers as a sorted array, 8 bytes each. The functions are those of seen_exact.lua.
 --
@@ -8,7 +9,7 @@
 -- There are *most* a bucket on average, up to twice as many in those that are next to be split.
 --
 -- A set of whole fingerprints in DUPEFILTER is from an exact filter: it is converted, some in each exchange.
-local SEEN_TYPES = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
+seen.types = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
 local SPLITS, CONVERTED = 8, 250
 -- What servers keep as a sorted array by default.
 local LARGEST = 512
@@ -110,20 +111,20 @@ local function compact_add(fingerprint)
   return true
 end
 
-local function seen_has(fingerprint)
+function seen.has(fingerprint)
   seen_load()
   if converts and redis.call('SISMEMBER', DUPEFILTER, fingerprint) == 1 then return true end
   local member, high = seen_member(fingerprint)
   return bucket_call('SISMEMBER', seen_bucket(high), member) == 1
 end
 
-local function seen_add(fingerprint)
+function seen.add(fingerprint)
   seen_load()
   if converts and redis.call('SISMEMBER', DUPEFILTER, fingerprint) == 1 then return false end
   return compact_add(fingerprint)
 end
 
-local function seen_remove(fingerprint)
+function seen.remove(fingerprint)
   seen_load()
   local member, high = seen_member(fingerprint)
   local removed = bucket_call('SREM', seen_bucket(high), member)
@@ -131,11 +132,11 @@ local function seen_remove(fingerprint)
   return converts and redis.call('SREM', DUPEFILTER, fingerprint) == 1 or removed == 1
 end
 
-local function seen_count()
+function seen.count()
   return (tonumber(redis.call('HGET', SEEN_STATE, 'count')) or 0) + redis.call('SCARD', DUPEFILTER)
 end
 
-local function seen_settle()
+function seen.settle()
   if state or redis.call('EXISTS', DUPEFILTER) == 1 then seen_load() end
   if not state then return end
   -- What is converted must not make buckets faster than they are split, nor a step with many new URLs longer.
@@ -151,7 +152,7 @@ local function seen_settle()
     'count', string.format('%.0f', state.count), 'most', state.most)
 end
 
-local function seen_open()
+function seen.open()
   -- Another server may be set up otherwise.
   if redis.call('EXISTS', SEEN_STATE) == 1 then redis.call('HSET', SEEN_STATE, 'most', seen_most()) end
 end

@@ -1,28 +1,29 @@
+-- Needs: keys, seen
 -- Seen, exactly: one set of fingerprints.
--- seen_has(fingerprint)     -> was it seen?
--- seen_add(fingerprint)     -> was it new?
--- seen_remove(fingerprint)  -> was it there?
--- seen_count()              -> how many
--- seen_settle()             at the end of a step: what is left to do
--- seen_open()               when a worker joins
+-- seen.has(fingerprint)     -> was it seen?
+-- seen.add(fingerprint)     -> was it new?
+-- seen.remove(fingerprint)  -> was it there?
+-- seen.count()              -> how many
+-- seen.settle()             at the end of a step: what is left to do
+-- seen.open()               when a worker joins
 -- Whoever asked this filter alone, where another keeps a compact one, would crawl all of it again.
-local SEEN_TYPES = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'none'}, {SEEN_CLEARED, 'list'}}
+seen.types = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'none'}, {SEEN_CLEARED, 'list'}}
 
-local function seen_has(fingerprint)
+function seen.has(fingerprint)
   return redis.call('SISMEMBER', DUPEFILTER, fingerprint) == 1
 end
 
-local function seen_add(fingerprint)
+function seen.add(fingerprint)
   return redis.call('SADD', DUPEFILTER, fingerprint) == 1
 end
 
-local function seen_remove(fingerprint)
+function seen.remove(fingerprint)
   return redis.call('SREM', DUPEFILTER, fingerprint) == 1
 end
 
-local function seen_count()
+function seen.count()
   return redis.call('SCARD', DUPEFILTER)
 end
 
-local function seen_settle() end
-local function seen_open() end
+function seen.settle() end
+function seen.open() end

@@ -1,15 +1,16 @@
+-- Needs: keys, filter
 -- One question to the filter, or change of it, by itself: for who has no exchange.
 --
 -- ARGV  what ('has', 'add', 'remove', 'clear', 'sweep'), fingerprint
 -- Reply a number: is it there; was it new; was it there; 0; is there more to sweep
 local what, fingerprint = argument(), argument()
-local problem = wrong_type(SEEN_TYPES)
+local problem = wrong_type(seen.types)
 if problem then return wrong_type_error(problem) end
 local reply = 0
-if what == 'has' then reply = seen_has(fingerprint) and 1 or 0 end
-if what == 'add' then reply = seen_add(fingerprint) and 1 or 0 end
-if what == 'remove' then reply = seen_remove(fingerprint) and 1 or 0 end
-if what == 'clear' then seen_clear() end
-if what == 'sweep' then reply = seen_sweep(1000) and 1 or 0 end
-if what == 'add' or what == 'remove' then seen_settle() end
+if what == 'has' then reply = seen.has(fingerprint) and 1 or 0 end
+if what == 'add' then reply = seen.add(fingerprint) and 1 or 0 end
+if what == 'remove' then reply = seen.remove(fingerprint) and 1 or 0 end
+if what == 'clear' then seen.clear() end
+if what == 'sweep' then reply = seen.sweep(1000) and 1 or 0 end
+if what == 'add' or what == 'remove' then seen.settle() end
 return reply

@@ -1,3 +1,4 @@
+-- Needs: keys, queue, exporting
 -- Turn a list round by some entries, from its tail to its head, and leave out some of them. When all have gone
 -- round, those that are left stand as they stood.
 --
@@ -7,8 +8,8 @@
 local now = server_time()
 local problem = wrong_type(TYPES) or wrong_type({{REQUESTS, 'list'}})
 if problem then return wrong_type_error(problem) end
-note_for_export({}, now)
-if is_exported then return -1 end
+exporting.note({}, now)
+if exporting.on then return -1 end
 
 local n = number()
 local at = arguments(2 * n)

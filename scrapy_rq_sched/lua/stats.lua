@@ -1,3 +1,4 @@
+-- Needs: keys
 -- Add what a worker has counted to the statistics of its fleet, once, and tell what they are then.
 --
 -- KEYS  statistics, number of this worker's last batch

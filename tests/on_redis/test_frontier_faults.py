@@ -636,7 +636,7 @@ def test_a_clock_that_is_set_back_does_not_keep_the_dead_alive(join: Join, serve
 
 
 def test_a_batch_of_items_that_comes_after_the_next_one_is_not_taken_again(server: redis.Redis) -> None:
-    append = register(server, "keys", "items")
+    append = register(server, "items")
     for number, item in ((1, "one"), (2, "two"), (1, "one")):
         append(["s:items:batch:a", "s:items"], [number, 60, 1, item])
     assert server.lrange("s:items", 0, -1) == [b"one", b"two"]

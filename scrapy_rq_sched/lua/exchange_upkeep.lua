@@ -1,0 +1,112 @@
+-- Needs: keys, queue, filter, leases, histories, failures, put_back, exchange_begin, exchange_up
+-- What is kept up with every exchange: what is known of its worker, and what the dead held.
+--
+-- turn: busy; returned: requests of the dead that went back; dead: whose they were
+local upkeep = {}
+-- Of a dead worker's leases, so many go back in an exchange, and as many bytes.
+local RECLAIMED, DEAD_AT_A_TIME = 150, 4
+local MEGABYTES = 4 * 1024 * 1024
+-- A worker may be stopped for longer than its lease and then repeat an exchange: so long, in milliseconds, or
+-- ten leases, it is remembered.
+local REMEMBERED = 86400000
+
+-- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
+function upkeep.account(turn)
+  if said.in_hand + turn.kept == 0 and not turn.repeated and redis.call('EXISTS', turn.held) == 1 then
+    leases.put_back(pairs_of(redis.call('HGETALL', turn.held)), turn.worker, said.most_failed, turn.now)
+    redis.call('DEL', turn.held)
+  end
+end
+
+local function note_new(turn)
+  local before, own, now = turn.before, turn.own, turn.now
+  turn.duplicates = table.concat(turn.duplicates, ' ')
+  redis.call('HSET', own, 'exchange', said.exchange, 'duplicates', turn.duplicates, 'stored', turn.stored,
+    'busy', turn.busy, 'standing', turn.standing, 'joined', before.joined or exact_time(), 'heard', now,
+    'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
+    'lease', said.lease_ms)
+  if said.unshared > 0 or (said.unshared_reason ~= '' and said.found > 0) then
+    redis.call('HINCRBY', META, 'found', said.found)
+    redis.call('HINCRBY', META, 'unshared', said.unshared)
+    redis.call('HSET', META, 'unshared_reason', said.unshared_reason)
+  end
+  if turn.over and said.in_hand == 0 and turn.busy == '0' then
+    -- Now it is a worker like any other; what the frontier is made with, the next to join says. But it knows
+    -- nothing of when its crawl finished, until it has a part in another.
+    redis.call('HSET', own, 'over', 0)
+    if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
+  elseif turn.over then
+    redis.call('HSET', own, 'over', 1)
+  end
+  redis.call('HDEL', own, 'reclaimed', 'left')
+end
+
+function upkeep.note(turn)
+  if turn.repeated then turn.duplicates, turn.stored = turn.before.duplicates, tonumber(turn.before.stored) or 0 end
+  turn.busy = (said.busy or turn.stored < said.pushes) and '1' or '0'
+  if not turn.repeated then
+    note_new(turn)
+  elseif said.exchange == turn.last then
+    -- Who was given up for dead meanwhile does not count as busy: it is heard again. An older exchange that comes
+    -- so late that nobody waits for it says nothing of now.
+    redis.call('HSET', turn.own, 'busy', turn.busy)
+  end
+  redis.call('PEXPIRE', turn.own, math.max(REMEMBERED, 10 * said.lease_ms))
+end
+
+-- Take one lease of a dead worker: -> whether it goes back to where it stood
+local function take_over(dead, lease, died)
+  local kind, _, _, request = leases.read(lease[2])
+  redis.call('HDEL', LEASES .. dead, lease[1])
+  local had_begun = leases.place(lease[1]) <= (seeds.kinds[kind] and died.sown or died.begun)
+  local history = died.left and histories.of(request)
+    or histories.add(request, had_begun and 'died' or 'unbegun', dead, died.at)
+  local deaths = histories.count(history, 'died')
+  if histories.count(history, 'done') > 0 then
+    redis.call('HDEL', HISTORY, redis.sha1hex(request))
+    return false
+  elseif deaths >= said.deaths_allowed then
+    failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, said.most_failed, died.now)
+    return false
+  end
+  -- If it is only slow, it may finish this one after all.
+  if had_begun and not died.left then
+    redis.call('HSET', WORKER .. dead, 'r:' .. lease[1], redis.sha1hex(request))
+  end
+  return true
+end
+
+local function reclaim_from(dead, turn)
+  local last = fields_of(WORKER .. dead, 'left', 'begun', 'sown')
+  local died = {
+    at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last.left,
+    begun = leases.place(last.begun or ''), sown = leases.place(last.sown or ''),
+  }
+  local back = {}
+  for _, lease in ipairs(leases.some(LEASES .. dead, RECLAIMED, MEGABYTES)) do
+    if take_over(dead, lease, died) then back[#back + 1] = lease end
+  end
+  leases.put_back(back, dead, said.most_failed, turn.now)
+  turn.returned = turn.returned + #back
+  redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
+  redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * said.lease_ms))
+  if redis.call('HLEN', LEASES .. dead) == 0 then redis.call('ZREM', WORKERS, dead) end
+end
+
+-- The dead: what they held goes back to where it stood, a bounded number at a time. Who has left, and could
+-- not say what became of its leases, has not died of them. Nor of what it had not begun, as far as it has said:
+-- that makes a request a suspect, and of a suspect it is said before it is begun.
+function upkeep.reclaim(turn)
+  turn.returned, turn.dead = 0, {}
+  -- A worker that was itself given up for dead may be about to say that it has finished what another is at by now.
+  local at_a_time = turn.standing == 1 and 0 or DEAD_AT_A_TIME
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', turn.now, 'LIMIT', 0, at_a_time)) do
+    if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
+      -- Somebody has put something else in its place: there is nothing to bring back.
+      redis.call('ZREM', WORKERS, dead)
+    else
+      reclaim_from(dead, turn)
+    end
+    turn.dead[#turn.dead + 1] = dead
+  end
+end

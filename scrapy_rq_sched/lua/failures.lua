@@ -1,0 +1,50 @@
+-- Needs: keys, seeds, leases, histories
+-- The characters of UTF-8 that are not ASCII. What is left where all of them are taken out is ASCII, or no text: a
+-- pass a kind of character, because to go from character to character takes Redis seconds for ten megabytes.
+local UTF8 = {
+  '[\225-\236\238\239][\128-\191][\128-\191]', '[\194-\223][\128-\191]',
+  '\224[\160-\191][\128-\191]', '\237[\128-\159][\128-\191]',
+  '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]',
+  '\244[\128-\143][\128-\191][\128-\191]',
+}
+local function is_text(data)
+  for _, pattern in ipairs(UTF8) do
+    if not string.find(data, '[\128-\255]') then return true end
+    -- A space in its place: what stood on both sides must not become a character.
+    data = string.gsub(data, pattern, ' ')
+  end
+  return not string.find(data, '[\128-\255]')
+end
+
+-- Set aside what the lease {name, value} of *worker* is for: nobody takes it again by itself.
+-- deliveries: how often it was handed out, besides those times that its history tells of.
+local failures = {now = 0, dropped = 0}
+
+function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now)
+  local kind, score, _, request = leases.read(lease[2])
+  local history = histories.of(request)
+  local deaths = histories.count(history, 'died')
+  local entry = {
+    id = worker .. '/' .. lease[1], kind = seeds.kinds[kind] and 'seed' or 'request', score = score,
+    reason = reason, time = math.floor(now / 1000), worker = worker, deaths = deaths,
+    deliveries = deaths + histories.count(history, 'unbegun') + histories.count(history, 'refused') + deliveries,
+    history = history,
+  }
+  if traceback ~= '' then entry.traceback = traceback end
+  if seeds.kinds[kind] then entry.key_type = kind end
+  if is_text(request) then
+    entry.data = request
+  else
+    -- JSON has no bytes: data_hex is two digits a byte.
+    local digits = {}
+    for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
+    entry.data_hex = string.gsub(request, '.', digits)
+  end
+  redis.call('HDEL', HISTORY, redis.sha1hex(request))
+  local length = redis.call('RPUSH', FAILED, cjson.encode(entry))
+  failures.now = failures.now + 1
+  if length > most then
+    redis.call('LTRIM', FAILED, length - most, -1)
+    failures.dropped = failures.dropped + length - most
+  end
+end

@@ -1,0 +1,21 @@
+-- Needs: keys, queue, seeds, leases, failures, exporting
+-- Put {lease, value} pairs back to where they stood.
+function leases.put_back(held, worker, most, now)
+  if #held == 0 then return end
+  table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
+  local requests, values = {}, {}
+  for i, pair in ipairs(held) do
+    values[i] = pair[2]
+    local kind, score, _, request = leases.read(pair[2])
+    if not seeds.kinds[kind] then requests[#requests + 1] = {score, request} end
+  end
+  -- Seeds are read from the head of their list: the first goes back last.
+  for i = #held, 1, -1 do
+    local kind, score, _, seed = leases.read(held[i][2])
+    if seeds.kinds[kind] and not seeds.put_back(kind, score, seed) then
+      failures.set_aside(worker, held[i], 'the key of the seeds is of another type now', '', 0, most, now)
+    end
+  end
+  queue.put_back(requests)
+  exporting.note(values, now)
+end
