@@ -73,16 +73,6 @@ local function release(turn, lease, after)
   return value
 end
 
--- The worker was given up for dead, and its request went back; but it was only slow, and has finished it after
--- all. Whoever takes the request next leaves it out.
-local function note_done(turn, lease)
-  local request = redis.call('HGET', turn.own, 'r:' .. lease)
-  local history = request and redis.call('HGET', HISTORY, request)
-  if not history then return end
-  redis.call('HSET', HISTORY, request, string.format('%s done:%s@%.3f', history, turn.worker, turn.now / 1000))
-  redis.call('HDEL', turn.own, 'r:' .. lease)
-end
-
 function up.finish(turn)
   local at_once, remembered = {}, turn.remembered
   local first = arguments(2 * said.finished)
@@ -94,7 +84,7 @@ function up.finish(turn)
         local _, _, _, request = leases.read(value)
         redis.call('HDEL', HISTORY, redis.sha1hex(request))
       elseif not value and remembered and not turn.repeated and after <= turn.stored then
-        note_done(turn, lease)
+        histories.note_done(turn.own, lease, turn.worker, turn.now)
       end
     elseif not turn.repeated then
       at_once[#at_once + 1] = lease

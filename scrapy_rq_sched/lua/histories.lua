@@ -31,3 +31,13 @@ function histories.deaths(request)
   local history = histories.of(request)
   return histories.count(history, 'died') + histories.count(history, 'unbegun'), history
 end
+
+-- *worker*, of which *own* is known, was given up for dead, and the request of its lease went back; but it was only
+-- slow, and has finished it after all. Whoever takes the request next leaves it out.
+function histories.note_done(own, lease, worker, now)
+  local request = redis.call('HGET', own, 'r:' .. lease)
+  local history = request and redis.call('HGET', HISTORY, request)
+  if not history then return end
+  redis.call('HSET', HISTORY, request, string.format('%s done:%s@%.3f', history, worker, now / 1000))
+  redis.call('HDEL', own, 'r:' .. lease)
+end

@@ -1,4 +1,4 @@
--- Needs: keys, seen
+-- Needs: keys, seen, seen_size
 -- Seen, compactly: 62 bits of each fingerprint, as an integer, in many small sets. Redis keeps a set of few
 -- integers as a sorted array, 8 bytes each. The functions are those of seen_exact.lua.
 --
@@ -11,32 +11,7 @@
 -- A set of whole fingerprints in DUPEFILTER is from an exact filter: it is converted, some in each exchange.
 seen.types = {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
 local SPLITS, CONVERTED = 8, 250
--- What servers keep as a sorted array by default.
-local LARGEST = 512
--- A bucket's size varies by chance. So far beyond the mean, in standard deviations, is one in 10^8.
-local DEVIATIONS = 5.6
-
 local state, changed, converts
-
--- How many integers does this server keep as an array? By trial: not every user may ask for its settings.
-local function largest_array()
-  local probe = DUPEFILTER .. ':probe'
-  for _, size in ipairs({LARGEST, 384, 256, 192, 128, 96, 64, 48, 32, 16}) do
-    local members = {}
-    for i = 1, size do members[i] = i end
-    redis.call('DEL', probe)
-    redis.call('SADD', probe, unpack(members))
-    local encoding = redis.pcall('OBJECT', 'ENCODING', probe)
-    redis.call('DEL', probe)
-    if encoding == 'intset' or type(encoding) == 'table' then return size end
-  end
-  return LARGEST
-end
-
-local function seen_most()
-  local root = (math.sqrt(DEVIATIONS ^ 2 + 4 * largest_array()) - DEVIATIONS) / 2
-  return math.max(4, math.floor(root ^ 2 / 2))
-end
 
 -- The leaves are on two levels; width and depth of the upper one.
 local function seen_grow(first)

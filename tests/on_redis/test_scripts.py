@@ -1,103 +1,96 @@
-"""Crawls that a script of the user's starts, several in one process."""
+"""The Lua scripts: each is made of all that it needs, and has room for more."""
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
-from scrapy import crawler
+import redis
 
-from ..crawl import Fleet, run_python
-from ..processes.test_reactors import without_reactor
-from ..project.crawls.graph import page_url
+from scrapy_rq_sched import scripts
 
-PROCESS = """
-from scrapy.crawler import {process}
-from scrapy.utils.project import get_project_settings
+#: Lua allows 200 local variables in a chunk: so many must be free, for the next idea.
+SPARE = 80
+LONGEST_FILE = 150
+LONGEST_FUNCTION = 60
 
-process = {process}(get_project_settings())
-for spider in {spiders}:
-    process.crawl(spider)
-process.start()
-"""
-
-ONE_AFTER_THE_OTHER = """
-from scrapy.crawler import CrawlerRunner
-from scrapy.utils.project import get_project_settings
-from scrapy.utils.reactor import install_reactor
-from twisted.internet.defer import inlineCallbacks
-
-install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
-from twisted.internet import reactor
-
-@inlineCallbacks
-def main():
-    runner = CrawlerRunner(get_project_settings())
-    for spider in {spiders}:
-        yield runner.crawl(spider)
-    reactor.stop()
-
-reactor.callWhenRunning(main)
-reactor.run()
-"""
-
-ONE_AFTER_THE_OTHER_WITHOUT_REACTOR = """
-import asyncio
-from scrapy.crawler import AsyncCrawlerRunner
-from scrapy.utils.project import get_project_settings
-
-async def main():
-    runner = AsyncCrawlerRunner(get_project_settings())
-    for spider in {spiders}:
-        await runner.crawl(spider)
-
-asyncio.run(main())
-"""
-
-with_async_process = pytest.mark.skipif(
-    not hasattr(crawler, "AsyncCrawlerProcess"), reason="this Scrapy has no AsyncCrawlerProcess"
-)
+FOLDER = files("scrapy_rq_sched.lua")
+NAMES = sorted(file.name.removesuffix(".lua") for file in FOLDER.iterdir() if file.name.endswith(".lua"))
+#: What stands for several files, by the name with which it is needed.
+VARIANTS = {
+    "queue": ["fifo", "lifo", "plain", "priority"],
+    "filter": ["exact", "compact"],
+}
 
 
-def run(fleet: Fleet, script: str, event_loop: str = "asyncio") -> None:
-    """Run *script*, with the record of *fleet*."""
-    environment = {"RECORD": str(fleet.record), "EVENT_LOOP": event_loop}
-    done = run_python("-c", script, redis_url=fleet.redis_url, **environment)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
+def needs(name: str) -> list[str]:
+    """Return what a Lua file says that it needs."""
+    first = scripts.part(name).partition(b"\n")[0]
+    return first.removeprefix(scripts.NEEDS).decode().split(", ") if first.startswith(scripts.NEEDS) else []
 
 
-@pytest.mark.parametrize(
-    ("process", "event_loop"),
-    [
-        ("CrawlerProcess", "asyncio"),
-        ("CrawlerProcess", "select"),
-        pytest.param("AsyncCrawlerProcess", "asyncio", marks=with_async_process),
-        pytest.param("AsyncCrawlerProcess", "none", marks=without_reactor),
-    ],
-)
-def test_two_spiders_in_one_process_each_crawl_their_own(fleet: Fleet, process: str, event_loop: str) -> None:
-    run(fleet, PROCESS.format(process=process, spiders=["graph", "starts"]), event_loop)
-    own = {page_url(number): 1 for number in (*range(500), *range(1_000_000, 1_000_040))}
-    assert fleet.urls("parsed") == own
-    assert fleet.reasons() == ["finished", "finished"]
+def all_needs(name: str) -> set[str]:
+    """Return what a Lua file needs, and all that these need, but for what stands for several."""
+    found = set()
+    for needed in needs(name):
+        found |= {needed} | (set() if needed in VARIANTS else all_needs(needed))
+    return found
 
 
-def test_two_workers_of_a_spider_in_one_process_share_its_crawl(fleet: Fleet) -> None:
-    run(fleet, PROCESS.format(process="CrawlerProcess", spiders=["graph", "graph"]))
-    assert fleet.urls("downloaded") == {page_url(number): 1 for number in range(500)}
-    assert fleet.reasons() == ["finished", "finished"]
+NEEDED = {needed for name in NAMES for needed in needs(name)}
+#: Those that Redis is given: nothing needs them, and they are no variant of a part.
+STEPS = [
+    name
+    for name in NAMES
+    if name not in NEEDED and not name.startswith(("queue_", "seen_exact", "seen_compact"))
+]
+SCRIPTS = [
+    (name, queue, dupefilter)
+    for name in STEPS
+    for queue in (VARIANTS["queue"] if "queue" in all_needs(name) else [""])
+    for dupefilter in (VARIANTS["filter"] if "filter" in all_needs(name) else [""])
+]
 
 
-@pytest.mark.parametrize(
-    ("script", "event_loop"),
-    [
-        (ONE_AFTER_THE_OTHER, "asyncio"),
-        pytest.param(ONE_AFTER_THE_OTHER_WITHOUT_REACTOR, "none", marks=without_reactor),
-    ],
-    ids=["asyncio", "none"],
-)
-def test_a_spider_that_is_run_again_in_the_same_process_crawls_anew(
-    fleet: Fleet, script: str, event_loop: str
+def test_the_scripts_are_all_there() -> None:
+    assert {"exchange", "open", "leave", "requeue", "seen_step", "stats", "items", "doctor"} <= set(STEPS)
+    assert len(SCRIPTS) > 50
+
+
+@pytest.mark.single("a Cluster is asked by its own connections")
+@pytest.mark.parametrize(("name", "queue", "dupefilter"), SCRIPTS)
+def test_a_script_has_local_variables_to_spare(
+    server: redis.Redis, name: str, queue: str, dupefilter: str
 ) -> None:
-    run(fleet, script.format(spiders=["starts", "starts"]), event_loop)
-    assert fleet.urls("parsed") == {page_url(1_000_000 + number): 2 for number in range(40)}
-    assert fleet.reasons() == ["finished", "finished"]
+    spare = "".join(f"local spare_{number}\n" for number in range(SPARE))
+    assert server.script_load(spare.encode() + scripts.compose(name, queue, dupefilter))
+
+
+def test_a_script_with_too_many_local_variables_is_noticed(server: redis.Redis) -> None:
+    with pytest.raises(redis.ResponseError, match="more than 200 local variables"):
+        server.script_load("".join(f"local spare_{number}\n" for number in range(201)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lua_file_is_read_at_a_glance(name: str) -> None:
+    lines = scripts.part(name).decode().splitlines()
+    assert len(lines) <= LONGEST_FILE
+    begun: int | None = None
+    for number, line in enumerate(lines):
+        if line.startswith(("function ", "local function ")):
+            begun = number
+        elif line == "end" and begun is not None:
+            assert number - begun < LONGEST_FUNCTION, f"line {begun + 1}"
+            begun = None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lua_file_names_all_that_it_needs_and_nothing_else(name: str) -> None:
+    known = {*NAMES, *VARIANTS}
+    assert set(needs(name)) <= known - {name}
+
+
+def test_a_part_that_several_need_is_there_once() -> None:
+    text = scripts.compose("exchange", "fifo", "compact")
+    assert text.count(scripts.part("keys")) == 1
+    assert text.count(scripts.part("leases")) == 1
