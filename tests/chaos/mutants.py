@@ -33,7 +33,8 @@ class Mutant:
     edits: tuple[tuple[str, str, str], ...]
 
 
-EXCHANGE, LEAVE = "lua/exchange.lua", "lua/leave.lua"
+BEGIN, UP, UPKEEP = "lua/exchange_begin.lua", "lua/exchange_up.lua", "lua/exchange_upkeep.lua"
+REPLY, LEAVE = "lua/exchange_reply.lua", "lua/leave.lua"
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -47,7 +48,7 @@ MUTANTS = {
             "kill-give-back",
             "sigterm-twice",
         ),
-        ((EXCHANGE, "    put_back(alive, dead, most_failed, now)\n", ""),),
+        ((UPKEEP, "  leases.put_back(back, dead, said.most_failed, turn.now)\n", ""),),
     ),
     "released-when-downloaded": Mutant(
         "children before the parent: a lease lasts until the callback is exhausted and its links are stored",
@@ -59,11 +60,11 @@ MUTANTS = {
         ("kill-finish", "kill-leave", "kill-left"),
         (
             (
-                EXCHANGE,
-                "if leased + delayed + seeds + others_busy == 0",
-                "if redis.call('ZCARD', WORKERS) == 1",
+                REPLY,
+                "head.leased + head.delayed + head.seeds + head.busy == 0",
+                "redis.call('ZCARD', WORKERS) == 1",
             ),
-            (EXCHANGE, "redis.call('ZREM', WORKERS, dead) end\n  end", "local kept = dead end\n  end"),
+            (UPKEEP, "redis.call('ZREM', WORKERS, dead) end\nend", "local kept = dead end\nend"),
         ),
     ),
     "goes-on-with-what-is-anothers": Mutant(
@@ -89,7 +90,7 @@ MUTANTS = {
     "no-count-of-deaths": Mutant(
         "a request that kills its workers is set aside",
         ("deadly-page",),
-        ((EXCHANGE, "if deaths >= deaths_allowed then", "if false then"),),
+        ((UPKEEP, "elseif deaths >= said.deaths_allowed then", "elseif false then"),),
     ),
     "failed-exchange-forgotten": Mutant(
         "an exchange that failed is made again",
@@ -106,7 +107,7 @@ MUTANTS = {
     "repeat-not-recognised": Mutant(
         "applied twice is applied once",
         ("swallow",),
-        ((EXCHANGE, "local repeated = last and exchange <= last", "local repeated = false"),),
+        ((BEGIN, "turn.repeated = last and number <= last", "turn.repeated = false"),),
     ),
     "on-the-event-loop": Mutant(
         "a thread waits for Redis, not the event loop",
@@ -139,7 +140,7 @@ MUTANTS = {
         (
             ("frontier.py", "import math\n", "import math\nimport time\n"),
             ("frontier.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
-            (EXCHANGE, "local now = server_time()", "local now = tonumber(ARGV[#ARGV])"),
+            (BEGIN, "now = server_time(),", "now = tonumber(ARGV[#ARGV]),"),
         ),
     ),
     "full-is-stored": Mutant(
@@ -147,29 +148,36 @@ MUTANTS = {
         ("redis-full",),
         (
             (
-                EXCHANGE,
-                "if full == '' then full = room() or '' end\n",
-                "if full == '' then full = room() or '' end\nstored = pushed\n",
+                UP,
+                "if full == '' then full = lacks_room(turn, waiting + #requests) or '' end\n",
+                "if full == '' then full = lacks_room(turn, waiting + #requests) or '' end\n"
+                "  stored = said.pushes\n",
             ),
         ),
     ),
     "older-data-not-noticed": Mutant(
         "nothing is released whose children a failover has lost",
         ("failover-not-waited",),
-        ((EXCHANGE, "local rewound = last and last < exchange - 1 or", "local rewound ="),),
+        ((BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),),
     ),
     "replicas-not-waited-for": Mutant(
         "with FRONTIER_WAIT_REPLICAS an exchange is over when replicas have it; and older data is noticed",
         ("failover-waited",),
         (
             ("frontier.py", "wanted = self.limits.wait_replicas", "wanted = 0"),
-            (EXCHANGE, "local rewound = last and last < exchange - 1 or", "local rewound ="),
+            (BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),
         ),
     ),
     "refused-is-set-aside": Mutant(
         "what one worker cannot do is left to another",
         ("deploy",),
-        ((EXCHANGE, "    if all_refuse(history_add(", "    if (history_add("),),
+        (
+            (
+                UP,
+                "if refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now)",
+                "if histories.add(request, 'refused', turn.worker, turn.now)",
+            ),
+        ),
     ),
     "unreadable-is-dropped": Mutant(
         "what cannot be read is set aside",
@@ -207,12 +215,12 @@ MUTANTS = {
     "types-are-trusted": Mutant(
         "a key of a wrong type is named before anything is done",
         ("wrong-type",),
-        ((EXCHANGE, "if problem then\n", "if false then\n"),),
+        ((BEGIN, "if problem then return", "if false then return"),),
     ),
     "no-bound": Mutant(
         "no more wait than may",
         ("bound-slow",),
-        ((EXCHANGE, "if most_waiting == 0 or policy ~= 'slow' or", "if true or"),),
+        ((UP, "if said.most_waiting == 0 or said.policy ~= 'slow' or", "if true or"),),
     ),
     "dropped-stays-seen": Mutant(
         "a dropped request does not count as seen",
@@ -222,7 +230,13 @@ MUTANTS = {
     "start-is-not-waited-for": Mutant(
         "nobody ends while another reads its start()",
         ("slow-start",),
-        ((EXCHANGE, "if leased + delayed + seeds + others_busy == 0", "if leased + delayed + seeds == 0"),),
+        (
+            (
+                REPLY,
+                "head.leased + head.delayed + head.seeds + head.busy == 0",
+                "head.leased + head.delayed + head.seeds == 0",
+            ),
+        ),
     ),
     "late-workers-begin-anew": Mutant(
         "a worker started before the finish does not begin the crawl anew",
@@ -239,7 +253,7 @@ MUTANTS = {
         "a finish that nobody has cleared up is found by the next crawl",
         ("kill-finish", "kill-leave"),
         (
-            (EXCHANGE, "redis.call('HSETNX', META, 'finished', now)", "local kept = 0"),
+            (REPLY, "redis.call('HSETNX', META, 'finished', turn.now)", "local kept = 0"),
             (
                 LEAVE,
                 "  redis.call('HSETNX', META, 'finished', now)\n",
@@ -257,9 +271,9 @@ MUTANTS = {
         ("kill-young",),
         (
             (
-                EXCHANGE,
-                "or history_add(request, had_begun and 'died' or 'unbegun'",
-                "or history_add(request, 'died'",
+                UPKEEP,
+                "or histories.add(request, had_begun and 'died' or 'unbegun'",
+                "or histories.add(request, 'died'",
             ),
         ),
     ),
