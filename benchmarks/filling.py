@@ -13,8 +13,8 @@ import scrapy_redis.queue
 from scrapy import Request
 
 from scrapy_rq_sched import queue
-from scrapy_rq_sched.exchange import Batch, Push
-from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.frontier.client import Frontier
+from scrapy_rq_sched.frontier.messages import Batch, Push
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.serializers import serializer_name
 

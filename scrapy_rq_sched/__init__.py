@@ -1,12 +1,12 @@
 """A Scrapy scheduler and dupefilter that keep a crawl's frontier in Redis, for many workers."""
 
-from . import identity
 from .addon import Addon
 from .connection import get_redis, get_redis_from_settings
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import FrontierError
 from .failed import FailedRequest, FailedRequests
 from .queue import FifoQueue, LifoQueue, PriorityQueue
+from .runtime import identity
 from .scheduler import Scheduler
 from .spiders import RedisCrawlSpider, RedisSpider
 

@@ -32,9 +32,10 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError
 from scrapy.utils.misc import load_object
 
-from . import keys, topology
+from . import keys
 from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError, one_line
-from .topology import address, close, find_servers_anew, needs_hash_tag, server_of, slot
+from .servers import topology
+from .servers.topology import address, close, find_servers_anew, needs_hash_tag, server_of, slot
 
 __all__ = [
     "DataError",
@@ -243,6 +244,10 @@ class Backoff(EqualJitterBackoff):
         """Return the seconds to wait after *failures* failures."""
         # redis-py's 2**failures overflows after a thousand of them: an outage of some hours.
         return super().compute(min(failures, 60))
+
+
+#: Seconds between two attempts to reach Redis, at the most.
+LONGEST_BACKOFF = 5.0
 
 
 def backoff(longest: float) -> Backoff:

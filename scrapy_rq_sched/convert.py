@@ -16,14 +16,15 @@ from typing import Any
 
 from typing_extensions import Self
 
-from . import connection, request, serializers
-from .components import load_keys, load_queue_class
+from . import connection, serializers
+from .codec import request
+from .codec.stand_in import spider_for
+from .engine.components import load_keys, load_queue_class
 from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
+from .frontier.scripts import register
 from .keys import Keys, converting
 from .queue import FifoQueue, LifoQueue, PriorityQueue
-from .scripts import register
 from .settings import FrontierSettings
-from .stand_in import spider_for
 
 #: Entries that are read, or moved, in one step.
 STEP = 200

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import connection, keys, topology
+from . import connection, keys
 from .dupefilter import RFPDupeFilter
+from .servers import topology
 from .settings import FrontierSettings
 
 #: The key of a dupefilter that is used by itself, without a spider.

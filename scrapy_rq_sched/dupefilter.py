@@ -15,7 +15,7 @@ from scrapy.utils.request import RequestFingerprinter, referer_str
 from typing_extensions import Self
 
 from . import connection, keys
-from .scripts import seen_step
+from .frontier.scripts import seen_step
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)

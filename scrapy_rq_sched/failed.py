@@ -16,10 +16,10 @@ from typing import Any
 from typing_extensions import Self
 
 from . import connection, serializers
-from .components import load_keys, load_queue_class
+from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
+from .frontier.scripts import register
 from .keys import Keys
-from .scripts import register
 from .settings import FrontierSettings
 
 #: No time, and no count, of an entry is as large.
@@ -228,7 +228,7 @@ class FailedRequests:
         self, reason: str | None, wanted: str | None, url: str | None
     ) -> Callable[[FailedRequest], bool]:
         # Not at the top: no crawl imports what looks into it from outside.
-        from .inspect.patterns import Pattern
+        from .codec.patterns import Pattern
 
         pattern = None if url is None else Pattern(url)
 

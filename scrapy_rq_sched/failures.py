@@ -17,7 +17,7 @@ from scrapy.utils.misc import load_object
 from twisted.python.failure import Failure
 from typing_extensions import Self
 
-from .engine import find_scheduler
+from .engine.bridge import find_scheduler
 from .errors import SettingError
 from .settings import FrontierSettings
 

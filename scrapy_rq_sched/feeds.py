@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
-from .engine import find_scheduler
-from .identity import worker_name
+from .engine.bridge import find_scheduler
+from .runtime.identity import worker_name
 
 #: What ``FEED_URI_PARAMS`` names; the add-on sets it.
 URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"

@@ -14,10 +14,11 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.serialize import ScrapyJSONEncoder
 from typing_extensions import Self
 
-from . import connection, identity, keys
-from .engine import end_crawl, find_scheduler, is_closing, run_in_thread
+from . import connection, keys
+from .collect.item_store import ItemStore
+from .engine.bridge import end_crawl, find_scheduler, is_closing, run_in_thread
 from .errors import FrontierError, UnserializableItemError
-from .items import ItemStore
+from .runtime import identity
 from .serializers import blame
 from .settings import FrontierSettings
 

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from scrapy import Request, Spider
 
-from . import connection, keys, request, serializers
+from . import connection, keys, serializers
+from .codec import request
 from .errors import UnserializableRequestError
 
 #: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the

@@ -17,18 +17,21 @@ from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
-from . import components, connection, failures, feeds, identity, notices, remarks
-from .aside import make_scheduler
-from .delivery import Delivery
-from .engine import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
+from . import connection, failures, feeds
+from .engine import components, remarks
+from .engine.bridge import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
+from .engine.memory_scheduler import make_scheduler
+from .engine.scheduler_attributes import SchedulerAttributes
 from .errors import FrontierError, one_line
-from .frontier import Opened
-from .inline import InlineExchange
-from .loop import ExchangeLoop
-from .patience import Patience
-from .scheduler_attributes import SchedulerAttributes
+from .frontier.client import Opened
+from .runtime import identity
+from .runtime.patience import Patience
 from .settings import FrontierSettings
-from .worker import Worker
+from .worker.by_hand import InlineExchange
+from .worker.delivery import Delivery
+from .worker.log import notices
+from .worker.loop import ExchangeLoop
+from .worker.state import Worker
 
 logger = logging.getLogger(__name__)
 

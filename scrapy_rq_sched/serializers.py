@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from scrapy.utils.misc import load_object
 
-from .base_types import to_base_types
+from .codec.base_types import to_base_types
 from .errors import PayloadError, SettingError, UnserializableRequestError
 
 

@@ -17,11 +17,11 @@ from scrapy.utils.misc import load_object
 from typing_extensions import Self
 
 from . import connection
-from .components import load_keys
-from .engine import end_crawl, find_scheduler
+from .codec.seeds import request_from_seed
+from .engine.bridge import end_crawl, find_scheduler
+from .engine.components import load_keys
 from .errors import FrontierError, SettingError
 from .scheduler import Scheduler
-from .seeds import request_from_seed
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)

@@ -12,20 +12,21 @@ from scrapy.crawler import Crawler
 from scrapy.statscollectors import StatsCollector
 from typing_extensions import Self
 
-from . import connection, identity, keys
-from .engine import find_engine, find_scheduler, is_shell
+from . import connection, keys
+from .collect.item_store import REPEATED_WITHIN
+from .collect.pending_stats import Tally
+from .collect.stat_values import decode, encode, is_number
+from .engine.bridge import find_engine, find_scheduler, is_shell
 from .errors import FrontierError
-from .items import REPEATED_WITHIN
-from .outage import Outage
-from .scripts import register
+from .frontier.scripts import register
+from .runtime import identity
+from .runtime.outage import Outage
 from .settings import FrontierSettings
-from .stat_values import decode, encode, is_number
-from .tally import Tally
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two batches, and between two attempts while Redis does not answer, at the most.
-INTERVAL, LONGEST_BACKOFF = 1.0, 5.0
+#: Seconds between two batches.
+INTERVAL = 1.0
 #: Seconds for which Redis is tried at the end of a crawl.
 PATIENCE = 5.0
 #: Seconds for which the statistics of a finished crawl are kept, unless ``SCHEDULER_PERSIST``.
@@ -185,7 +186,7 @@ class _Teller:
         # Asked for now: once a scheduler of this process has closed, it is the age of another crawl.
         self._begun = time.monotonic() - identity.age()
         self._outage = Outage(server)
-        self._backoff = connection.backoff(LONGEST_BACKOFF)
+        self._backoff = connection.backoff(connection.LONGEST_BACKOFF)
         self._closing = threading.Event()
         self._one_at_a_time = threading.Lock()
         threading.Thread(target=self._run, name="stats", daemon=True).start()

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import scrapy_rq_sched
 from scrapy_rq_sched.convert import Conversion
-from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import FifoQueue, PriorityQueue
 from scrapy_rq_sched.serializers import JSONSerializer, PickleSerializer

@@ -10,8 +10,8 @@ from typing import Any
 import redis
 
 from scrapy_rq_sched.connection import needs_hash_tag
-from scrapy_rq_sched.exchange import Batch, Finished, Lease, Limits, Push, Reply
-from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.frontier.client import Frontier
+from scrapy_rq_sched.frontier.messages import Batch, Finished, Lease, Limits, Push, Reply
 from scrapy_rq_sched.keys import Keys
 
 MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}

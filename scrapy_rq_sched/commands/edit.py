@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from ..codec.patterns import Host, Pattern
 from ..errors import InspectionError, one_line
 from ..inspect import View, read_status
 from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget, in_steps
 from ..inspect.entries import SEARCH_STEP, STEP, Entry
 from ..inspect.explain import needle_of
 from ..inspect.fingerprint import Fingerprinter
-from ..inspect.patterns import Host, Pattern
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Few, Seeding
 from .action import Action, Context, until_interrupted

@@ -7,7 +7,7 @@ import shlex
 from itertools import chain
 from typing import Any
 
-from ..components import PICKLE
+from ..engine.components import PICKLE
 from ..inspect import read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation

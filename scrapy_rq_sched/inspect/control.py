@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..scripts import register
+from ..frontier.scripts import register
 from .view import View
 
 

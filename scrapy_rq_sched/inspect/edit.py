@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import serializers
 from ..errors import InspectionError, UnserializableRequestError
-from ..scripts import register, seen_step
+from ..frontier.scripts import register, seen_step
 from .entries import STEP, Entry, Reader
 from .view import View
 

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from .. import serializers
-from ..components import PICKLE
 from ..connection import server_of
+from ..engine.components import PICKLE
 from ..errors import PayloadError
+from ..frontier.scripts import Script, register
 from ..queue import FifoQueue
-from ..scripts import Script, register
 from .view import View
 
 #: Entries that a step reads.

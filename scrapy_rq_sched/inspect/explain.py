@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from scrapy import Request
 
 from ..failed import FailedRequest, FailedRequests
+from ..frontier.scripts import seen_step
 from ..queue import FifoQueue
-from ..scripts import seen_step
 from ..serializers import serializer_name
 from .entries import Entry, Held, Reader
 from .fingerprint import Fingerprinter

@@ -48,7 +48,7 @@ from typing import Any
 
 from .. import connection
 from ..errors import FrontierError, InspectionError
-from ..scripts import register
+from ..frontier.scripts import register
 from .archive import OWN_META, Writer, dumped
 from .status import read_status
 from .view import View

@@ -9,10 +9,10 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
-from ..components import fingerprints_by, load_dupefilter, load_fingerprints
+from ..codec.seeds import request_from_seed
+from ..engine.components import fingerprints_by, load_dupefilter, load_fingerprints
 from ..errors import InspectionError, SeedError, UnknownCodeError
 from ..fingerprints import ScrapyRedisFingerprinter, only_url_matters
-from ..seeds import request_from_seed
 from .view import View
 
 #: By these the fingerprint goes by the canonical URL.

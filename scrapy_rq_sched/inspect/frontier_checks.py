@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
-from ..components import PICKLE, load_queue_class, project_of
 from ..dupefilter import CompactDupeFilter
+from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError
-from ..frontier import FORMAT
+from ..frontier.client import FORMAT
 from ..keys import converting
 from ..queue import PriorityQueue
 from .finding import Finding, if_permitted, ok, problem, warning

@@ -8,8 +8,8 @@ from typing import IO, Any
 
 from .. import connection
 from ..errors import FrontierError, InspectionError
-from ..frontier import FORMAT
-from ..scripts import register
+from ..frontier.client import FORMAT
+from ..frontier.scripts import register
 from .archive import OWN_META, WIDTHS, ArchiveReader, load
 from .seeding import patiently
 from .view import View

@@ -8,10 +8,10 @@ from typing import Any
 
 from scrapy import Request, Spider
 
+from ..codec.seeds import request_from_seed
+from ..codec.stand_in import spider_for
 from ..errors import InspectionError, SeedError, UnknownCodeError
-from ..seeds import request_from_seed
 from ..spiders import RedisMixin
-from ..stand_in import spider_for
 from .seed_lines import LONGEST
 from .view import View
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
 from ..errors import InspectionError, SeedError, UnknownCodeError, one_line
-from ..scripts import register
+from ..frontier.scripts import register
 from .seed_rules import SeedRules
 from .view import View
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from .. import connection
+from ..frontier.scripts import register
 from ..keys import never
-from ..scripts import register
 from .finding import NOT_PERMITTED, Finding, if_permitted, ok, problem, warning
 
 #: How often the server is asked, to see how long it takes; and the seconds that are long.

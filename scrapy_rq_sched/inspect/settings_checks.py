@@ -9,12 +9,12 @@ from scrapy.utils.misc import load_object
 
 from .. import connection, serializers
 from ..addon import Addon
-from ..components import load_queue_class
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
+from ..engine.components import load_queue_class
+from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware
 from ..queue import FifoQueue, LifoQueue, PriorityQueue
-from ..remarks import remarks
 from ..scheduler import Scheduler
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning

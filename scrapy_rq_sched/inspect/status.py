@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from .. import connection
 from ..errors import one_line
+from ..frontier.messages import is_much_unshared
 from ..keys import converting
-from ..shares import is_much
 from .view import View
 
 #: Seconds of which the pages are counted together; see ``lua/exchange.lua``.
@@ -129,7 +129,7 @@ class Status:
     @property
     def unshared_share(self) -> str:
         """How much cannot be shared, and why; empty if it is little."""
-        if not is_much(self.found, self.unshared):
+        if not is_much_unshared(self.found, self.unshared):
             return ""
         share = 100 * self.unshared // self.found
         return f"{share} % of the requests found ({self.unshared} of {self.found}): {self.unshared_reason}"

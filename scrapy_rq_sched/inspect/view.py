@@ -13,7 +13,7 @@ from scrapy import Spider
 from typing_extensions import Self
 
 from .. import connection, serializers
-from ..components import load_keys, load_queue_class
+from ..engine.components import load_keys, load_queue_class
 from ..errors import InspectionError
 from ..keys import Keys
 from ..queue import FifoQueue, LifoQueue, PriorityQueue

@@ -33,8 +33,12 @@ class Mutant:
     edits: tuple[tuple[str, str, str], ...]
 
 
-BEGIN, UP, UPKEEP = "lua/exchange_begin.lua", "lua/exchange_up.lua", "lua/exchange_upkeep.lua"
-REPLY, LEAVE = "lua/exchange_reply.lua", "lua/leave.lua"
+BEGIN, UP, UPKEEP = (
+    "frontier/lua/exchange_begin.lua",
+    "frontier/lua/exchange_up.lua",
+    "frontier/lua/exchange_upkeep.lua",
+)
+REPLY, LEAVE = "frontier/lua/exchange_reply.lua", "frontier/lua/leave.lua"
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -53,7 +57,7 @@ MUTANTS = {
     "released-when-downloaded": Mutant(
         "children before the parent: a lease lasts until the callback is exhausted and its links are stored",
         ("kill-send", "kill-push"),
-        (("engine.py", "return slot.inprogress if", "return self._engine.downloader.active if"),),
+        (("engine/bridge.py", "return slot.inprogress if", "return self._engine.downloader.active if"),),
     ),
     "end-needs-everybody": Mutant(
         "the end is decided by what is left to do, whoever is there to hear of it",
@@ -71,8 +75,12 @@ MUTANTS = {
         "a worker that was given up for dead drops what it had not begun",
         ("stop-and-continue",),
         (
-            ("worker.py", "self.give_back()\n            # Of a seed", "pass\n            # Of a seed"),
-            ("worker.py", "            # This process was stopped, and", "            return True  # and"),
+            ("worker/state.py", "self.give_back()\n            # Of a seed", "pass\n            # Of a seed"),
+            (
+                "worker/state.py",
+                "            # This process was stopped, and",
+                "            return True  # and",
+            ),
         ),
     ),
     "no-give-back": Mutant(
@@ -80,7 +88,7 @@ MUTANTS = {
         ("sigint", "sigterm"),
         (
             (
-                "delivery.py",
+                "worker/delivery.py",
                 "        if self.closing:\n            self._worker.give_back()\n",
                 "        if self.closing:\n",
             ),
@@ -97,7 +105,7 @@ MUTANTS = {
         ("cut", "break", "client-kill", "redis-restart", "redis-crash"),
         (
             (
-                "loop.py",
+                "worker/loop.py",
                 "        # The same batch again, or what is left of it: the frontier knows it by its "
                 "number.\n",
                 "        self._batch = None\n",
@@ -114,7 +122,7 @@ MUTANTS = {
         ("redis-stall",),
         (
             (
-                "background.py",
+                "runtime/background.py",
                 "        self._calls.put((function, done))\n",
                 "        try:\n            result, error = function(), None\n"
                 "        except Exception as failure:\n            result, error = None, failure\n"
@@ -127,7 +135,7 @@ MUTANTS = {
         ("script-flush",),
         (
             (
-                "frontier.py",
+                "frontier/client.py",
                 "Reply.parse(self._exchange(keys=self._all_keys, args=arguments))",
                 "Reply.parse(self.server.evalsha(\n"
                 "                self._exchange.sha, len(self._all_keys), *self._all_keys, *arguments))",
@@ -138,8 +146,8 @@ MUTANTS = {
         "who is dead is decided by the server's clock",
         ("clocks",),
         (
-            ("frontier.py", "import math\n", "import math\nimport time\n"),
-            ("frontier.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
+            ("frontier/client.py", "import math\n", "import math\nimport time\n"),
+            ("frontier/client.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
             (BEGIN, "now = server_time(),", "now = tonumber(ARGV[#ARGV]),"),
         ),
     ),
@@ -164,7 +172,7 @@ MUTANTS = {
         "with FRONTIER_WAIT_REPLICAS an exchange is over when replicas have it; and older data is noticed",
         ("failover-waited",),
         (
-            ("frontier.py", "wanted = self.limits.wait_replicas", "wanted = 0"),
+            ("frontier/client.py", "wanted = self.limits.wait_replicas", "wanted = 0"),
             (BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),
         ),
     ),
@@ -184,7 +192,7 @@ MUTANTS = {
         ("garbage-entries",),
         (
             (
-                "delivery.py",
+                "worker/delivery.py",
                 "            self._worker.fail(lease, str(error))\n        except Exception",
                 "            self._worker.finish(lease)\n        except Exception",
             ),
@@ -195,7 +203,7 @@ MUTANTS = {
         ("garbage-fleet",),
         (
             (
-                "lua/leases.lua",
+                "frontier/lua/leases.lua",
                 "  if not rank or rank ~= rank then return 'request', '0', '0', value end\n",
                 "",
             ),
@@ -206,7 +214,7 @@ MUTANTS = {
         ("garbage-rest",),
         (
             (
-                "lua/queue_priority.lua",
+                "frontier/lua/queue_priority.lua",
                 "tonumber(redis.call('GET', COUNTER)) or 0",
                 "redis.call('GET', COUNTER) or 0",
             ),
@@ -225,7 +233,7 @@ MUTANTS = {
     "dropped-stays-seen": Mutant(
         "a dropped request does not count as seen",
         ("bound-drop",),
-        (("releases.py", "        self.forget(mode, fingerprint)\n", ""),),
+        (("worker/releases.py", "        self.forget(mode, fingerprint)\n", ""),),
     ),
     "start-is-not-waited-for": Mutant(
         "nobody ends while another reads its start()",
@@ -243,7 +251,7 @@ MUTANTS = {
         ("all-at-once",),
         (
             (
-                "lua/open.lua",
+                "frontier/lua/open.lua",
                 "local anew = finish > 0 and now - age >= finish and (",
                 "local anew = finish > 0 and (",
             ),
@@ -280,12 +288,12 @@ MUTANTS = {
     "batch-is-not-narrowed": Mutant(
         "a request that cannot be sent keeps nobody from the others",
         ("too-large",),
-        (("attempt.py", "if self._whole.pushes and (at_once", "if False and (at_once"),),
+        (("worker/attempt.py", "if self._whole.pushes and (at_once", "if False and (at_once"),),
     ),
     "vanished-is-lost": Mutant(
         "what the workers have in hand is stored again where all keys are deleted",
         ("flushall",),
-        (("worker.py", "orphans = [*self.ready, *self.sowing]", "orphans = []"),),
+        (("worker/state.py", "orphans = [*self.ready, *self.sowing]", "orphans = []"),),
     ),
 }
 

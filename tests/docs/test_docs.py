@@ -50,7 +50,7 @@ from ..pages import (
 from ..unit.test_settings import SETTINGS
 
 SETTINGS_PAGE = DOCS / "settings.md"
-CODE = {path: path.read_text() for path in sorted((ROOT / "scrapy_rq_sched").glob("*.py"))}
+CODE = {path: path.read_text() for path in sorted((ROOT / "scrapy_rq_sched").rglob("*.py"))}
 PYTHON = [example for page in PAGES for example in examples(page, "python")]
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -343,6 +343,10 @@ def settings_read() -> set[str]:
     asked = re.compile(r'(?:settings\.get\w*|settings|read\.\w+)[(\[]\s*"([A-Z][A-Z_]+)"')
     found = {name for text in CODE.values() for name in asked.findall(text)}
     return found | set(connection.SETTINGS_PARAMS_MAP)
+
+
+def test_all_modules_are_looked_at() -> None:
+    assert len(CODE) > 90
 
 
 def test_every_setting_that_is_read_is_documented() -> None:

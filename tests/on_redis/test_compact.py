@@ -14,8 +14,8 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import CompactDupeFilter
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
-from scrapy_rq_sched.exchange import Push
-from scrapy_rq_sched.scripts import seen_step
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.frontier.scripts import seen_step
 
 from ..client import Client, Join, compact_member, compact_members
 from ..conftest import INTSETS

@@ -26,8 +26,8 @@ from scrapy.settings import Settings
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUnsuitableError, SettingError
-from scrapy_rq_sched.outage import Outage
-from scrapy_rq_sched.scripts import Script
+from scrapy_rq_sched.frontier.scripts import Script
+from scrapy_rq_sched.runtime.outage import Outage
 
 pytestmark = pytest.mark.single("its address")
 

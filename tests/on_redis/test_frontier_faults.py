@@ -11,8 +11,8 @@ import redis
 
 from scrapy_rq_sched.connection import ResponseError
 from scrapy_rq_sched.embedded import PrivateRedis
-from scrapy_rq_sched.exchange import Batch, Failed, Finished, Push, Standing
-from scrapy_rq_sched.scripts import register
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push, Standing
+from scrapy_rq_sched.frontier.scripts import register
 
 from ..client import Client, Join, failed, payloads
 from ..crawl import wait_until

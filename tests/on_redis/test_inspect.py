@@ -15,8 +15,8 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.exchange import Failed, Push
-from scrapy_rq_sched.frontier import FORMAT
+from scrapy_rq_sched.frontier.client import FORMAT
+from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.inspect import View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.control import Control
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget

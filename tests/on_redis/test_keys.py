@@ -11,9 +11,9 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import Scheduler, connection
-from scrapy_rq_sched.components import load_keys
+from scrapy_rq_sched.engine.components import load_keys
 from scrapy_rq_sched.errors import SettingError
-from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 

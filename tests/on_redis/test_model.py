@@ -29,8 +29,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from scrapy_rq_sched.exchange import Batch, Failed, Finished, Lease, Limits, Push, Reply, Standing
-from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.frontier.client import Frontier
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Lease, Limits, Push, Reply, Standing
 from scrapy_rq_sched.keys import Keys
 
 from ..client import compact_member, compact_members

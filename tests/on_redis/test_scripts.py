@@ -7,14 +7,14 @@ from importlib.resources import files
 import pytest
 import redis
 
-from scrapy_rq_sched import scripts
+from scrapy_rq_sched.frontier.client import scripts
 
 #: Lua allows 200 local variables in a chunk: so many must be free, for the next idea.
 SPARE = 80
 LONGEST_FILE = 150
 LONGEST_FUNCTION = 60
 
-FOLDER = files("scrapy_rq_sched.lua")
+FOLDER = files("scrapy_rq_sched.frontier.lua")
 NAMES = sorted(file.name.removesuffix(".lua") for file in FOLDER.iterdir() if file.name.endswith(".lua"))
 #: What stands for several files, by the name with which it is needed.
 VARIANTS = {

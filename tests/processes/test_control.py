@@ -8,9 +8,9 @@ from scrapy import version_info
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.exchange import Batch, Told
+from scrapy_rq_sched.frontier.messages import Batch, Told
+from scrapy_rq_sched.frontier.own_queue import PlainFrontier
 from scrapy_rq_sched.inspect import Control, View, read_status
-from scrapy_rq_sched.plain import PlainFrontier
 
 from ..client import Join, payloads
 from ..crawl import Fleet, run_python, wait_until

@@ -16,7 +16,8 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
-from scrapy_rq_sched.frontier import FORMAT
+from scrapy_rq_sched.frontier.client import FORMAT
+from scrapy_rq_sched.frontier.scripts import part
 from scrapy_rq_sched.inspect import Finding, View, examine, find_frontiers
 from scrapy_rq_sched.inspect import server_checks as checks
 from scrapy_rq_sched.inspect.settings_checks import check_settings, with_addon
@@ -241,7 +242,7 @@ def test_a_worker_with_the_rights_of_the_page_has_no_problem(as_user: Callable[.
 
 
 def test_what_a_worker_calls_in_scripts_is_what_the_page_allows(server: redis.Redis) -> None:
-    text = (Path(checks.__file__).parent.parent / "lua/doctor.lua").read_text()
+    text = part("doctor").decode()
     tried = {name.lower() for name in re.findall(r"[{(]'([A-Z]+)'", text)}
     tried |= {"ping", "info", "eval", "evalsha", "script|load", "blmove"}
     assert tried == {word.removeprefix("+") for word in rights() if word.startswith("+")}

@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched import FailedRequests
 from scrapy_rq_sched.errors import InspectionError, SettingError
-from scrapy_rq_sched.exchange import Failed, Push
+from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.serializers import load_serializer
 

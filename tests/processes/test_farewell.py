@@ -12,11 +12,11 @@ from ..crawl import Fleet, wait_until
 
 
 def closing(fleet: Fleet) -> list[str]:
-    return re.findall(r"\[scrapy_rq_sched\.farewell\] INFO: (.+)", fleet.log())
+    return re.findall(r"\[scrapy_rq_sched\.worker\.log\.farewell\] INFO: (.+)", fleet.log())
 
 
 def cut_short(fleet: Fleet) -> list[str]:
-    return re.findall(r"\[scrapy_rq_sched\.farewell\] WARNING: (.+)", fleet.log())
+    return re.findall(r"\[scrapy_rq_sched\.worker\.log\.farewell\] WARNING: (.+)", fleet.log())
 
 
 def interrupt(fleet: Fleet, *, latency: float, event_loop: str = "asyncio", **settings: object) -> None:
@@ -69,4 +69,4 @@ def test_a_crawl_that_finishes_says_nothing_of_it(fleet: Fleet) -> None:
     fleet.start("starts")
     fleet.wait()
     assert fleet.reasons() == ["finished"]
-    assert "scrapy_rq_sched.farewell" not in fleet.log()
+    assert "scrapy_rq_sched.worker.log.farewell" not in fleet.log()

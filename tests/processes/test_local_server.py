@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from scrapy_rq_sched import connection, local_server, server_watch
+from scrapy_rq_sched import connection
 from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.servers import shared as local_server
+from scrapy_rq_sched.servers import watchdog as server_watch
 
 from ..crawl import wait_until
 

@@ -16,11 +16,11 @@ import redis
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import items
+from scrapy_rq_sched.collect import item_store as items
+from scrapy_rq_sched.collect.item_store import ItemStore
 from scrapy_rq_sched.connection import get_redis, no_retry
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.errors import ItemNotStoredError, SettingError, UnserializableItemError
-from scrapy_rq_sched.items import ItemStore
 from scrapy_rq_sched.pipelines import RedisPipeline
 
 from ..crawl import Fleet, wait_until

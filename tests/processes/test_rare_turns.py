@@ -8,7 +8,7 @@ from scrapy import Request
 
 from scrapy_rq_sched import RedisSpider
 from scrapy_rq_sched.errors import RedisUnreachableError
-from scrapy_rq_sched.exchange import Batch, Finished, Push
+from scrapy_rq_sched.frontier.messages import Batch, Finished, Push
 
 from ..client import Client, Join, payloads
 from ..crawl import Fleet, wait_until

@@ -13,7 +13,8 @@ from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import feeds, remarks
+from scrapy_rq_sched import feeds
+from scrapy_rq_sched.engine.bridge import remarks
 from scrapy_rq_sched.inspect.settings_checks import check_settings
 
 from ..crawl import Fleet
@@ -26,7 +27,7 @@ def said(**settings: Any) -> list[str]:
 
 def warnings_of(fleet: Fleet, worker: int = 0) -> list[str]:
     """Return what a worker has warned of at its start."""
-    return re.findall(r"\[scrapy_rq_sched\.remarks\] WARNING: (.+)", fleet.log(worker))
+    return re.findall(r"\[scrapy_rq_sched\.engine\.remarks\] WARNING: (.+)", fleet.log(worker))
 
 
 # -- names of settings -------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from scrapy_rq_sched import PriorityQueue, connection
+from scrapy_rq_sched.codec.request import request_from_dict
+from scrapy_rq_sched.codec.seeds import requests_of_seed
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import (
     FrontierError,
@@ -39,8 +41,6 @@ from scrapy_rq_sched.errors import (
     UnknownCallbackError,
     UnknownClassError,
 )
-from scrapy_rq_sched.request import request_from_dict
-from scrapy_rq_sched.seeds import requests_of_seed
 
 from ..crawl import Fleet, wait_until
 from ..project.crawls import lazy, target

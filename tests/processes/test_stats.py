@@ -22,10 +22,10 @@ from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import stats
+from scrapy_rq_sched.collect.pending_stats import Change, Tally
+from scrapy_rq_sched.collect.stat_values import decode, encode
 from scrapy_rq_sched.embedded import PrivateRedis
-from scrapy_rq_sched.stat_values import decode, encode
 from scrapy_rq_sched.stats import RedisStatsCollector
-from scrapy_rq_sched.tally import Change, Tally
 
 from ..crawl import PROJECT, Fleet, wait_until
 from ..project.crawls.graph import page_url

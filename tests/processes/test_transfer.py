@@ -19,9 +19,9 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, InspectionError
-from scrapy_rq_sched.exchange import Failed, Push
 from scrapy_rq_sched.failed import FailedRequest, FailedRequests
-from scrapy_rq_sched.frontier import FORMAT
+from scrapy_rq_sched.frontier.client import FORMAT
+from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.inspect import ArchiveReader, Export, Import, View, export, read_status, restore, verify
 from scrapy_rq_sched.keys import Keys, converting
 from scrapy_rq_sched.queue import PriorityQueue

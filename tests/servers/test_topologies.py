@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from scrapy_rq_sched import connection
+from scrapy_rq_sched.frontier.scripts import seen_step
 from scrapy_rq_sched.keys import Keys
-from scrapy_rq_sched.scripts import seen_step
 
 from ..client import Client
 from ..crawl import Fleet, wait_until

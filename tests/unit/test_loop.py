@@ -11,9 +11,9 @@ import pytest
 from twisted.internet.defer import succeed
 
 from scrapy_rq_sched.connection import RedisConnectionError
-from scrapy_rq_sched.exchange import Reply
-from scrapy_rq_sched.loop import PLENTY, POLL_UNKNOWN, ExchangeLoop
-from scrapy_rq_sched.worker import Worker
+from scrapy_rq_sched.frontier.messages import Reply
+from scrapy_rq_sched.worker.loop import PLENTY, POLL_UNKNOWN, ExchangeLoop
+from scrapy_rq_sched.worker.state import Worker
 
 from .test_worker import a_worker, answer, finish
 

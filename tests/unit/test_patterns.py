@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_rq_sched.codec.patterns import Host, Pattern
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.inspect.patterns import Host, Pattern
 
 URL = "http://shop.example.com/items?page=2&sort=[price]"
 

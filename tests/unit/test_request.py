@@ -21,13 +21,13 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import request_from_dict as scrapys_request_from_dict
 
+from scrapy_rq_sched.codec.request import NONCE, find_callback, request_from_dict, request_to_dict
 from scrapy_rq_sched.errors import (
     PayloadError,
     UnknownCallbackError,
     UnknownClassError,
     UnserializableRequestError,
 )
-from scrapy_rq_sched.request import NONCE, find_callback, request_from_dict, request_to_dict
 
 URL = "http://example.com/"
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy_redis.spiders import RedisSpider
 
+from scrapy_rq_sched.codec.seeds import FIELDS, request_from_seed, requests_of_seed
 from scrapy_rq_sched.errors import SeedError, UnknownCodeError
-from scrapy_rq_sched.seeds import FIELDS, request_from_seed, requests_of_seed
 
 from .test_request import PagesSpider, assert_same_request
 

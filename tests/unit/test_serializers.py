@@ -25,8 +25,8 @@ from lxml.html import fromstring
 from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 
+from scrapy_rq_sched.codec.request import request_from_dict, request_to_dict
 from scrapy_rq_sched.errors import PayloadError, SettingError, UnserializableRequestError
-from scrapy_rq_sched.request import request_from_dict, request_to_dict
 from scrapy_rq_sched.serializers import (
     DeflatedJSONSerializer,
     JSONSerializer,

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from scrapy import Request
 
-from scrapy_rq_sched import outbox, start_counts
-from scrapy_rq_sched.attempt import Attempt
-from scrapy_rq_sched.exchange import Batch, Failed, Finished, Lease, Push, Reply, Standing, rank
-from scrapy_rq_sched.outbox import BATCH_PUSHES
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Lease, Push, Reply, Standing, rank
 from scrapy_rq_sched.settings import FrontierSettings
-from scrapy_rq_sched.worker import Worker
+from scrapy_rq_sched.worker.attempt import Attempt
+from scrapy_rq_sched.worker.outbox import BATCH_PUSHES
+from scrapy_rq_sched.worker.state import Worker, outbox, start_counts
 
 URL = "http://example.com/"
 

@@ -21,8 +21,8 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from scrapy_rq_sched.exchange import Batch, Reply
-from scrapy_rq_sched.frontier import Frontier
+from scrapy_rq_sched.frontier.client import Frontier
+from scrapy_rq_sched.frontier.messages import Batch, Reply
 
 from .record import record
 

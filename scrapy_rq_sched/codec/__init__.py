@@ -1,0 +1,1 @@
+"""Requests, seeds and values, as they are stored."""

@@ -1,0 +1,282 @@
+"""A request as a dict of the fields that differ from ``Request``'s defaults, and back.
+
+The dict is one that Scrapy's own ``request_from_dict`` understands. Text is kept as text where
+that gives the same request back, so that a JSON entry can be read in ``redis-cli``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Headers
+
+from ..errors import (
+    PayloadError,
+    UnknownCallbackError,
+    UnknownClassError,
+    UnserializableRequestError,
+    shown,
+)
+
+#: Makes two otherwise equal requests two members of a sorted set. Scrapy ignores the field.
+NONCE = "_nonce"
+
+_PLAIN_FIELDS = ("meta", "cb_kwargs", "flags", "cookies")
+_KNOWN_FIELDS = frozenset(Request.attributes) | {"_class", NONCE}
+_SET_BY_REQUEST = frozenset(getattr(Request("data:,"), "__dict__", {}))
+# What Request itself does not check, or takes for something else.
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "url": str,
+    "method": str,
+    "headers": (dict, list),
+    "body": (str, bytes),
+    "cookies": (dict, list),
+    "meta": dict,
+    "cb_kwargs": dict,
+    "flags": list,
+    "priority": int,
+    "dont_filter": bool,
+    "encoding": str,
+}
+
+
+def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) -> dict[str, Any]:
+    """Return *request* as a dict, without the fields that have their default.
+
+    :param nonce: what tells this request from an equal one, if there may be one.
+    :raises UnserializableRequestError: if its callback or errback is not a method of *spider*, or if it has
+        an attribute that would not come back.
+    """
+    data: dict[str, Any] = {"url": request.url}
+    for field in ("callback", "errback"):
+        function = getattr(request, field)
+        if function is not None:
+            data[field] = _method_name(spider, field, function)
+    if request.method != "GET":
+        if request.method != str(request.method).upper():
+            raise UnserializableRequestError(f"method is {shown(request.method)}, which Request would change")
+        data["method"] = request.method
+    if request.headers:
+        data["headers"] = _headers_to_dict(request)
+    if request.body:
+        data["body"] = _text_or_bytes(request.body, request.encoding)
+    for field in _PLAIN_FIELDS:
+        value = getattr(request, field)
+        if value:
+            if not isinstance(value, _TYPES[field]):
+                raise UnserializableRequestError(f"{field} is a {type(value).__name__}")
+            data[field] = value
+    problem = _unsafe(data.get("meta", {}))
+    if problem:
+        raise UnserializableRequestError(problem)
+    if not isinstance(request.priority, int):
+        raise UnserializableRequestError(f"priority must be an int, not a {type(request.priority).__name__}")
+    if request.priority:
+        data["priority"] = request.priority
+    if request.dont_filter:
+        data["dont_filter"] = True
+    if request.encoding != "utf-8":
+        data["encoding"] = request.encoding
+    if type(request) is not Request:
+        _add_subclass_fields(request, data)
+    if type(request) is not Request or request.encoding != "utf-8" or _own_attributes(request):
+        # The class, or the escaping of the URL in this encoding, may change what it is given.
+        _check_unchanged(request, request_from_dict(data, spider))
+    if nonce is not None:
+        data[NONCE] = nonce
+    return data
+
+
+def request_from_dict(data: Any, spider: Spider) -> Request:
+    """Return the request that *data* describes, with the callbacks of *spider*.
+
+    Only a class that is a ``Request`` and is imported already is made, and only methods of the
+    spider become callbacks: what is in Redis cannot have other code run.
+
+    :raises PayloadError: if *data* does not describe a request.
+    :raises UnknownCodeError: if *spider* lacks a callback or a class that it names.
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("url"), str):
+        raise PayloadError(f"not a dict with a url, but {type(data).__name__}")
+    cls = _request_class(data["_class"]) if "_class" in data else Request
+    known = _KNOWN_FIELDS if cls is Request else _KNOWN_FIELDS.union(cls.attributes)
+    if not known.issuperset(data):
+        # Left out without a word, a field would change the request.
+        raise PayloadError(f"unknown fields {sorted(map(str, data.keys() - known))}")
+    for field, types in _TYPES.items():
+        if field in data and not isinstance(data[field], types):
+            raise PayloadError(f"{field} is a {type(data[field]).__name__}")
+    _check_headers(data.get("headers", {}))
+    problem = _unsafe(data.get("meta", {}))
+    if problem:
+        raise PayloadError(problem)
+    kwargs = {name: value for name, value in data.items() if name in cls.attributes}
+    for field in ("callback", "errback"):
+        if kwargs.get(field) is not None:
+            kwargs[field] = find_callback(spider, kwargs[field])
+    try:
+        return cls(**kwargs)
+    except Exception as error:  # a Request class may raise anything
+        raise PayloadError(f"{type(error).__name__}: {error}") from error
+
+
+def find_callback(spider: Spider, name: Any) -> Callable[..., Any]:
+    """Return the method of *spider* called *name*.
+
+    :raises UnknownCallbackError: if there is none, or if it is one of ``Spider``'s own inner ones.
+    """
+    method = _method(spider, name) if isinstance(name, str) else None
+    if method is None:
+        raise UnknownCallbackError(f"spider {spider.name!r} has no callback {name!r}")
+    return method
+
+
+def _method(spider: Spider, name: str) -> Callable[..., Any] | None:
+    inner = name.startswith("_") and hasattr(Spider, name)
+    if inner or (name.startswith("__") and name.endswith("__")):
+        return None
+    attribute = _attribute(spider, name)
+    # What a cached property is, isroutine() takes for a method; but it cannot be called.
+    if not (inspect.isroutine(attribute) and callable(attribute)):
+        return None
+    method = getattr(spider, name)
+    return method if inspect.ismethod(method) and method.__self__ is spider else None
+
+
+def _attribute(spider: Spider, name: str) -> Any:
+    # As inspect.getattr_static does, in a tenth of its time: to read a property is to run it.
+    for cls in type(spider).__mro__:
+        if name in cls.__dict__:
+            return cls.__dict__[name]
+    return vars(spider).get(name)
+
+
+def _method_name(spider: Spider, field: str, function: Any) -> str:
+    name: str | None = getattr(function, "__name__", None)
+    if name is not None and getattr(function, "__self__", None) is spider:
+        if _method(spider, name) == function:
+            return name
+        # A method that the spider also has under another name, as a decorator may leave it.
+        for known in dir(spider):
+            if _method(spider, known) == function:
+                return known
+    raise UnserializableRequestError(f"{field} {shown(function)} is not a method of the spider")
+
+
+def _text_or_bytes(value: bytes, encoding: str) -> str | bytes:
+    try:
+        text = value.decode(encoding)
+        return text if text.encode(encoding) == value and bool(text) == bool(value) else value
+    except (UnicodeError, LookupError):
+        return value
+
+
+def _headers_to_dict(request: Request) -> dict[Any, Any]:
+    if not isinstance(request.headers, Headers):  # set so; newer Scrapy makes Headers of it
+        raise UnserializableRequestError(f"headers is a {type(request.headers).__name__}")
+    headers: dict[Any, Any] = {}
+    for name, values in dict.items(request.headers):
+        texts = [_text_or_bytes(value, request.encoding) for value in values]
+        text = _text_or_bytes(name, request.encoding)
+        if text != text.title():
+            # Headers writes names in title case, which for text and for bytes is not the same.
+            text = name
+            if name != name.title():
+                raise UnserializableRequestError(f"headers has the name {name!r}, which Headers would change")
+        headers[text] = texts[0] if len(texts) == 1 else texts
+    return headers
+
+
+def _unsafe(meta: dict[Any, Any]) -> str:
+    """Return what Scrapy would take in *meta* for more than a request: where to write, or what to run."""
+    if "ftp_local_filename" in meta:
+        return "meta['ftp_local_filename'] would have Scrapy write a file"
+    if "." in str(meta.get("referrer_policy", "")):
+        return "meta['referrer_policy'] would have Scrapy import and call what it names"
+    return ""
+
+
+def _check_headers(headers: Any) -> None:
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    for pair in pairs:
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
+            raise PayloadError("headers is a list, but not of pairs")
+        values = pair[1] if isinstance(pair[1], (list, tuple)) else [pair[1]]
+        if not all(value is None or isinstance(value, (str, bytes, int)) for value in values):
+            raise PayloadError(f"header {pair[0]!r} has a value that is a {type(pair[1]).__name__}")
+
+
+def _check_unchanged(request: Request, back: Request) -> None:
+    for field in request.attributes:
+        if getattr(request, field) != getattr(back, field):
+            value = shown(getattr(request, field))
+            raise UnserializableRequestError(f"{field} would not come back as {value}")
+    before, after = _own_attributes(request), _own_attributes(back)
+    for name in before.keys() | after.keys():
+        if not (name in before and name in after and _is_equal(before[name], after[name])):
+            raise UnserializableRequestError(
+                f"the attribute {name!r} of {type(request).__name__} would not come back. The class must "
+                "name it in its 'attributes' and take it as an argument"
+            )
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # the comparison is the user's code: what cannot be compared counts as changed
+        return False
+
+
+def _own_attributes(request: Request) -> dict[str, Any]:
+    """Return what *request* has that ``Request`` does not give it."""
+    # Before Scrapy 2.19 a Request has a __dict__, with what __init__ sets.
+    own = {
+        name: value for name, value in getattr(request, "__dict__", {}).items() if name not in _SET_BY_REQUEST
+    }
+    for cls in type(request).__mro__[: -len(Request.__mro__)]:
+        slots = cls.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            name = f"_{cls.__name__.lstrip('_')}{slot}" if slot[:2] == "__" != slot[-2:] else slot
+            if hasattr(request, name):
+                own[name] = getattr(request, name)
+    return own
+
+
+def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
+    cls = type(request)
+    data["_class"] = f"{cls.__module__}.{cls.__qualname__}"
+    if _find_class(data["_class"]) is not cls:
+        raise UnserializableRequestError(f"class {data['_class']} is not at the top of a module")
+    # A subclass may have defaults of its own (JsonRequest: POST), so what Request leaves out
+    # has to be said.
+    for field in ("method", "priority", "dont_filter", "encoding"):
+        data[field] = getattr(request, field)
+    for field in cls.attributes:
+        if field not in Request.attributes:
+            data[field] = getattr(request, field)
+
+
+def _request_class(path: Any) -> type[Request]:
+    cls = _find_class(path)
+    if not (inspect.isclass(cls) and issubclass(cls, Request)):
+        error = UnknownClassError if cls is None and _names_a_class(path) else PayloadError
+        raise error(f"_class {path!r} is not a Request class that the spider has imported")
+    return cls
+
+
+def _names_a_class(path: Any) -> bool:
+    """Return whether *path* may name one that only another worker has."""
+    parts = path.split(".") if isinstance(path, str) else []
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+def _find_class(path: Any) -> Any:
+    if not isinstance(path, str):
+        return None
+    module, _, name = path.rpartition(".")
+    # Not imported on Redis's word: to import a module is to run it. So may its __getattr__ be.
+    return getattr(sys.modules.get(module), "__dict__", {}).get(name)

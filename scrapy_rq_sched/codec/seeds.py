@@ -1,0 +1,162 @@
+"""From a seed to a request: a bare URL, or a JSON object with any of ``Request``'s fields."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import FormRequest, Request, Spider
+
+from ..errors import PayloadError, SeedError, UnknownCodeError
+from ..frontier.messages import Lease
+from . import request
+
+#: The fields that a JSON seed may have, with the types that each may have.
+FIELDS: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "method": (str,),
+    "headers": (dict, list),
+    "body": (str,),
+    "cookies": (dict, list),
+    "meta": (dict,),
+    "cb_kwargs": (dict,),
+    "callback": (str,),
+    "errback": (str,),
+    "priority": (int,),
+    "dont_filter": (bool,),
+    "encoding": (str,),
+    "flags": (list,),
+}
+
+#: What is not part of the form, where a seed is one.
+_NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
+
+#: How many requests of a seed are made before the first of them is given away.
+SOWN_TOGETHER = 200
+
+#: Schemes whose URLs are nothing without a host.
+_SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
+
+
+def request_from_seed(
+    data: bytes, spider: Spider, encoding: str = "utf-8", form_data: bool = False
+) -> Request:
+    """Return the request that a seed asks for.
+
+    It is not filtered as a duplicate unless the seed says ``"dont_filter": false``: who pushes a seed
+    wants it crawled.
+
+    :param data: the seed as it is in Redis.
+    :param encoding: of its text (``REDIS_ENCODING``).
+    :param form_data: whether what a JSON object has besides ``url``, ``method`` and ``meta`` is a form's, as
+        scrapy-redis has it (``FRONTIER_SEED_FORM_DATA``).
+    :raises SeedError: saying what is wrong with it.
+    :raises UnknownCodeError: if *spider* lacks a callback that it names.
+    """
+    try:
+        text = data.decode(encoding).strip()
+    except UnicodeError as error:
+        raise SeedError(f"not text in {encoding}: {error}") from error
+    fields = _fields_of(text, form_data) if text.startswith("{") else {"url": text}
+    form = {name: value for name, value in fields.items() if form_data and name not in _NOT_OF_A_FORM}
+    fields = {name: value for name, value in fields.items() if name not in form}
+    try:
+        made = request.request_from_dict({"dont_filter": True, **fields}, spider)
+        if form_data:
+            made = FormRequest(made.url, method=made.method, meta=made.meta, formdata=form, dont_filter=True)
+    except (PayloadError, TypeError, ValueError) as error:  # a form's value may be of a type that no form has
+        raise SeedError(str(error)) from error
+    try:
+        parts = urlsplit(made.url)
+    except ValueError as error:  # with the meta key verbatim_url Scrapy lets any text pass
+        raise SeedError(f"url {fields['url']!r} is none: {error}") from error
+    if not parts.scheme:
+        raise SeedError(f"url {fields['url']!r} has no scheme")
+    if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:
+        raise SeedError(f"url {fields['url']!r} has no host")
+    return made
+
+
+def requests_of_seed(
+    data: bytes, spider: Spider, encoding: str, form_data: bool = False
+) -> Iterator[Request]:
+    """Yield the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
+
+    None is a seed that the spider wants nothing of.
+
+    :raises SeedError: saying what is wrong with it.
+    :raises UnknownCodeError: if *spider* lacks a callback that it names.
+    """
+    make = getattr(spider, "make_request_from_data", None)
+    if make is None:
+        yield request_from_seed(data, spider, encoding, form_data)
+        return
+    try:
+        made = make(data)
+        for item in made if isinstance(made, Iterable) else [] if made is None else [made]:
+            if not isinstance(item, Request):
+                raise SeedError("make_request_from_data made something of it that is no request")
+            yield item
+    except (SeedError, UnknownCodeError):
+        raise
+    except Exception as error:  # the user's code may raise anything; the seed is set aside
+        raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error
+
+
+class Sowing:
+    """A seed of which requests are being made.
+
+    :ivar lease: the seed's.
+    :ivar count: how many requests were given away.
+    """
+
+    def __init__(self, lease: Lease, made: Iterator[Request]) -> None:
+        self.lease = lease
+        self.count = 0
+        self._made: Iterator[Request] | None = made
+        self._next: deque[Request] = deque()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are no more."""
+        return self._made is None and not self._next
+
+    def requests(self, end: float) -> Iterator[Request]:
+        """Yield its next requests: what can be made until *end* (``time.monotonic()``), and not very many.
+
+        None of them is given away before it is known that none of them is bad: so a seed that is set aside
+        has mostly led to nothing.
+
+        :raises SeedError: or another error of what makes them.
+        """
+        while self._made is not None and len(self._next) < SOWN_TOGETHER and time.monotonic() < end:
+            request = next(self._made, None)
+            if request is None:
+                self._made = None
+            else:
+                self._next.append(request)
+        while self._next:
+            self.count += 1
+            yield self._next.popleft()
+
+
+def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SeedError(f"not JSON: {error}") from error
+    if "url" not in fields:
+        raise SeedError("it has no url")
+    for name, value in fields.items():
+        if form_data and name not in _NOT_OF_A_FORM:
+            continue
+        if name not in FIELDS:
+            raise SeedError(f"unknown field {name!r}; known are {', '.join(FIELDS)}")
+        if not isinstance(value, FIELDS[name]) or (isinstance(value, bool) and name != "dont_filter"):
+            allowed = " or ".join(kind.__name__ for kind in FIELDS[name])
+            raise SeedError(f"{name} is a {type(value).__name__}, and may be a {allowed}")
+    return dict(fields)

@@ -1,0 +1,1 @@
+"""Items and statistics on their way to Redis."""

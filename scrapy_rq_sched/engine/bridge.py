@@ -1,0 +1,285 @@
+"""The few names of Scrapy's engine, and of the event loop under it, that the scheduler needs.
+
+Every private name of Scrapy's that this package touches is in this module, and is looked for when
+the spider opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.threads import deferToThread
+
+from ..errors import ScrapyInternalsError
+
+#: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
+#: where there are requests enough.
+START_SLICE, START_PAUSE = 0.02, 0.01
+#: Seconds that the engine of a crawl that is to end may take to run.
+END_TIMEOUT = 30.0
+#: Seconds between two looks whether a spider that is to be closed is open by now.
+OPENING_POLL = 0.1
+
+
+class EngineBridge:
+    """What the scheduler has to know of the engine that drives it.
+
+    :param engine: a running crawl's engine, whose slot is made.
+    :raises ScrapyInternalsError: if this Scrapy lacks a name that is needed.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        slot = self._slot
+        needed = (
+            (engine, "_start"),
+            (engine, "signals"),
+            (slot, "inprogress"),
+            (slot, "closing"),
+            (slot, "scheduler"),
+            (slot, "close_if_idle"),
+            (getattr(engine, "downloader", None), "active"),
+            (getattr(engine, "scraper", None), "slot"),
+            (getattr(slot, "nextcall", None), "schedule"),
+        )
+        missing = [name for owner, name in needed if not hasattr(owner, name)]
+        if missing:
+            from scrapy import __version__
+
+            raise ScrapyInternalsError(
+                f"Scrapy {__version__} lacks {', '.join(missing)} in its engine, which scrapy-rq-sched "
+                "needs to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
+            )
+
+        #: Asked before each start request whether it should wait.
+        self.holds_start: Callable[[], bool] = lambda: False
+        #: Whether start() waits for ``scheduler_empty``, which is how Scrapy's documentation has it read
+        #: lazily.
+        self.reads_lazily = False
+        self._loop = EventLoop()
+        self._start_request: Any = None
+        self._watch_start()
+        self._engine.signals.connect(self._look_for_lazy_start, signals.scheduler_empty)
+
+    @property
+    def _slot(self) -> Any:
+        return getattr(self._engine, "_slot", None)
+
+    def in_progress(self) -> Collection[Request]:
+        """Return the requests that were handed out and are not yet finished.
+
+        A request leaves this set when it is downloaded, its callback is exhausted, and its items
+        are through the pipelines.
+        """
+        slot = self._slot
+        return slot.inprogress if slot is not None else ()
+
+    def reads_start(self) -> bool:
+        """Return whether the spider's ``start()`` is being read, and is not exhausted."""
+        return self._engine._start is not None
+
+    def downloading(self) -> int:
+        """Return how many requests the downloader has."""
+        return len(self._engine.downloader.active)
+
+    def backs_out(self) -> str:
+        """Return what is full, so that the engine asks for no request; empty if it asks."""
+        if self._engine.scraper.slot is None:
+            return "engine, which is being opened,"
+        if not self._engine.needs_backout():
+            return ""
+        return "downloader" if self._engine.downloader.needs_backout() else "scraper"
+
+    def is_start_request(self, request: Request) -> bool:
+        """Return whether *request* is the one that ``start()`` has just yielded.
+
+        The mark in its meta does not tell: retries, redirects and whatever is made with its meta
+        have it too.
+        """
+        return request is self._start_request
+
+    def _watch_start(self) -> None:
+        start = self._engine._start
+
+        async def watched() -> AsyncIterator[Any]:
+            pause = time.monotonic()
+            async for item in start:
+                # The engine reads a start() that never waits in one go while the downloader is full:
+                # without a pause there would be no exchange, and no heartbeat, until its end.
+                try:
+                    if time.monotonic() - pause > START_SLICE:
+                        await self._loop.sleep(0)
+                        pause = time.monotonic()
+                    while self.holds_start() and not self.closing():
+                        await self._loop.sleep(START_PAUSE)
+                except CancelledError:  # Twisted's, which Scrapy would take for an error of start()
+                    return
+                if self.closing():
+                    # The engine reads on while it closes. What is not taken, the next crawl starts with.
+                    return
+                self._start_request = item
+                yield item
+            self._start_request = None
+
+        if start is not None:
+            self._engine._start = watched()
+
+    def _look_for_lazy_start(self) -> None:
+        if self._engine._start is None:
+            self._engine.signals.disconnect(self._look_for_lazy_start, signals.scheduler_empty)
+            return
+        # SignalManager.wait_for() connects a function of its own for as long as it waits.
+        waiting = getAllReceivers(self._engine.signals.sender, signals.scheduler_empty)
+        names = [getattr(receiver, "__qualname__", "") for receiver in liveReceivers(waiting)]
+        if any("wait_for" in name for name in names):
+            self.reads_lazily = True
+
+    def closing(self) -> bool:
+        """Return whether the spider is being closed, so that no request will be asked for."""
+        slot = self._slot
+        return slot is None or slot.closing is not None
+
+    def close(self, reason: str) -> None:
+        """Close the spider as soon as the event loop is through with what it is at, and the engine runs."""
+
+        def attempt() -> None:
+            if self.closing():
+                return
+            if self._engine.running:
+                _close_spider(self._engine, reason)
+            else:  # the spider is being opened
+                self._loop.call_later(OPENING_POLL, attempt)
+
+        self._loop.call_later(0, attempt)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Have *call* called when the event loop is through with what it is at."""
+        self._loop.call_later(0, call)
+
+    def wake(self) -> None:
+        """Have the engine ask for requests now, not within its 5 seconds."""
+        slot = self._slot
+        if slot is not None and slot.closing is None:
+            slot.nextcall.schedule()
+
+
+def end_crawl(crawler: Crawler, reason: str) -> None:
+    """End a crawl that is just being opened, with an exit code but without a traceback."""
+    engine: Any = crawler.engine
+    loop = EventLoop()
+    begun = time.monotonic()
+
+    def close() -> None:
+        # Not before the engine runs: it could not be stopped then.
+        if not engine.running:
+            if time.monotonic() - begun < END_TIMEOUT:  # else somebody has ended it before
+                loop.call_later(0.01, close)
+        else:
+            _close_spider(engine, reason)
+
+    def fail() -> None:
+        # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
+        crawler.spider = None
+
+    # Not weakly: nobody else will hold these.
+    crawler.signals.connect(close, signals.engine_started, weak=False)
+    crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+
+
+def _close_spider(engine: Any, reason: str) -> None:
+    if hasattr(engine, "close_spider_async"):
+        deferred_from_coro(engine.close_spider_async(reason=reason))
+    else:  # before Scrapy 2.14
+        engine.close_spider(engine.spider, reason)
+
+
+def is_shell(engine: Any) -> bool:
+    """Return whether *engine* only fetches what somebody types, as that of ``scrapy shell`` does."""
+    # Whether the name is there is checked for a crawl, which comes after this.
+    return engine is not None and not getattr(engine._slot, "close_if_idle", True)
+
+
+def runs_command(spider: Spider) -> bool:
+    """Return whether *spider* only lends its name to a command, such as ``scrapy fetch`` or ``scrapy check``.
+
+    These put a ``start()`` of their own in the place of the spider's, with what they are told to fetch.
+    """
+    return str(getattr(type(spider).start, "__module__", "")).startswith("scrapy.commands.")
+
+
+def find_scheduler(crawler: Crawler) -> Any:
+    """Return the scheduler that *crawler*'s engine uses, or None if there is no engine."""
+    engine = find_engine(crawler)
+    return None if engine is None else engine._slot.scheduler
+
+
+def find_engine(crawler: Crawler) -> Any:
+    """Return the engine of *crawler* if it drives a crawl, or None: the scheduler is used by hand."""
+    try:
+        engine = crawler.engine
+    except RuntimeError:  # since Scrapy 2.19, where there is none yet
+        return None
+    return engine if getattr(engine, "_slot", None) is not None else None
+
+
+def is_closing(crawler: Crawler) -> bool:
+    """Return whether the spider of *crawler* is being closed."""
+    engine = find_engine(crawler)
+    return engine is not None and getattr(engine._slot, "closing", None) is not None
+
+
+async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what *function* returns, called in a thread of Twisted's or asyncio's pool."""
+    if "twisted.internet.reactor" in sys.modules:
+        return await maybe_deferred_to_future(deferToThread(function, *arguments))
+    return await asyncio.to_thread(function, *arguments)
+
+
+class EventLoop:
+    """Timers and calls from threads, alike for Twisted's reactors and for asyncio without one."""
+
+    def __init__(self) -> None:
+        self._reactor = sys.modules.get("twisted.internet.reactor")
+        self._loop = None if self._reactor is not None else asyncio.get_running_loop()
+
+    @staticmethod
+    def is_running() -> bool:
+        """Return whether an event loop runs, which Redis must not keep waiting."""
+        reactor = sys.modules.get("twisted.internet.reactor")
+        if reactor is not None and reactor.running:
+            return True
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Have *call* called in *delay* seconds; return what cancels it."""
+        if self._reactor is None:
+            assert self._loop is not None  # noqa: S101 - one of both is there
+            return self._loop.call_later(delay, call).cancel
+        delayed = self._reactor.callLater(delay, call)
+        return lambda: delayed.cancel() if delayed.active() else None
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait without keeping the event loop waiting."""
+        waited: Deferred[None] = Deferred()
+        self.call_later(seconds, lambda: None if waited.called else waited.callback(None))
+        await maybe_deferred_to_future(waited)
+
+    def call_from_thread(self, call: Callable[..., None], *args: Any) -> None:
+        """Have *call* called on the event loop; may be used in any thread."""
+        if self._reactor is not None:
+            self._reactor.callFromThread(call, *args)
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *args)

@@ -1,0 +1,272 @@
+"""The queue, the dupefilter and the fingerprinter that the settings name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from .. import connection
+from ..dupefilter import CompactDupeFilter, RFPDupeFilter
+from ..errors import FrontierMismatchError, SettingError
+from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
+from ..frontier.client import Frontier
+from ..frontier.messages import Limits
+from ..frontier.own_queue import PlainFrontier
+from ..keys import Keys, converting, dupefilter_frontiers
+from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..serializers import load_serializer, serializer_name
+from ..settings import FrontierSettings, templates_of_seeds
+
+#: What a pickle begins with.
+PICKLE = b"\x80"
+_QUEUE_METHODS = ("push", "pop", "__len__", "clear")
+
+
+def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: Any = None) -> Keys:
+    """Return the keys of the frontier of the spider called *spider*.
+
+    :param redis_key: those of its seeds, if the spider says so itself: a template or several.
+    :raises SettingError: if *redis_key* cannot be a key, or if they are on several slots of a Cluster.
+    """
+    seeds = settings.start_urls_keys
+    if redis_key is not None:
+        seeds = templates_of_seeds("redis_key", redis_key, settings.job)
+    hash_tag = connection.needs_hash_tag(server)
+    keys = Keys(spider, settings.queue_key, settings.dupefilter_key, seeds, settings.job, hash_tag)
+    slots: dict[int, str] = {}
+    for key in keys.all():
+        slots.setdefault(connection.slot(server, key), key)
+    if len(slots) > 1:
+        one, other, *_ = slots.values()
+        raise SettingError(
+            f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, where a frontier "
+            "needs one. Give the templates of all keys (SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY, "
+            "REDIS_START_URLS_KEY) the same part in braces, such as {%(spider)s}"
+        )
+    return keys
+
+
+def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Keys) -> Any:
+    """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names: ours, or one of the user's own.
+
+    :raises SettingError: if it names no queue class, or one that cannot be made.
+    """
+    cls = load_queue_class(settings)
+    serializer = load_serializer(settings.serializer)
+    try:
+        # By name, as scrapy-redis does it: a constructor of the user's own may have another order.
+        return cls(server=server, spider=spider, key=keys.requests.replace("%", "%%"), serializer=serializer)
+    except TypeError as error:
+        raise SettingError(
+            f"SCHEDULER_QUEUE_CLASS is {settings.queue_class!r}, which cannot be made: {error}. Its "
+            "constructor must take server, spider, key and serializer, and it must have push, pop and __len__"
+        ) from error
+
+
+def load_queue_class(settings: FrontierSettings) -> Any:
+    """Return the class that ``SCHEDULER_QUEUE_CLASS`` names.
+
+    :raises SettingError: if it names no queue class.
+    """
+    value = settings.queue_class
+    try:
+        cls = load_object(value)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise SettingError(f"SCHEDULER_QUEUE_CLASS is {value!r}, which cannot be loaded: {error}") from None
+    if not (isinstance(cls, type) and all(hasattr(cls, name) for name in _QUEUE_METHODS)):
+        raise SettingError(
+            f"SCHEDULER_QUEUE_CLASS is {value!r}; it may be scrapy_rq_sched.PriorityQueue, FifoQueue, "
+            f"LifoQueue, or a class with {', '.join(_QUEUE_METHODS)}"
+        )
+    return cls
+
+
+def is_plain(queue: Any) -> bool:
+    """Return whether *queue* pushes or pops in a way of its own, which the exchange cannot know."""
+    cls = type(queue)
+    return not any(
+        isinstance(queue, ours) and cls.push is ours.push and cls.pop is ours.pop
+        for ours in (FifoQueue, LifoQueue, PriorityQueue)
+    )
+
+
+def check_readable(queue: Any) -> None:
+    """Check that *queue* has not been filled by scrapy-redis with what its serializer cannot read.
+
+    :raises FrontierMismatchError: if it has.
+    """
+    if is_plain(queue):
+        return
+    try:
+        entry = queue.peek()
+    except connection.ResponseError:
+        return  # a key of another type: to join says so
+    if entry is None or not entry.startswith(PICKLE):
+        return
+    try:
+        queue.serializer.loads(entry)
+    except Exception as error:  # a serializer may raise anything
+        raise FrontierMismatchError(
+            f"{queue.key!r} has pickled requests, as scrapy-redis writes them, and SCHEDULER_SERIALIZER is "
+            f"{serializer_name(queue.serializer)!r}. Go on with them with SCHEDULER_SERIALIZER = "
+            f"'scrapy_rq_sched.picklecompat', or convert them: scrapy frontier convert {queue.spider.name}"
+        ) from error
+
+
+def check_fingerprints(server: Any, keys: Keys, dupefilter: Any) -> None:
+    """Check that what scrapy-redis has seen is not compared with fingerprints of another kind.
+
+    A filter that no frontier of ours knows of was filled by scrapy-redis. A dupefilter that has a way of its
+    own to make fingerprints, or to ask for them, had it there, too.
+
+    :raises FrontierMismatchError: if nothing of what is in the filter would be found again.
+    """
+    own = getattr(type(dupefilter), "request_fingerprint", None) is not RFPDupeFilter.request_fingerprint
+    if own or not filters_in_exchange(dupefilter):
+        return
+    if isinstance(dupefilter.fingerprinter, ScrapyRedisFingerprinter) or not _is_strange(server, keys):
+        return
+    setting, seen = "REQUEST_FINGERPRINTER_CLASS", keys.dupefilter
+    raise FrontierMismatchError(
+        f"{seen!r} has fingerprints that scrapy-redis has made, and {setting} is "
+        f"{_path(type(dupefilter.fingerprinter))!r}, which makes others: all pages would be crawled again. "
+        f"To go on with them, set {setting} = '{_path(ScrapyRedisFingerprinter)}'. To have the pages crawled "
+        f"again, delete them: redis-cli del {seen}"
+    )
+
+
+def _is_strange(server: Any, keys: Keys) -> bool:
+    """Return whether the filter has entries, and no worker of ours has made it."""
+
+    def is_filled() -> bool:
+        return server.type(keys.dupefilter) in (b"set", "set")
+
+    try:
+        # A frontier of ours is made before its first fingerprint, and cleared together with the last. So a
+        # filter that is there before and after is not that of a fleet that starts or finishes just now.
+        return (
+            is_filled()
+            and not server.exists(keys.meta)
+            and not server.exists(dupefilter_frontiers(keys.dupefilter), converting(keys.requests))
+            and is_filled()
+        )
+    except connection.ResponseError:
+        return False  # a key of another type: to join says so
+
+
+def make_frontier(
+    queue: Any, dupefilter: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings
+) -> Frontier:
+    """Return the frontier whose waiting requests are in *queue*, and whose URLs seen in *dupefilter*."""
+    kind = dupefilter.kind if filters_in_exchange(dupefilter) else "exact"
+    limits = Limits(
+        settings.lease_timeout,
+        settings.max_deliveries,
+        settings.max_waiting,
+        settings.max_waiting_policy,
+        settings.max_failed,
+        settings.wait_replicas,
+    )
+    if not is_plain(queue):
+        return Frontier(server, keys, worker, queue.discipline, limits, kind)
+    if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
+        raise SettingError(
+            "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which SCHEDULER_QUEUE_CLASS "
+            f"{type(queue).__name__} cannot do: it pushes and pops by itself. Set it to 'slow'"
+        )
+    return PlainFrontier(queue, server, keys, worker, "plain", limits, kind)
+
+
+def dupefilter_class(settings: Any) -> Any:
+    """Return what ``DUPEFILTER_CLASS`` is; the path of the shared filter if the project has not set it."""
+    if settings.getpriority("DUPEFILTER_CLASS"):  # 0: Scrapy's default, which is not shared
+        return settings.get("DUPEFILTER_CLASS")
+    return _path(RFPDupeFilter)
+
+
+def load_dupefilter(crawler: Crawler, server: Any, key: str, value: Any = None) -> Any:
+    """Return the dupefilter that ``DUPEFILTER_CLASS`` names; the shared one if it names none.
+
+    :param value: what to take in the place of ``DUPEFILTER_CLASS``.
+    :raises SettingError: if it names no class.
+    """
+    settings = crawler.settings
+    value = dupefilter_class(settings) if value is None else value
+    try:
+        cls: Any = load_object(value)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise SettingError(f"DUPEFILTER_CLASS is {value!r}, which cannot be loaded: {error}") from None
+    if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):
+        return _make_filter(cls, server, key, settings.getbool("DUPEFILTER_DEBUG"), crawler)
+    return build_from_crawler(cls, crawler)
+
+
+def _make_filter(cls: Any, server: Any, key: str, debug: bool, crawler: Crawler) -> Any:
+    fingerprinter = crawler.request_fingerprinter
+    try:
+        inspect.signature(cls).bind(server, key, debug, fingerprinter)
+    except TypeError:
+        # A subclass whose constructor is that of scrapy-redis, which has no fingerprinter.
+        dupefilter = cls(server, key, debug)
+        dupefilter.fingerprinter = fingerprinter
+        return dupefilter
+    return cls(server, key, debug, fingerprinter)
+
+
+def filters_in_exchange(dupefilter: Any) -> bool:
+    """Return whether the exchange does what *dupefilter* does, in the step that queues."""
+    cls = type(dupefilter)
+    return any(
+        isinstance(dupefilter, ours) and cls.request_seen is ours.request_seen
+        for ours in (RFPDupeFilter, CompactDupeFilter)
+    )
+
+
+def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerprints:
+    """Return what makes fingerprints: *dupefilter*'s method, or else the crawler's fingerprinter.
+
+    :param size: of how many URLs to remember them, where that is sure to be right.
+    """
+    make = getattr(dupefilter, "request_fingerprint", None)
+    if make is None:
+        return Fingerprints(lambda request: crawler.request_fingerprinter.fingerprint(request).hex(), 0)
+    by_url = getattr(make, "__func__", None) is RFPDupeFilter.request_fingerprint and only_url_matters(
+        dupefilter.fingerprinter
+    )
+    return Fingerprints(make, size if by_url else 0)
+
+
+def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") -> dict[str, str]:
+    """Return what every worker of a frontier has to have in common.
+
+    :param project: ``FRONTIER_PROJECT``: what stands for the bot and the spider's class, where these may
+        differ.
+    """
+    return {
+        "FRONTIER_PROJECT": project or project_of(crawler.settings, crawler.spidercls),
+        "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
+        "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
+        "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),
+    }
+
+
+def project_of(settings: Any, spidercls: type) -> str:
+    """Return what ``FRONTIER_PROJECT`` is by default: the name of the bot and the class of the spider."""
+    return f"{settings.get('BOT_NAME')}/{_path(spidercls)}"
+
+
+def fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
+    """Return what makes fingerprints, as ``made_with`` names it."""
+    cls = type(dupefilter)
+    own = getattr(cls, "request_fingerprint", RFPDupeFilter.request_fingerprint)
+    if own is RFPDupeFilter.request_fingerprint:
+        return _path(type(crawler.request_fingerprinter))
+    return f"{_path(cls)}.request_fingerprint"
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,124 @@
+"""Warnings of settings that do not do what they seem to do: at the start of a crawl, and in the doctor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, NamedTuple
+
+from scrapy.settings import BaseSettings, default_settings
+
+from .. import connection
+from ..feeds import URI_PARAMS, feeds_for_all, with_worker
+from ..settings import FrontierSettings
+
+logger = logging.getLogger(__name__)
+
+#: What the names of our settings begin with.
+PREFIXES = ("FRONTIER_", "REDIS_", "SCHEDULER_", "MAX_IDLE_", "STATS_")
+#: scrapy-redis's settings that are not read here: see ``docs/migrating.md``.
+NOT_READ = frozenset(("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"))
+#: How alike two names are, at the least, one of which is taken for the other misspelt; and what follows
+#: their common prefix, where all names are alike.
+ALIKE, REST_ALIKE = 0.88, 0.72
+
+
+class Remark(NamedTuple):
+    """What a setting does not do, and what to do."""
+
+    text: str
+    advice: str
+
+
+def log(settings: Any) -> None:
+    """Warn of what is wrong with *settings*, Scrapy's, in a line each."""
+    for text, advice in remarks(settings):
+        logger.warning("%s. %s", text, advice)
+
+
+def remarks(settings: Any) -> Iterator[Remark]:
+    """Yield what there is to be said of *settings*, Scrapy's."""
+    for name, meant in misspelt(settings):
+        yield Remark(f"There is no setting {name}, so it has no effect", f"If it means {meant}, correct it")
+    if settings.get("JOBDIR"):
+        jobdir = str(settings.get("JOBDIR"))
+        yield Remark(
+            f"JOBDIR is {jobdir!r}: this scheduler keeps no requests and no fingerprints there",
+            "A stopped crawl goes on from its frontier in Redis by itself. Leave JOBDIR out, unless another "
+            "component needs it, such as spider.state",
+        )
+    yield from _feeds(settings)
+
+
+def _feeds(settings: Any) -> Iterator[Remark]:
+    found = list(feeds_for_all(settings))
+    if not found:
+        return
+    uris = [connection.hide_password(uri) for uri, _ in found]
+    several, one = ("Feeds", "them") if len(uris) > 1 else ("Feed", "it")
+    hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
+    yield Remark(
+        f"{several} {', '.join(map(repr, uris))}: every worker writes to the same place, so that one breaks "
+        "or replaces what another has written",
+        f"Put %(worker)s into {one}, as in {with_worker(uris[0])!r}{hint}; or store items with RedisPipeline",
+    )
+
+
+class _Asked(BaseSettings):
+    """Settings that take note of what they are asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        # Whatever the environment has for it.
+        super().__init__({"FRONTIER_JOB": "any"})
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """Return the value of *name*, and note that it was asked for."""
+        self.names.add(name)
+        return super().get(name, default)
+
+
+@cache
+def known_settings() -> frozenset[str]:
+    """Return the names of this package's settings, scrapy-redis's among them: those that are read."""
+    asked = _Asked()
+    FrontierSettings.from_settings(asked)
+    connection.get_redis_from_settings(asked).close()
+    return frozenset(name for name in asked.names if not hasattr(default_settings, name))
+
+
+def misspelt(settings: Any) -> Iterator[tuple[str, str]]:
+    """Yield each setting that nobody knows and that resembles a known one, and that one.
+
+    What resembles none may be another package's.
+    """
+    scrapys = {name for name in vars(default_settings) if name.startswith(PREFIXES)}
+    known = known_settings() | scrapys
+    for name in sorted(map(str, settings)):
+        is_known = name in known or name in NOT_READ or hasattr(default_settings, name)
+        if is_known or not settings.getpriority(name):
+            continue
+        meant = _closest(name.upper(), known)
+        if meant:
+            yield name, meant
+
+
+def _closest(name: str, known: Collection[str]) -> str:
+    """Return which of *known* is meant by *name*; nothing if none is."""
+    alike = get_close_matches(name, known, 1, ALIKE)
+    if alike:
+        return alike[0]
+    prefix = next(filter(name.startswith, PREFIXES), "")
+    rest = name.removeprefix(prefix)
+    if not (prefix and rest):
+        return ""
+    rests = {one.removeprefix(prefix): one for one in known if one.startswith(prefix)}
+    alike = get_close_matches(rest, rests, 1, REST_ALIKE)
+    if alike:
+        return rests[alike[0]]
+    # A part of one name, or the same with another prefix.
+    parts = [one for r, one in rests.items() if r.startswith(f"{rest}_") or r.endswith(f"_{rest}")]
+    parts += [one for one in known if one in (f"{other}{rest}" for other in PREFIXES)]
+    return parts[0] if len(parts) == 1 else ""

@@ -1,0 +1,76 @@
+"""The attributes that scrapy-redis's scheduler has, by its names: of the settings, readable and settable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from scrapy.settings import Settings
+
+from ..serializers import load_serializer
+from ..settings import FrontierSettings
+from .components import dupefilter_class
+
+
+class _Attribute:
+    """A field of the scheduler's settings.
+
+    :param field: its name there.
+    :param setting: the setting whose check a value has to pass.
+    """
+
+    def __init__(self, field: str, setting: str) -> None:
+        self._field = field
+        self._setting = setting
+
+    def __get__(self, scheduler: Any, owner: type) -> Any:
+        return self if scheduler is None else getattr(scheduler.settings, self._field)
+
+    def __set__(self, scheduler: Any, value: Any) -> None:
+        given = {self._setting: value, "FRONTIER_JOB": scheduler.settings.job}
+        checked = getattr(FrontierSettings.from_settings(Settings(given)), self._field)
+        scheduler.settings = replace(scheduler.settings, **{self._field: checked})
+
+
+class SchedulerAttributes:
+    """What scrapy-redis's scheduler keeps of the settings. Set before ``open``, it has an effect.
+
+    A value that the setting may not have raises :class:`~scrapy_rq_sched.errors.SettingError`.
+    """
+
+    crawler: Any
+    settings: FrontierSettings
+    _dupefilter_cls: Any = None
+
+    #: ``SCHEDULER_PERSIST``
+    persist = _Attribute("persist", "SCHEDULER_PERSIST")
+    #: ``SCHEDULER_FLUSH_ON_START``
+    flush_on_start = _Attribute("flush_on_start", "SCHEDULER_FLUSH_ON_START")
+    #: ``SCHEDULER_IDLE_BEFORE_CLOSE``
+    idle_before_close = _Attribute("idle_before_close", "SCHEDULER_IDLE_BEFORE_CLOSE")
+    #: ``SCHEDULER_QUEUE_CLASS``
+    queue_cls = _Attribute("queue_class", "SCHEDULER_QUEUE_CLASS")
+    #: ``SCHEDULER_QUEUE_KEY``, a template
+    queue_key = _Attribute("queue_key", "SCHEDULER_QUEUE_KEY")
+    #: ``SCHEDULER_DUPEFILTER_KEY``, a template
+    dupefilter_key = _Attribute("dupefilter_key", "SCHEDULER_DUPEFILTER_KEY")
+
+    @property
+    def dupefilter_cls(self) -> Any:
+        """The class of ``DUPEFILTER_CLASS`` or its path; that of ours, if the project has not set it."""
+        if self._dupefilter_cls is not None:
+            return self._dupefilter_cls
+        return dupefilter_class(self.crawler.settings)
+
+    @dupefilter_cls.setter
+    def dupefilter_cls(self, value: Any) -> None:
+        self._dupefilter_cls = value
+
+    @property
+    def serializer(self) -> Any:
+        """The object with ``dumps`` and ``loads`` that ``SCHEDULER_SERIALIZER`` is or names."""
+        return load_serializer(self.settings.serializer)
+
+    @serializer.setter
+    def serializer(self, value: Any) -> None:
+        self.settings = replace(self.settings, serializer=load_serializer(value))

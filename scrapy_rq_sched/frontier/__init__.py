@@ -1,0 +1,1 @@
+"""What the fleet shares: the frontier in Redis, and the messages that go there and back."""

@@ -1,0 +1,237 @@
+"""The frontier in Redis, as one worker talks to it: one method a script.
+
+Every method waits for Redis, so none is called on the event loop of a running crawl.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..connection import RedisError, RedisTimeoutError, call_and_wait
+from ..errors import FrontierMismatchError, RedisUnsuitableError, one_line
+from ..keys import Keys
+from .messages import Batch, Limits, Reply
+from .scripts import register, seen_step
+
+logger = logging.getLogger(__name__)
+
+#: The version of what is in Redis; a worker of another one is refused.
+FORMAT = "5"
+#: Seconds for which the start requests of a finished crawl are remembered, for workers that were
+#: started before it finished and are only now ready.
+LATE_WORKER_GRACE = 600
+#: Seconds that an exchange waits for replicas, at the most. One that lags further behind has never heard of
+#: the last exchange before the next is made, so that nothing would ever be released.
+REPLICA_TIMEOUT = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a worker finds when it joins.
+
+    :param kept_for: whose the filter is as well, so that it was not cleared.
+    :param failed: how many entries the failed list has.
+    :param unshared: how many requests an earlier worker of this crawl could not share.
+    """
+
+    flushed: bool
+    kept_for: str
+    waiting: int
+    seen: int
+    seeds: int
+    leased: int
+    workers: int
+    failed: int
+    unshared: int
+
+
+class Left(NamedTuple):
+    """What a worker finds when it leaves.
+
+    :param cleared: whether the frontier was cleared, because this was the last worker of a finished crawl.
+    :param leases: how many leases it left behind.
+    :param failed: how many entries the failed list has.
+    """
+
+    cleared: bool
+    leases: int
+    failed: int
+
+
+class Frontier:
+    """One spider's frontier, as one worker talks to it.
+
+    :param server: a redis-py client that does not repeat commands by itself.
+    :param worker: the worker's name: no spaces, never used before.
+    :param discipline: which ``lua/queue_<discipline>.lua`` the queue follows.
+    :param dupefilter: which ``lua/seen_<dupefilter>.lua`` keeps what was seen.
+    """
+
+    def __init__(
+        self,
+        server: Any,
+        keys: Keys,
+        worker: str,
+        discipline: str,
+        limits: Limits | None = None,
+        dupefilter: str = "exact",
+    ) -> None:
+        self.server = server
+        self.keys = keys
+        self.worker = worker
+        self.limits = limits or Limits()
+        self._all_keys = keys.all()
+        self._open = register(server, "open", discipline, dupefilter)
+        self._exchange = register(server, "exchange", discipline, dupefilter)
+        self._leave = register(server, "leave", discipline, dupefilter)
+        self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
+        self._dupefilter = dupefilter
+        self._awaited = itertools.cycle(keys.start_urls)
+
+    def open(
+        self,
+        made_with: Mapping[str, str],
+        about: str = "",
+        age: float = 0.0,
+        busy: bool = False,
+        flush: bool = False,
+        persist: bool = False,
+        server_age: float = math.inf,
+    ) -> Opened:
+        """Join the frontier; make it if there is none.
+
+        :param made_with: what a worker must have been set up with to share it.
+        :param about: what this worker says of itself, for those who look into Redis.
+        :param age: seconds since its process started.
+        :param flush: whether to clear it first, if no worker is at it.
+        :param server_age: seconds since the server was started: if it was away, no worker could get
+            through to it, and all have as long again before they count as dead.
+        :raises RedisUnsuitableError: if a key has a type that it should not have.
+        :raises FrontierMismatchError: if it was made with something else.
+        """
+        # Here there is time for it; the first exchange would have to ask twice.
+        self._exchange.load(self.keys.requests)
+        flags = (
+            int(busy),
+            int(flush),
+            int(persist),
+            int(min(server_age, 1e9) * 1000),
+            about,
+            self.keys.prefix,
+            self.keys.spider,
+        )
+        made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
+        pairs = [text for pair in made_of.items() for text in pair]
+        arguments = (self.worker, self.limits.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
+        arguments += self._trailing()
+        problem, *rest = self._open(keys=self._all_keys, args=arguments)
+        if problem == b"type":
+            key, found, expected = (text.decode() for text in rest)
+            if expected == "none":
+                raise RedisUnsuitableError(
+                    f"What was seen is kept by CompactDupeFilter at {self.keys.dupefilter!r}, and this "
+                    "worker is set up with another filter. Set its DUPEFILTER_CLASS or its "
+                    "SCHEDULER_DUPEFILTER_KEY otherwise"
+                )
+            raise RedisUnsuitableError(
+                f"Key {key!r} in Redis is a {found}, where the frontier of spider "
+                f"{self.keys.spider!r} needs a {expected}. Rename or delete it, or set another key"
+            )
+        if problem == b"converting" and rest == [b"import"]:
+            raise FrontierMismatchError(
+                f"A frontier is being imported for spider {self.keys.spider!r}, or that broke off. Let it "
+                f"end; or remove what was imported: scrapy frontier clear {self.keys.spider} --force"
+            )
+        if problem == b"converting":
+            raise FrontierMismatchError(
+                f"The requests of spider {self.keys.spider!r} are being converted to another serializer, or "
+                f"that broke off. Run it to its end: scrapy frontier convert {self.keys.spider}"
+            )
+        if problem == b"mismatch":
+            name, there, ours = (text.decode() for text in rest)
+            if (name, there, ours) == ("dupefilter", "exact", "compact"):
+                raise FrontierMismatchError(
+                    f"The frontier of spider {self.keys.spider!r} has a dupefilter 'exact', which others "
+                    "use, and this worker is set up with 'compact'. Stop them all, then start them with "
+                    "CompactDupeFilter: what was seen is converted while they crawl"
+                )
+            if name == "FRONTIER_PROJECT":
+                raise FrontierMismatchError(
+                    f"The frontier of spider {self.keys.spider!r} is another project's: {there!r} made it, "
+                    f"and this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB, "
+                    "and put "
+                    "%(job)s into SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY and REDIS_START_URLS_KEY; or "
+                    "use another database of Redis. If both are to share one frontier, set "
+                    "FRONTIER_PROJECT to "
+                    "the same text in both"
+                )
+            convert = ""
+            if name == "SCHEDULER_SERIALIZER":
+                options = f"--from {shlex.quote(one_line(there))} --to {shlex.quote(ours)}"
+                convert = f"convert what waits (scrapy frontier convert {self.keys.spider} {options}), "
+            raise FrontierMismatchError(
+                f"The frontier of spider {self.keys.spider!r} was made with {name} {there!r}, and "
+                f"this worker is set up with {ours!r}. Set it up alike, {convert}or start the frontier anew "
+                "with SCHEDULER_FLUSH_ON_START"
+            )
+        flushed, kept_for, *counts = rest
+        return Opened(bool(flushed), kept_for.decode(), *counts)
+
+    def exchange(self, batch: Batch) -> Reply:
+        """Say *batch*, in one round trip and one atomic step. May be repeated."""
+        arguments = (*batch.arguments(self.worker, self.limits), *self._trailing())
+        wanted = self.limits.wait_replicas
+        if not wanted:
+            return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
+        patience = min(REPLICA_TIMEOUT, self.limits.lease_timeout / 3)
+        raw, replicas = call_and_wait(self._exchange, self._all_keys, arguments, wanted, patience)
+        return Reply.parse(raw, replicated=replicas >= wanted)
+
+    def leave(self, finished: bool, persist: bool) -> Left:
+        """Leave the fleet. May be repeated.
+
+        :param finished: whether the worker closes because the fleet is finished.
+        """
+        flags = (int(finished), int(persist), LATE_WORKER_GRACE, self.keys.prefix)
+        arguments = (self.worker, *flags, *self._trailing())
+        cleared, leases, failed = self._leave(keys=self._all_keys, args=arguments)
+        if cleared:
+            self._sweep()
+        return Left(bool(cleared), leases, failed)
+
+    def _sweep(self) -> None:
+        """Delete what is left of cleared filters in steps, as exchanges do while a crawl runs."""
+        try:
+            while self._seen_step("sweep"):
+                pass
+        except RedisError as error:
+            logger.warning(
+                "What the finished crawl of spider %r has seen is not all deleted: %s. Its next crawl goes "
+                "on with that",
+                self.keys.spider,
+                error,
+            )
+
+    def _trailing(self) -> tuple[int, ...]:
+        """Return what the discipline's part of the scripts reads from the end of ARGV."""
+        return ()
+
+    def wait_for_seed(self, timeout: float) -> bool:
+        """Wait until there is a seed in the next of the seeds' keys, and leave it there.
+
+        :param timeout: seconds to wait at the most; less, if there are several keys.
+        :return: whether there is one.
+        """
+        key = next(self._awaited)
+        timeout /= len(self.keys.start_urls)
+        try:
+            # From its head to its head: the list stays as it is.
+            return self.server.blmove(key, key, timeout, "LEFT", "LEFT") is not None
+        except RedisTimeoutError:
+            return False

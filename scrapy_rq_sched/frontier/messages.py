@@ -1,0 +1,309 @@
+"""What a worker says in an exchange, and what the frontier answers; ``lua/exchange.lua`` is between them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from typing import Any, Literal, NamedTuple
+
+Mode = Literal["filter", "force", "start", "start+filter"]
+
+
+#: How many requests of a hundred may be in a worker's memory only, without a word.
+FEW_UNSHARED = 5
+
+
+def is_much_unshared(found: int, unshared: int) -> bool:
+    """Return whether *unshared* of *found* requests are so many that it has to be said."""
+    return unshared * 100 > found * FEW_UNSHARED
+
+
+def suspicious(max_deliveries: int) -> int:
+    """Return how many deaths of its workers make a request a suspect, which is handed out alone.
+
+    A worker that dies takes all that it holds down with it. So the first deaths say little; but the last
+    that are allowed should not be those of what only stood beside the cause.
+    """
+    return max(2, max_deliveries - 2)
+
+
+def rank(priority: Any) -> float:
+    """Return *priority* as a number that Redis takes; 0 if it is none, for then the request is not stored."""
+    try:
+        number = float(priority)
+    except (TypeError, ValueError):
+        return 0
+    except OverflowError:
+        return math.inf if priority > 0 else -math.inf
+    # Exact where the digits of an int are few enough for Redis to have them exact.
+    return (
+        priority if isinstance(priority, int) and abs(number) < 2**53 else 0 if math.isnan(number) else number
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A request to queue.
+
+    :param mode: ``filter``: unless its fingerprint was seen; ``force``: always; ``start``: unless
+        this crawl has had it as a start request; ``start+filter``: unless either.
+    :param fingerprint: in hexadecimal; empty for ``force``.
+    :param priority: Scrapy's: the higher, the sooner.
+    :param payload: the serialized request; empty for one that the worker keeps in its own memory.
+    """
+
+    mode: Mode
+    fingerprint: str
+    priority: float
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A request or a seed that is this worker's to finish.
+
+    :param kind: ``request``; ``drop`` for a request that is to be dropped, because too many wait; or
+        for a seed the type of the key that it came from.
+    :param deaths: how many workers died while they held it.
+    """
+
+    name: str
+    kind: str
+    deaths: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a frontier.
+
+    :param lease_timeout: seconds without an exchange after which a worker is dead.
+    :param max_deliveries: how often a request is handed out before it is set aside, if the worker
+        dies each time.
+    :param max_waiting: how many requests may wait; 0 for any number.
+    :param policy: what happens when more come: ``slow`` or ``drop-lowest``.
+    :param max_failed: how many entries the failed list keeps.
+    :param wait_replicas: how many replicas have to have what a page led to before it is released.
+    """
+
+    lease_timeout: float = 30.0
+    max_deliveries: int = 5
+    max_waiting: int = 0
+    policy: str = "slow"
+    max_failed: int = 10_000
+    wait_replicas: int = 0
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease timeout in whole milliseconds, as the scripts take it."""
+        return max(1, int(self.lease_timeout * 1000))
+
+
+class Finished(NamedTuple):
+    """A lease that is finished.
+
+    :param after: how many of the batch's pushes have to be stored before it may be released.
+    """
+
+    lease: str
+    after: int = 0
+
+
+class Failed(NamedTuple):
+    """A lease that is to be set aside, with the reason and, if there is one, the traceback."""
+
+    lease: str
+    after: int
+    reason: str
+    traceback: str = ""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a worker says in one exchange. Made once, and repeated unchanged until it is answered."""
+
+    number: int
+    busy: bool = False
+    want: int = 0
+    want_seeds: int = 0
+    suspects: int = 0
+    in_hand: int = 0
+    #: Whether to push though too many wait.
+    exceed: bool = False
+    #: How many pages this worker is through with since the last exchange.
+    pages: int = 0
+    #: The leases of the last request and of the last seed that this worker has begun.
+    begun: str = ""
+    sown: str = ""
+    #: Whether this worker closes because the fleet is finished.
+    finishing: bool = False
+    #: How many requests were found since the last exchange, how many of these are in a worker's memory
+    #: only, and why.
+    found: int = 0
+    unshared: int = 0
+    unshared_reason: str = ""
+    pushes: list[Push] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+    given_back: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+    forgotten: list[tuple[str, str]] = field(default_factory=list)
+    #: What the pushes stand for; only read where the queue is the user's own.
+    requests: list[Any] = field(default_factory=list)
+
+    def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
+        """Yield what ``lua/exchange.lua`` reads: the header, and then what it says how many there are of."""
+        yield json.dumps(self._header(worker, limits))
+        for push in self.pushes:
+            yield from (push.mode, push.fingerprint, -push.priority, push.payload)
+        for finished in self.finished:
+            yield from finished
+        yield from self.given_back
+        for tuples in (self.refused, self.failed, self.forgotten):
+            for values in tuples:
+                yield from values
+
+    def _header(self, worker: str, limits: Limits) -> dict[str, Any]:
+        return {
+            "worker": worker,
+            "exchange": self.number,
+            "lease_ms": limits.lease_ms,
+            "busy": self.busy,
+            "want": self.want,
+            "want_seeds": self.want_seeds,
+            "suspects": self.suspects,
+            "in_hand": self.in_hand,
+            "suspicious": suspicious(limits.max_deliveries),
+            "deaths_allowed": limits.max_deliveries,
+            "most_waiting": limits.max_waiting,
+            "policy": limits.policy,
+            "exceed": self.exceed,
+            "most_failed": limits.max_failed,
+            "pages": self.pages,
+            "begun": self.begun,
+            "sown": self.sown,
+            "finishing": self.finishing,
+            "found": self.found,
+            "unshared": self.unshared,
+            "unshared_reason": self.unshared_reason,
+            "pushes": len(self.pushes),
+            "finished": len(self.finished),
+            "given_back": len(self.given_back),
+            "refused": len(self.refused),
+            "failed": len(self.failed),
+            "forgotten": len(self.forgotten),
+        }
+
+    def of_first(self, pushes: int) -> Batch:
+        """Return this batch with only its first *pushes*: what else there is to push is said later."""
+        return replace(self, pushes=self.pushes[:pushes], busy=True)
+
+
+class Told(str, Enum):
+    """What all workers of a frontier are told to do."""
+
+    #: To crawl.
+    CRAWL = ""
+    #: To begin nothing, until they are told to go on.
+    PAUSE = "pause"
+    #: To do what is in hand, and to take no more.
+    DRAIN = "drain"
+    #: To close.
+    STOP = "stop"
+
+
+class Standing(IntEnum):
+    """What the frontier takes a worker for."""
+
+    #: One that it knows.
+    KNOWN = 0
+    #: One that was given up for dead: what it had not begun is another's.
+    LOST = 1
+    #: One that has said more than Redis, which came back with older data, knows of: all that it held went
+    #: back to the queue.
+    REWOUND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the frontier answers. Counts are the fleet's, at the end of the exchange.
+
+    :param epoch: changes when fingerprints were forgotten.
+    :param duplicates: places, from 0, of the pushes that were duplicates.
+    :param stored: how many pushes, from the first, are dealt with; the others found no room.
+    :param full: why there is no room: ``memory`` (Redis has no more), ``bound`` (as many wait as may),
+        ``exceeded`` (more than that wait now), or nothing.
+    :param leased: requests in workers' hands, and :param busy: workers that may add requests without
+        holding any; None if it did not matter.
+    :param returned: requests of dead workers that went back, and :param dead: whose they were.
+    :param set_aside: requests and seeds that went to the failed list, and :param forgotten: entries that
+        it no longer keeps.
+    :param replicated: whether as many replicas as are asked for have all that was pushed.
+    """
+
+    epoch: str
+    standing: Standing = Standing.KNOWN
+    duplicates: tuple[int, ...] = ()
+    stored: int = 0
+    full: str = ""
+    waiting: int = 0
+    delayed: int = 0
+    seeds: int = 0
+    workers: int = 1
+    leased: int | None = None
+    busy: int | None = None
+    finished: bool = False
+    returned: int = 0
+    set_aside: int = 0
+    forgotten: int = 0
+    dead: tuple[str, ...] = ()
+    #: What is gone though no worker took it: ``frontier``, or ``requests`` or ``dupefilter`` and how many
+    #: there were.
+    lost: tuple[str, ...] = ()
+    #: The type and the name of a seeds' key that can hold no seeds.
+    seeds_problem: tuple[str, ...] = ()
+    told: Told = Told.CRAWL
+    leases: list[Lease] = field(default_factory=list)
+    replicated: bool = True
+    #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
+    kept: tuple[int, ...] | None = None
+    popped: tuple[Any, ...] = ()
+
+    @classmethod
+    def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
+        """Return the reply of ``lua/exchange.lua``."""
+        head = json.loads(raw[0].decode("utf-8", "replace"))
+        problem = head["seeds_problem"]
+        return cls(
+            epoch=head["epoch"],
+            standing=Standing(head["standing"]),
+            # Digits and nothing else, whatever somebody may have written there.
+            duplicates=tuple(int(place) - 1 for place in re.findall("[0-9]+", head["duplicates"])),
+            stored=head["stored"],
+            full=head["full"],
+            waiting=head["waiting"],
+            delayed=head["delayed"],
+            seeds=head["seeds"],
+            workers=head["workers"],
+            leased=None if head["leased"] < 0 else head["leased"],
+            busy=None if head["busy"] < 0 else head["busy"],
+            finished=head["finished"],
+            returned=head["returned"],
+            set_aside=head["set_aside"],
+            forgotten=head["forgotten"],
+            dead=tuple(head["dead"].split()),
+            lost=tuple(head["lost"].split()),
+            seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
+            told=Told(head["told"]),
+            leases=list(_leases(raw[1])),
+            replicated=replicated,
+        )
+
+
+def _leases(flat: list[Any]) -> Iterator[Lease]:
+    for name, kind, deaths, payload in zip(*[iter(flat)] * 4, strict=True):
+        yield Lease(name.decode(), kind.decode(), int(deaths), payload)

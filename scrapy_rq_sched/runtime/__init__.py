@@ -1,0 +1,1 @@
+"""What runs under a worker: its thread, its name, its patience with Redis."""

@@ -1,0 +1,45 @@
+"""How long a worker tries to join: Redis may be starting, or a reply may be lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from ..connection import backoff, may_pass
+from ..engine.bridge import EventLoop
+from ..errors import RedisUnreachableError
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two attempts, at the most.
+LONGEST_WAIT = 2.0
+
+
+class Patience:
+    """Tries again for so many seconds, and says so once.
+
+    :param seconds: ``FRONTIER_JOIN_TIMEOUT``.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+        self._failures = 0
+        self._backoff = backoff(LONGEST_WAIT)
+        self._loop = EventLoop()
+
+    def again(self, error: Exception, attempt: Callable[[], None]) -> bool:
+        """Have *attempt* called again after *error*, in a moment, and return whether it will be."""
+        passes = isinstance(error, RedisUnreachableError) and may_pass(error.__cause__)
+        wait = self._backoff.compute(self._failures)
+        if not passes or time.monotonic() + wait > self._until:
+            return False
+        if self._failures == 0:
+            logger.warning(
+                "This worker cannot join yet: %s. It tries again for %g s (FRONTIER_JOIN_TIMEOUT)",
+                *(error, self._seconds),
+            )
+        self._failures += 1
+        self._loop.call_later(wait, attempt)
+        return True

@@ -1,0 +1,1 @@
+"""From an address to a client, and the private servers."""

@@ -1,0 +1,333 @@
+"""From an address to a client, by its scheme. Nothing else in the package knows which servers there are.
+
+================================================================  ========================================
+``redis://[user:password@]host:6379/0``                           one server
+``rediss://…``                                                    one server, by TLS
+``unix:///path/of/socket?db=0``                                   one server, by a socket of this host
+``redis+sentinel://[user:password@]host:26379,host:26379/name/0`` the master that Sentinel calls *name*
+``redis+cluster://[user:password@]host:6379,host:6379``           a Redis Cluster
+``embedded:///folder``                                            a private server of this host's workers
+================================================================  ========================================
+
+``rediss+sentinel`` and ``rediss+cluster`` use TLS. What redis-py's ``from_url`` reads from a query
+(``?ssl_ca_certs=…``) is read here as well; ``sentinel_username`` and ``sentinel_password`` are for the
+Sentinels themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+from redis.cluster import ClusterNode, RedisCluster
+from redis.connection import SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.crc import key_slot
+from redis.exceptions import RedisClusterException
+from redis.sentinel import Sentinel, SentinelConnectionPool
+
+from ..errors import FrontierError
+
+#: What a client of one server does not get by its scheme, but by ``redis_cls``.
+DEFAULT_CLASS = redis.Redis
+SENTINEL_PORT, REDIS_PORT = 26379, 6379
+
+
+class LazyCluster(RedisCluster):
+    """A client of a Redis Cluster that asks which nodes there are when it is first used, not when it is made.
+
+    :param connection: what its connections are made with.
+    """
+
+    def __init__(self, nodes: list[tuple[str, int]], connection: Mapping[str, Any]) -> None:
+        self.given_nodes = nodes
+        self.given = dict(connection)
+        self._making = threading.RLock()
+        self._is_being_made = self._is_made = False
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not there: it was not made yet.
+        if name.startswith("__") or self._is_made:
+            raise AttributeError(name)
+        with self._making, _as_connection_errors():
+            if self._is_being_made:  # by this thread: what makes it asks for what it has not made yet
+                raise AttributeError(name)
+            if not self._is_made:
+                self._make()
+        return getattr(self, name)
+
+    def _make(self) -> None:
+        nodes = [ClusterNode(host, port) for host, port in self.given_nodes]
+        self._is_being_made = True
+        try:
+            super().__init__(startup_nodes=nodes, **self.given)
+            self._is_made = True
+        finally:
+            self._is_being_made = False
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Execute a command.
+
+        :raises redis.RedisError: if it cannot be.
+        """
+        with _as_connection_errors():
+            return super().execute_command(*args, **options)
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._is_made:
+            # A copy: another thread may be finding out which nodes there are.
+            for node in list(self.nodes_manager.nodes_cache.values()):
+                if node.redis_connection is not None:
+                    node.redis_connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+@contextmanager
+def _as_connection_errors() -> Iterator[None]:
+    # That no node is there is, in redis-py, no RedisError.
+    try:
+        yield
+    except RedisClusterException as error:
+        raise redis.ConnectionError(str(error)) from error
+
+
+class EmbeddedConnection(UnixDomainSocketConnection):
+    """A connection to the private server in *folder*, which is started if it does not run.
+
+    What is overridden is redis-py's own hook for the ways to connect.
+
+    :param folder: where it keeps its data and its socket.
+    """
+
+    def __init__(self, folder: str, **options: Any) -> None:
+        # Not for all systems: it needs their locks.
+        from . import shared as local_server
+
+        self._folder = folder
+        self._local_server = local_server
+        super().__init__(path=str(local_server.socket_path(folder)), **options)
+
+    def _connect(self) -> Any:
+        try:
+            self._local_server.join(self._folder)
+            try:
+                return super()._connect()
+            except (ConnectionRefusedError, FileNotFoundError):
+                self._local_server.ensure_running(self._folder)
+                return super()._connect()
+        except FrontierError as error:
+            raise redis.ConnectionError(str(error)) from error
+
+
+def make_client(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
+    """Return a client of the servers at *url*; none of them is asked anything yet.
+
+    :param cls: the class of a client of one server.
+    :param params: what it is made with; what *url* says comes before it.
+    :raises ValueError: if *url* is none that this module describes.
+    """
+    scheme, separator, _ = url.partition("://")
+    make = _BY_SCHEME.get(scheme)
+    if separator and make is not None:
+        return make(url, cls, params)
+    return cls.from_url(url, **params)
+
+
+def _make_sentinel(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
+    hosts, path, options = _parse_several(url, SENTINEL_PORT)
+    service, _, database = path.partition("/")
+    if not service:
+        raise ValueError("it names no service: redis+sentinel://host:26379/service")
+    options = {**_without_host(params), **options}
+    if database:
+        options["db"] = _whole(database)
+    own = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    # The Sentinels are reached as the servers are, but have users of their own, and no databases.
+    own |= {name: value for name, value in options.items() if name.startswith(("socket_", "ssl", "retry"))}
+    own["protocol"] = options.get("protocol")
+    manager = Sentinel(
+        hosts, sentinel_kwargs={name: value for name, value in own.items() if value is not None}
+    )
+    return manager.master_for(service, redis_class=cls, **options)
+
+
+def _make_cluster(url: str, cls: Any, params: Mapping[str, Any]) -> LazyCluster:
+    hosts, path, options = _parse_several(url, REDIS_PORT)
+    if path not in ("", "0"):
+        raise ValueError("a Redis Cluster has no databases but 0")
+    options = {**_without_host(params), **options}
+    options.pop("db", None)
+    return LazyCluster(hosts, options)
+
+
+def _make_embedded(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
+    folder = url.partition("://")[2]
+    if not folder or "?" in folder:
+        raise ValueError("it names no folder: embedded:///path/of/folder")
+    if not Path(folder).is_absolute():
+        # Else each worker would have a server of its own, in the folder that it was started in.
+        raise ValueError(f"the folder must be an absolute path, such as embedded://{Path(folder).absolute()}")
+    options = _without_host(params)
+    pool = redis.ConnectionPool(connection_class=EmbeddedConnection, folder=str(Path(folder)), **options)
+    return cls(connection_pool=pool)
+
+
+def _without_host(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in ("host", "port")}
+
+
+def _parse_several(url: str, default_port: int) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
+    """Return the hosts and ports, the path, and what connections are made with."""
+    scheme, _, rest = url.partition("://")
+    parts = urlsplit(f"{scheme.partition('+')[0]}://{rest}")
+    user, at, hosts = parts.netloc.rpartition("@")
+    found, options = [], {}
+    for host in hosts.split(","):
+        options = parse_url(f"{parts.scheme}://{user}{at}{host}?{parts.query}")
+        if "host" not in options:
+            raise ValueError("it names no host")
+        found.append((options.pop("host"), options.pop("port", default_port)))
+    if options.pop("connection_class", None) is SSLConnection:
+        options["ssl"] = True
+    return found, parts.path.strip("/"), options
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not the number of a database")
+    return int(text)
+
+
+_BY_SCHEME: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
+    "redis+sentinel": _make_sentinel,
+    "rediss+sentinel": _make_sentinel,
+    "redis+cluster": _make_cluster,
+    "rediss+cluster": _make_cluster,
+    "embedded": _make_embedded,
+}
+
+
+# -- what others have to know of a client --------------------------------------------------------
+
+
+#: Options of a Cluster's client that are not its connections'.
+_OF_A_CLUSTER = {
+    "ssl",
+    "max_connections",
+    "read_from_replicas",
+    "require_full_coverage",
+    "reinitialize_steps",
+    "dynamic_startup_nodes",
+    "cluster_error_retry_attempts",
+}
+
+
+def secrets(client: Any) -> list[str]:
+    """Return the passwords that *client* was given."""
+    every = [connection_options(client)]
+    manager = _sentinels(client)
+    if manager is not None:
+        every += map(connection_options, manager.sentinels)
+    return [str(options["password"]) for options in every if options.get("password")]
+
+
+def _sentinels(client: Any) -> Any:
+    return (
+        None if isinstance(client, LazyCluster) else getattr(client.connection_pool, "sentinel_manager", None)
+    )
+
+
+def close(client: Any) -> None:
+    """Close all connections of *client*, those to Sentinels, too."""
+    client.close()
+    manager = _sentinels(client)
+    for sentinel in manager.sentinels if manager is not None else ():
+        sentinel.close()
+
+
+def connection_options(client: Any) -> dict[str, Any]:
+    """Return what the connections of *client* are made with; to change it is to change them."""
+    lazy = isinstance(client, LazyCluster)
+    options: dict[str, Any] = client.given if lazy else client.connection_pool.connection_kwargs
+    return options
+
+
+def check(client: Any) -> None:
+    """Make a connection of *client*, but do not connect it.
+
+    :raises ValueError: or another error, if its options are not right.
+    """
+    if isinstance(client, LazyCluster):
+        cls: Any = SSLConnection if client.given.get("ssl") else redis.Connection
+        cls(**{name: value for name, value in client.given.items() if name not in _OF_A_CLUSTER})
+    else:
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+
+
+def address(client: Any) -> str:
+    """Return where *client* connects to, as a URL with no password in it."""
+    options = connection_options(client)
+    pool = None if isinstance(client, LazyCluster) else client.connection_pool
+    if "folder" in options:
+        return f"embedded://{options['folder']}"
+    if "path" in options:
+        return f"unix://{options['path']}"
+    # A user without a password is more likely a password without a colon.
+    user = "***@" if options.get("username") else ""
+    if options.get("password"):
+        user = f"{options.get('username') or ''}:***@"
+    tls = options.get("ssl") or (pool is not None and "SSL" in pool.connection_class.__name__)
+    scheme = "rediss" if tls else "redis"
+    if pool is None:
+        return f"{scheme}+cluster://{user}{_hosts(client.given_nodes)}"
+    database = options.get("db") or 0
+    if isinstance(pool, SentinelConnectionPool):
+        hosts = [
+            (kwargs.get("host", ""), kwargs.get("port", SENTINEL_PORT))
+            for kwargs in map(connection_options, pool.sentinel_manager.sentinels)
+        ]
+        return f"{scheme}+sentinel://{user}{_hosts(hosts)}/{pool.service_name}/{database}"
+    host = [(options.get("host", "localhost"), options.get("port", REDIS_PORT))]
+    return f"{scheme}://{user}{_hosts(host)}/{database}"
+
+
+def _hosts(hosts: list[tuple[str, int]]) -> str:
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts)
+
+
+def needs_hash_tag(client: Any) -> bool:
+    """Return whether the keys of a frontier have to have a part in braces in common."""
+    return isinstance(client, RedisCluster)
+
+
+def slot(client: Any, key: str) -> int:
+    """Return the slot of *key*; 0 where there are none."""
+    return key_slot(key.encode()) if needs_hash_tag(client) else 0
+
+
+def server_of(client: Any, key: Any) -> Any:
+    """Return a client of the server that has *key*: for what concerns a server, not a key."""
+    if not isinstance(client, RedisCluster):
+        return client
+    if isinstance(key, bytes):
+        key = key.decode()
+    with _as_connection_errors():
+        return client.get_redis_connection(client.get_node_from_key(key))
+
+
+def find_servers_anew(client: Any) -> None:
+    """Have *client* find its servers anew, after one has said that it lacks a key, or cannot write."""
+    if isinstance(client, RedisCluster):
+        with _as_connection_errors():
+            client.nodes_manager.initialize()
+    else:
+        # After a failover its address leads to another server; these connections still lead to the old
+        # master.
+        client.connection_pool.disconnect()

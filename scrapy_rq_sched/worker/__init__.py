@@ -1,0 +1,1 @@
+"""One worker's memory and rhythm: it knows neither Redis nor Scrapy's private names."""

@@ -1,0 +1,76 @@
+"""What a worker says when it closes with pages under way, and when its process ends before they are done."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections.abc import Collection
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+
+from ...engine.bridge import EngineBridge
+from ..state import Worker
+
+logger = logging.getLogger(__name__)
+
+
+class Farewell:
+    """Says what a stop waits for, and what it costs not to wait.
+
+    :param lease_timeout: seconds after which what a worker holds goes back to the queue, if it is gone.
+    """
+
+    def __init__(self, crawler: Crawler, worker: Worker, lease_timeout: float) -> None:
+        self._crawler = crawler
+        self._worker = worker
+        self._lease_timeout = lease_timeout
+        self._is_watching = self._has_said = False
+
+    def look(self, engine: EngineBridge) -> None:
+        """Take note if the spider is being closed: say once which requests are still being finished."""
+        if self._has_said or not engine.closing():
+            return
+        if not self._is_watching:
+            self._is_watching = True
+            # A second Ctrl-C stops the event loop, and nothing else tells of it: the process then ends.
+            atexit.register(self._cut_short)
+            self._crawler.signals.connect(self._closed, signals.spider_closed)
+        begun = engine.in_progress()
+        if not begun:
+            return
+        self._has_said = True
+        downloads = engine.downloading()
+        logger.info(
+            "This worker closes when the %d requests that it has begun are finished, %d of them downloads: "
+            "%s. A second Ctrl-C would end it at once; what it has in hand then goes back to the queue after "
+            "%g s (FRONTIER_LEASE_TIMEOUT) and is fetched again",
+            *(len(begun), downloads, self._how_long(begun, downloads), self._lease_timeout),
+        )
+
+    def _how_long(self, begun: Collection[Request], downloads: int) -> str:
+        settings = self._crawler.settings
+        said = (request.meta.get("download_timeout") for request in begun)
+        timeouts = [seconds for seconds in said if isinstance(seconds, (int, float))]
+        timeout = max(timeouts, default=settings.getfloat("DOWNLOAD_TIMEOUT"))
+        # At worst all are of one site, and each waits for the one before.
+        delay = settings.getfloat("DOWNLOAD_DELAY") * downloads
+        causes = "DOWNLOAD_TIMEOUT, and DOWNLOAD_DELAY for each" if delay else "DOWNLOAD_TIMEOUT"
+        return f"downloads take {timeout + delay:.0f} s at most ({causes})"
+
+    def _closed(self) -> None:
+        atexit.unregister(self._cut_short)
+
+    def _cut_short(self) -> None:
+        worker = self._worker
+        in_hand = len(worker.held) + len(worker.ready) + worker.releases.not_sent
+        if in_hand:
+            logger.warning(
+                "This worker was ended before it was through: the %d requests that it has in hand go back to "
+                "the queue %g s after its last exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again",
+                *(in_hand, self._lease_timeout),
+            )
+        if worker.in_memory:
+            logger.warning(
+                "%d requests that were only in the memory of this worker are lost", worker.in_memory
+            )

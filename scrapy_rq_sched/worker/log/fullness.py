@@ -1,0 +1,73 @@
+"""What is said while there is no room for more requests."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from ... import connection
+from ...frontier.client import Frontier
+from ...frontier.messages import Reply
+from ..state import Worker
+
+logger = logging.getLogger(__name__)
+
+#: Seconds for which there has to have been room for it to be said that there is.
+ROOM_FOR = 2.0
+
+
+class Fullness:
+    """Says when Redis has no memory left, and when it has again; and once that too many wait."""
+
+    def __init__(self, frontier: Frontier, worker: Worker, outbox_size: int) -> None:
+        self._frontier = frontier
+        self._worker = worker
+        self._outbox_size = outbox_size
+        self._out_of_memory_since: float | None = None
+        self._last_out_of_memory = 0.0
+        self._told: set[str] = set()
+
+    def note(self, reply: Reply) -> None:
+        """Say what is worth saying of the room that *reply* tells of."""
+        if reply.full == "memory":
+            self._no_memory()
+        else:
+            self._memory()
+        most = self._frontier.limits.max_waiting
+        if reply.full == "bound":
+            self._once(
+                logging.INFO,
+                "As many requests wait as FRONTIER_MAX_WAITING (%d) allows: start() and seeds are held, and "
+                "what pages lead to stays in the outbox until there is room",
+                most,
+            )
+        elif reply.full == "exceeded" and reply.stored:
+            self._once(
+                logging.WARNING,
+                "FRONTIER_MAX_WAITING (%d) is exceeded: pages lead to more than is crawled, and there was no "
+                "other way on. With FRONTIER_MAX_WAITING_POLICY 'drop-lowest' it is not",
+                most,
+            )
+
+    def _no_memory(self) -> None:
+        self._last_out_of_memory = time.monotonic()
+        if self._out_of_memory_since is None:
+            self._out_of_memory_since = self._last_out_of_memory
+            logger.warning(
+                "Redis at %s is out of memory (maxmemory). Nothing is lost: what pages lead to waits in this "
+                "worker (%d requests now, %d before it begins no more pages), start() and seeds are held, "
+                "and what is finished makes room. Give Redis more memory, or let less wait: "
+                "FRONTIER_MAX_WAITING",
+                *(connection.address(self._frontier.server), len(self._worker.outbox), self._outbox_size),
+            )
+
+    def _memory(self) -> None:
+        now = time.monotonic()
+        if self._out_of_memory_since is not None and now - self._last_out_of_memory > ROOM_FOR:
+            logger.warning("Redis has room again after %.0f s", now - self._out_of_memory_since)
+            self._out_of_memory_since = None
+
+    def _once(self, level: int, message: str, *args: object) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            logger.log(level, message, *args)

@@ -1,0 +1,101 @@
+"""Why nothing is being issued: one line when that has been so for a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from ...engine.bridge import EngineBridge
+from ...frontier.messages import Reply, Told
+from ...settings import FrontierSettings
+from ..state import Worker
+
+logger = logging.getLogger(__name__)
+
+#: Seconds without a request to begin after which it is said why, and after which it is said again.
+AFTER, AGAIN = 10.0, 60.0
+
+
+class Standstill:
+    """Notes when requests are begun, and says why none are.
+
+    :param spider: the spider's name.
+    :param seeds_keys: where seeds are expected.
+    """
+
+    def __init__(
+        self, worker: Worker, settings: FrontierSettings, spider: str, seeds_keys: Sequence[str]
+    ) -> None:
+        self._worker = worker
+        self._spider = spider
+        self._settings = settings
+        self._seeds_keys = seeds_keys
+        self._since = time.monotonic()
+        self._said: tuple[float, str] = (0.0, "")
+
+    def begun(self) -> None:
+        """Note that a request was begun, or that from now on one may be."""
+        self._since = time.monotonic()
+        self._said = (0.0, "")
+
+    def look(self, reply: Reply | None, engine: EngineBridge) -> None:
+        """Say why nothing was begun for a while, if nothing was, and if that was not said just now.
+
+        While Redis does not answer, that is said elsewhere.
+        """
+        now = time.monotonic()
+        if now - self._since < AFTER or self._worker.cut_off:
+            return
+        kind, reason = self.reason(reply, engine.downloading(), engine.backs_out())
+        if kind == self._said[1] and (now - self._said[0] < AGAIN or kind == "seeds"):
+            return
+        self._said = now, kind
+        logger.info("No request was begun for %.0f s: %s", now - self._since, reason)
+
+    def reason(self, reply: Reply | None, downloading: int, backs_out: str) -> tuple[str, str]:
+        """Return in a word and in a sentence why no request is begun.
+
+        :param downloading: how many requests the downloader has.
+        :param backs_out: what keeps the engine from asking for more, if something does.
+        """
+        worker = self._worker
+        if reply is None:
+            return "first", "Redis has not answered yet"
+        if worker.told != Told.CRAWL:
+            return worker.told.value, (
+                f"the crawl is {'paused' if worker.told == Told.PAUSE else 'drained'}, and {reply.waiting} "
+                f"requests wait. To go on: scrapy frontier resume {self._spider}"
+            )
+        if worker.is_full or worker.stands_still:
+            why = {"memory": "Redis is out of memory", "bound": "as many wait as FRONTIER_MAX_WAITING allows"}
+            return "full", (
+                f"{len(worker.outbox)} requests are in the outbox (FRONTIER_OUTBOX_SIZE is "
+                f"{self._settings.outbox_size}), because {why.get(reply.full, 'Redis takes them too slowly')}"
+            )
+        if not reply.replicated:
+            return "replicas", (
+                f"{worker.releases.not_sent} finished requests wait until what they led to is on "
+                f"{self._settings.wait_replicas} replicas (FRONTIER_WAIT_REPLICAS)"
+            )
+        if backs_out:
+            return backs_out, f"the {backs_out} is full, with {downloading} downloads under way"
+        if worker.held or worker.ready:
+            return "held", (
+                f"this worker is at {len(worker.held)} requests, {downloading} of them in the "
+                f"downloader, and has {len(worker.ready)} ready"
+            )
+        if reply.waiting:
+            return "share", f"{reply.waiting} requests wait, but this worker was given none"
+        if reply.leased:
+            return "leased", (
+                f"nothing waits; {reply.leased} requests are in the hands of {reply.workers} workers. A dead "
+                f"one's go back {self._settings.lease_timeout:g} s after its last exchange"
+            )
+        if reply.delayed:
+            return "delayed", f"{reply.delayed} requests need code that this worker does not have"
+        if reply.busy:
+            return "busy", (
+                f"nothing waits; {reply.busy} workers read start(), or have requests that are not in Redis"
+            )
+        return "seeds", f"nothing is left to do; seeds are waited for in {' and '.join(self._seeds_keys)}"

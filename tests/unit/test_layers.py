@@ -1,0 +1,76 @@
+"""The layout of the package: which folder may know of which."""
+
+from __future__ import annotations
+
+import ast
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+import scrapy_rq_sched
+
+ROOT = Path(scrapy_rq_sched.__file__).parent
+PACKAGE = "scrapy_rq_sched"
+#: A module stands at the root only if a user names it: in a setting, an import, or in what Redis keeps.
+MOST_AT_THE_ROOT = 24
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    """Return the modules that a file imports, by their whole names."""
+    package = ".".join((PACKAGE, *path.relative_to(ROOT).parent.parts))
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            found |= {module, *(f"{module}.{name.name}" for name in node.names)}
+    return found
+
+
+def knows(folder: str, forbidden: str) -> list[str]:
+    """Return what the modules in *folder* import of *forbidden*."""
+    return [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in imports(path)
+        if name == forbidden or name.startswith(f"{forbidden}.")
+    ]
+
+
+def test_the_imports_of_a_module_are_found() -> None:
+    assert f"{PACKAGE}.worker.delivery.Delivery" in imports(ROOT / "scheduler.py")
+
+
+def test_only_what_users_name_stands_at_the_root() -> None:
+    assert len(list(ROOT.glob("*.py"))) <= MOST_AT_THE_ROOT
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [
+        ("worker", "redis"),
+        ("frontier", f"{PACKAGE}.worker"),
+        ("codec", "redis"),
+        ("codec", f"{PACKAGE}.frontier.client"),
+        ("codec", f"{PACKAGE}.worker"),
+        ("runtime", f"{PACKAGE}.worker"),
+        ("runtime", f"{PACKAGE}.frontier"),
+        ("servers", f"{PACKAGE}.frontier"),
+        ("servers", f"{PACKAGE}.worker"),
+        ("collect", f"{PACKAGE}.worker"),
+        ("collect", f"{PACKAGE}.frontier.client"),
+        ("inspect", f"{PACKAGE}.worker"),
+        ("inspect", f"{PACKAGE}.commands"),
+    ],
+)
+def test_a_layer_does_not_know_what_is_above_it(folder: str, forbidden: str) -> None:
+    assert not knows(folder, forbidden)
+
+
+def test_only_commands_know_what_looks_into_a_frontier() -> None:
+    ours = [path for path in FILES if path.relative_to(ROOT).parts[0] not in ("inspect", "commands")]
+    assert len(ours) > 40
+    assert not [path for path in ours if any(name.startswith(f"{PACKAGE}.inspect") for name in imports(path))]
