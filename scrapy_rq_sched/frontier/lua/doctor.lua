@@ -28,7 +28,7 @@ if written.err and not string.find(written.err, 'OOM', 1, true) then
 end
 
 for _, command in ipairs({
-  {'TIME'}, {'TYPE', probe}, {'EXISTS', probe}, {'EXPIRE', probe, 1}, {'PEXPIRE', probe, 1000},
+  {'TIME'}, {'TYPE', probe}, {'EXISTS', probe}, {'STRLEN', probe}, {'SMISMEMBER', probe, 'x'}, {'EXPIRE', probe, 1}, {'PEXPIRE', probe, 1000},
   {'GET', probe}, {'OBJECT', 'ENCODING', probe},
   {'HGET', probe, 'x'}, {'HSET', probe, 'x', ''}, {'HDEL', probe, 'x'}, {'HLEN', probe}, {'HEXISTS', probe, 'x'},
   {'HGETALL', probe}, {'HMGET', probe, 'x'}, {'HRANDFIELD', probe, 1}, {'HSTRLEN', probe, 'x'},

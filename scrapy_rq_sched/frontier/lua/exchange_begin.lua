@@ -4,8 +4,9 @@
 -- said: the header. turn: what is known of this exchange, and what becomes of it.
 --   worker, held, own: its name, and the keys of what it holds and of what is known of it
 --   now; waiting; made: whether there is a frontier
---   before: what the worker said last; meta: what was known of the crawl
+--   before: what the worker said last; meta: what was known of the crawl; answered: what a repeated exchange was told
 --   full_memory: whether Redis has no more
+--   has_rare: whether there is any of the keys that a crawl without mishaps does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   standing: 1: this worker was given up for dead; 2: all that it held went back, because of older data
 --   over: the crawl was finished and cleared without this worker
@@ -23,19 +24,34 @@ function begin.turn()
   }
 end
 
+local function has_failed(reply)
+  return type(reply) == 'table' and reply.err
+end
+
+-- Has any key a wrong type? Those that are mostly there are read; of the others it is asked how many there are.
+-- That is half of the calls that it takes to ask each for its type.
+local function may_have_wrong_type(turn)
+  turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, SEEN_CLEARED) > 0
+  return turn.has_rare or has_failed(redis.pcall('ZCARD', WORKERS)) or has_failed(redis.pcall('HLEN', META))
+    or has_failed(redis.pcall('HLEN', turn.own)) or has_failed(redis.pcall('HLEN', turn.held))
+    or has_failed(redis.pcall('SCARD', DUPEFILTER)) or has_failed(redis.pcall('SCARD', STARTED))
+    or has_failed(redis.pcall('LLEN', PAGES)) or has_failed(redis.pcall('STRLEN', COUNTER))
+    or seen.is_wrong()
+    or queue.type and redis.call('TYPE', REQUESTS)['ok'] ~= queue.type
+end
+
 -- -> nil, or an error: then nothing was changed
 function begin.refuse(turn)
-  local problem = wrong_type(TYPES) or wrong_type(seen.types)
+  local problem = may_have_wrong_type(turn) and (wrong_type(TYPES) or wrong_type(seen.types)
     or wrong_type({{turn.held, 'hash'}, {turn.own, 'hash'}})
-    or queue.type and wrong_type({{REQUESTS, queue.type}})
+    or queue.type and wrong_type({{REQUESTS, queue.type}}))
   if problem then return wrong_type_error(problem) end
   local converted_from = redis.call('HGET', REQUESTS .. ':converting', 'from')
   if converted_from then
     return redis.error_reply('CONVERTING ' .. (converted_from == 'import' and 'A frontier is being imported here'
       or 'The requests are being converted to another serializer'))
   end
-  turn.before = fields_of(turn.own, 'exchange', 'duplicates', 'stored', 'standing', 'reclaimed', 'over',
-    'joined', 'pages', 'gone')
+  turn.before = fields_of(turn.own, {'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone'})
   if turn.before.gone then return redis.error_reply('GONE This worker has left the frontier') end
   turn.waiting = queue.length()
   turn.made = redis.call('HLEN', META) > 0
@@ -84,7 +100,10 @@ function begin.recognise(turn)
   turn.repeated = last and number <= last
   turn.rewound = last and last < number - 1 or (number > 1 and not last)
   turn.standing = turn.rewound and 2 or before.reclaimed and 1 or 0
-  if turn.repeated then turn.standing = math.max(turn.standing, tonumber(before.standing) or 0) end
+  if turn.repeated then
+    turn.answered = fields_of(turn.own, {'duplicates', 'stored', 'standing'})
+    turn.standing = math.max(turn.standing, tonumber(turn.answered.standing) or 0)
+  end
   -- What this worker still finds was crawled before, and until it holds nothing more of that crawl it is given
   -- nothing of another.
   turn.over = turn.standing > 0 and not turn.made and redis.call('EXISTS', FINISHED) == 1 or before.over == '1'
@@ -103,11 +122,12 @@ local function what_is_lost(turn)
   return ''
 end
 
+local ORDERS = {'state', 'stop', 'pages', 'exporting', 'finished', 'waiting', 'seen', 'lost'}
 local TOLD = {paused = 'pause', draining = 'drain'}
 
 -- What all workers are told. Who joins after a stop is not meant by it.
 function begin.orders(turn)
-  turn.meta = fields_of(META, 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting', 'seen', 'lost')
+  turn.meta = fields_of(META, ORDERS)
   turn.lost = what_is_lost(turn)
   turn.told = TOLD[turn.meta.state] or ''
   local joined = tonumber(turn.before.joined)

@@ -11,6 +11,7 @@ function down.begin(turn)
   turn.bytes, turn.held_now, turn.second = 0, {}, math.floor(turn.now / 1000)
   turn.suspects = said.suspects
   turn.remembered = redis.call('EXISTS', HISTORY) == 1
+  turn.gates = gates.of(turn)
 end
 
 local function tell(turn, lease, kind, deaths, request)
@@ -37,12 +38,15 @@ function down.again(turn)
   end
 end
 
+local UNKNOWN = {deaths = 0, history = ''}
+
 -- -> the entry, as the gates take it; nil if it is done already
-local function entry_of(turn, kind, score, request)
-  local entry = {kind = kind, score = score, request = request, deaths = 0, history = ''}
-  if not turn.remembered then return entry end
-  entry.deaths, entry.history = histories.deaths(request)
-  if histories.count(entry.history, 'done') == 0 then return entry end
+local function entry_of(turn, request)
+  if not turn.remembered then return UNKNOWN end
+  local deaths, history = histories.deaths(request)
+  if histories.count(history, 'done') == 0 then
+    return {request = request, deaths = deaths, history = history}
+  end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
 end
 
@@ -54,7 +58,7 @@ function down.seeds(turn)
     if #taken == 0 then break end
     left = left - #taken
     for _, seed in ipairs(taken) do
-      local entry = entry_of(turn, seed[1], seed[2], seed[3])
+      local entry = entry_of(turn, seed[3])
       if entry and (turn.bytes >= MEGABYTES or not refusals.admits(turn, entry)) then
         later[#later + 1] = seed
       elseif entry then
@@ -72,7 +76,7 @@ end
 
 -- -> whether that is all there is to do with it; else it is not for this worker
 local function admit(turn, kind, score, request)
-  local entry = entry_of(turn, kind, score, request)
+  local entry = entry_of(turn, request)
   if not entry then return true end
   if not gates.admit(turn, entry) then return false end
   if not seeds.kinds[kind] then turn.want = turn.want - 1 end

@@ -9,13 +9,13 @@ local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true,
 -- Of cleared filters, so many keys are deleted in each exchange.
 local SWEPT = 100
 
-local function is_new(turn, mode, fingerprint)
-  return not turn.over and (not STARTS[mode] or redis.call('SISMEMBER', STARTED, fingerprint) == 0)
+local function is_new(mode, fingerprint)
+  return (not STARTS[mode] or redis.call('SISMEMBER', STARTED, fingerprint) == 0)
     and (not FILTERS[mode] or not seen.has(fingerprint))
 end
 
-local function mark(turn, mode, fingerprint)
-  return not turn.over and (not STARTS[mode] or redis.call('SADD', STARTED, fingerprint) == 1)
+local function mark(mode, fingerprint)
+  return (not STARTS[mode] or redis.call('SADD', STARTED, fingerprint) == 1)
     and (not FILTERS[mode] or seen.add(fingerprint))
 end
 
@@ -26,17 +26,32 @@ local function lacks_room(turn, waiting)
   return said.exceed and 'exceeded' or 'bound'
 end
 
+-- Of a batch that is only filtered, and for which there is room, all is asked at once.
+-- -> for each push whether it is new; nil if they are to be asked one after the other
+local function mark_all(first)
+  local fingerprints = {}
+  for i = 1, said.pushes do
+    local at = first + 4 * (i - 1)
+    if ARGV[at] ~= 'filter' then return end
+    fingerprints[i] = ARGV[at + 1]
+  end
+  return seen.add_in_turn(fingerprints)
+end
+
 function up.push(turn)
   local ranks, requests, duplicates, stored, full, has_new = {}, {}, {}, 0, '', false
-  local first, waiting = arguments(4 * said.pushes), turn.waiting
+  local first, waiting, over = arguments(4 * said.pushes), turn.waiting, turn.over
+  local may_lack = turn.full_memory or said.most_waiting > 0 and said.policy == 'slow'
+  local marked = not (may_lack or over or turn.repeated) and mark_all(first)
   for i = 1, turn.repeated and 0 or said.pushes do
     local at = first + 4 * (i - 1)
     local mode, fingerprint, request = ARGV[at], ARGV[at + 1], ARGV[at + 3]
-    local lacks = lacks_room(turn, waiting + #requests)
-    if lacks and is_new(turn, mode, fingerprint) then full = lacks end
+    local lacks = may_lack and lacks_room(turn, waiting + #requests)
+    if lacks and not over and is_new(mode, fingerprint) then full = lacks end
     -- What finds no room keeps its place, and so does all that comes after it.
     if full ~= '' and full ~= 'exceeded' then break end
-    local new = mark(turn, mode, fingerprint)
+    local new = marked and marked[i]
+    if not marked then new = not over and mark(mode, fingerprint) end
     has_new = has_new or new
     if not new then
       duplicates[#duplicates + 1] = i
@@ -55,7 +70,7 @@ function up.push(turn)
     redis.call('HDEL', META, 'finished')
   end
   turn.duplicates, turn.stored, turn.full = duplicates, stored, full
-  turn.kept, turn.remembered = 0, redis.call('EXISTS', HISTORY) == 1
+  turn.kept, turn.remembered = 0, turn.has_rare and redis.call('EXISTS', HISTORY) == 1
 end
 
 -- -> what was held; nil if it is not released. A lease that is no longer there was reclaimed: it is another's now.
@@ -140,6 +155,6 @@ function up.forget(turn)
     end
   end
   seen.settle()
-  seen.sweep(SWEPT)
+  if turn.has_rare then seen.sweep(SWEPT) end
   if not turn.over and forgotten > 0 then change_epoch() end
 end

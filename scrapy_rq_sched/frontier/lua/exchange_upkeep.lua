@@ -42,7 +42,9 @@ local function note_new(turn)
 end
 
 function upkeep.note(turn)
-  if turn.repeated then turn.duplicates, turn.stored = turn.before.duplicates, tonumber(turn.before.stored) or 0 end
+  if turn.repeated then
+    turn.duplicates, turn.stored = turn.answered.duplicates or '', tonumber(turn.answered.stored) or 0
+  end
   turn.busy = (said.busy or turn.stored < said.pushes) and '1' or '0'
   if not turn.repeated then
     note_new(turn)
@@ -77,7 +79,7 @@ local function take_over(dead, lease, died)
 end
 
 local function reclaim_from(dead, turn)
-  local last = fields_of(WORKER .. dead, 'left', 'begun', 'sown')
+  local last = fields_of(WORKER .. dead, {'left', 'begun', 'sown'})
   local died = {
     at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last.left,
     begun = leases.place(last.begun or ''), sown = leases.place(last.sown or ''),

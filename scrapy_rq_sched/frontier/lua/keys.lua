@@ -24,9 +24,11 @@ local function arguments(n)
 end
 
 -- -> {name = value, …} of the fields of a hash; a field that is not there is nil
-local function fields_of(key, ...)
-  local values, named = redis.call('HMGET', key, ...), {}
-  for i, name in ipairs({...}) do named[name] = values[i] or nil end
+local function fields_of(key, names)
+  local values, named = redis.call('HMGET', key, unpack(names)), {}
+  for i = 1, #names do
+    if values[i] then named[names[i]] = values[i] end
+  end
   return named
 end
 

@@ -99,6 +99,12 @@ function seen.add(fingerprint)
   return compact_add(fingerprint)
 end
 
+function seen.add_in_turn(fingerprints)
+  local added = {}
+  for i, fingerprint in ipairs(fingerprints) do added[i] = seen.add(fingerprint) end
+  return added
+end
+
 function seen.remove(fingerprint)
   seen_load()
   local member, high = seen_member(fingerprint)
@@ -130,4 +136,9 @@ end
 function seen.open()
   -- Another server may be set up otherwise.
   if redis.call('EXISTS', SEEN_STATE) == 1 then redis.call('HSET', SEEN_STATE, 'most', seen_most()) end
+end
+
+function seen.is_wrong()
+  local reply = redis.pcall('HLEN', SEEN_STATE)
+  return type(reply) == 'table' and reply.err
 end
