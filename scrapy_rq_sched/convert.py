@@ -78,10 +78,10 @@ class Conversion:
         self._is_list = issubclass(queue_class, (FifoQueue, LifoQueue))
         self._source = source
         self._target = target
-        self._all_keys = [*keys.own(), converting(keys.requests)]
-        self._begin = register(server, "convert_begin")
-        self._step = register(server, "convert_list" if self._is_list else "convert_zset")
-        self._end = register(server, "convert_end")
+        self._all_keys = keys.own()
+        self._begin = register(server, "convert/begin")
+        self._step = register(server, "convert/list" if self._is_list else "convert/zset")
+        self._end = register(server, "convert/end")
         #: How many entries the failed list keeps.
         self.most_failed = most_failed
 
@@ -180,7 +180,7 @@ class Conversion:
         return int(rest[0])
 
     def _refuse(self, problem: bytes, rest: list[Any]) -> None:
-        """Raise what *problem* of ``lua/convert_begin.lua`` means, if it is one."""
+        """Raise what *problem* of ``lua/convert/begin.lua`` means, if it is one."""
         spider = self._keys.spider
         if problem == b"type":
             raise FrontierError(

@@ -37,7 +37,7 @@ class RFPDupeFilter(BaseDupeFilter):
         default one.
     """
 
-    #: The part of the scripts that keeps what was seen in this way: ``lua/seen_<kind>.lua``.
+    #: The part of the scripts that keeps what was seen in this way: ``lua/filter/<kind>.lua``.
     kind: ClassVar[str] = "exact"
     #: What :meth:`log` logs to; a subclass's ``log`` may use it, as in scrapy-redis.
     logger: ClassVar[logging.Logger] = logger
@@ -133,7 +133,7 @@ class CompactDupeFilter(RFPDupeFilter):
 
     Of *n* URLs seen, a new one is taken for one of them with a probability of *n* / (2³² · 10⁹): at 10⁹
     URLs, 1 in 4 · 10⁹. An exact filter at the same key is converted, by and by, while the crawl runs.
-    ``lua/seen_compact.lua`` says how it is kept.
+    ``lua/filter/compact.lua`` says how it is kept.
     """
 
     kind: ClassVar[str] = "compact"

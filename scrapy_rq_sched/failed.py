@@ -102,7 +102,7 @@ class FailedRequests:
 
     :param server: a redis-py client.
     :param keys: the keys of the spider's frontier.
-    :param discipline: which ``lua/queue_<discipline>.lua`` its queue follows.
+    :param discipline: which ``lua/queue/<discipline>.lua`` its queue follows.
     :param most: how many entries the list keeps.
     :param serializer: what reads requests, for their URLs; None if nobody may.
     :param encoding: of seeds.

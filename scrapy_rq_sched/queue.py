@@ -1,7 +1,7 @@
 """The disciplines in which waiting requests are kept: first in first out, last in first out, by priority.
 
 Each is a class that can be used by itself, with one plain Redis command a call, and a few lines of
-Lua (``lua/queue_<name>.lua``) by which the exchange works on the same key at the same ends.
+Lua (``lua/queue/<name>.lua``) by which the exchange works on the same key at the same ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Base(ABC):
     :raises SettingError: if the serializer lacks ``dumps`` or ``loads``.
     """
 
-    #: The part of the scripts that pushes and takes in this order: ``lua/queue_<discipline>.lua``.
+    #: The part of the scripts that pushes and takes in this order: ``lua/queue/<discipline>.lua``.
     discipline: ClassVar[str]
     #: Whether the structure folds equal entries into one, so that each needs something of its own.
     folds_equal: ClassVar[bool] = False

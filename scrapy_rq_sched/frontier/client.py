@@ -69,8 +69,8 @@ class Frontier:
 
     :param server: a redis-py client that does not repeat commands by itself.
     :param worker: the worker's name: no spaces, never used before.
-    :param discipline: which ``lua/queue_<discipline>.lua`` the queue follows.
-    :param dupefilter: which ``lua/seen_<dupefilter>.lua`` keeps what was seen.
+    :param discipline: which ``lua/queue/<discipline>.lua`` the queue follows.
+    :param dupefilter: which ``lua/filter/<dupefilter>.lua`` keeps what was seen.
     """
 
     def __init__(

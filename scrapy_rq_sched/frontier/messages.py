@@ -156,47 +156,65 @@ class Batch:
     requests: list[Any] = field(default_factory=list)
 
     def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
-        """Yield what ``lua/exchange.lua`` reads: the header, and then what it says how many there are of."""
-        yield json.dumps(self._header(worker, limits))
-        for push in self.pushes:
-            yield from (push.mode, push.fingerprint, -push.priority, push.payload)
-        for finished in self.finished:
-            yield from finished
+        """Yield what ``lua/exchange.lua`` reads: the header, and then what it says how many there are of.
+
+        Redis reads five numbers in the header in the time in which it reads one argument. So whatever is
+        short is in the header.
+        """
+        yield json.dumps({**self._always(worker, limits), **self._seldom(limits)})
+        yield from (push.fingerprint for push in self.pushes)
+        yield from (push.payload for push in self.pushes)
+        yield from (finished.lease for finished in self.finished)
         yield from self.given_back
         for tuples in (self.refused, self.failed, self.forgotten):
             for values in tuples:
                 yield from values
 
-    def _header(self, worker: str, limits: Limits) -> dict[str, Any]:
+    def _always(self, worker: str, limits: Limits) -> dict[str, Any]:
         return {
             "worker": worker,
             "exchange": self.number,
             "lease_ms": limits.lease_ms,
-            "busy": self.busy,
             "want": self.want,
             "want_seeds": self.want_seeds,
-            "suspects": self.suspects,
             "in_hand": self.in_hand,
             "suspicious": suspicious(limits.max_deliveries),
             "deaths_allowed": limits.max_deliveries,
-            "most_waiting": limits.max_waiting,
-            "policy": limits.policy,
-            "exceed": self.exceed,
             "most_failed": limits.max_failed,
             "pages": self.pages,
             "begun": self.begun,
             "sown": self.sown,
-            "finishing": self.finishing,
-            "found": self.found,
-            "unshared": self.unshared,
-            "unshared_reason": self.unshared_reason,
             "pushes": len(self.pushes),
             "finished": len(self.finished),
+        }
+
+    def _seldom(self, limits: Limits) -> dict[str, Any]:
+        """Return those fields that are not 0, false or empty: the script takes a missing one for that."""
+        modes = [push.mode for push in self.pushes]
+        # JSON has no infinite numbers; Lua reads them in text.
+        ranks = [
+            -push.priority if math.isfinite(push.priority) else str(-push.priority) for push in self.pushes
+        ]
+        fields = {
+            "mode": modes[0] if len(set(modes)) == 1 else "",
+            "modes": modes if len(set(modes)) > 1 else [],
+            "ranks": ranks if any(ranks) else [],
+            "after": [finished.after for finished in self.finished],
+            "busy": self.busy,
+            "exceed": self.exceed,
+            "finishing": self.finishing,
+            "suspects": self.suspects,
+            "most_waiting": limits.max_waiting,
+            "policy": limits.policy if limits.max_waiting else "",
+            "found": self.found if self.unshared or self.unshared_reason else 0,
+            "unshared": self.unshared,
+            "unshared_reason": self.unshared_reason,
             "given_back": len(self.given_back),
             "refused": len(self.refused),
             "failed": len(self.failed),
             "forgotten": len(self.forgotten),
         }
+        return {name: value for name, value in fields.items() if value}
 
     def of_first(self, pushes: int) -> Batch:
         """Return this batch with only its first *pushes*: what else there is to push is said later."""
@@ -305,5 +323,6 @@ class Reply:
 
 
 def _leases(flat: list[Any]) -> Iterator[Lease]:
-    for name, kind, deaths, payload in zip(*[iter(flat)] * 4, strict=True):
-        yield Lease(name.decode(), kind.decode(), int(deaths), payload)
+    for name, value in zip(*[iter(flat)] * 2, strict=True):
+        kind, _score, deaths_and_second, payload = value.split(b" ", 3)
+        yield Lease(name.decode(), kind.decode(), int(deaths_and_second.partition(b"@")[0]), payload)

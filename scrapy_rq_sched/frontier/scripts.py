@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -49,6 +50,8 @@ class Script:
 
 #: How the first line of a Lua file begins that needs others before it.
 NEEDS = b"-- Needs: "
+#: How a file ends that is a module. What it does not return nobody else sees.
+RETURNS = re.compile(rb"\nreturn (\w+)( -- seldom used)?\n\Z")
 
 
 @cache
@@ -60,21 +63,35 @@ def part(name: str) -> bytes:
 def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
     """Return the script that ``lua/<name>.lua`` makes with all that it needs, each part once.
 
-    :param queue: which ``lua/queue_<queue>.lua`` is meant where ``queue`` is needed.
-    :param dupefilter: which ``lua/seen_<dupefilter>.lua`` is meant where ``filter`` is needed.
+    A part that ends by returning a name is a module, and has that name in those that follow. It becomes a
+    function of its own: its local variables do not count towards the 200 that Lua allows one, and its
+    functions are made in half of the time. For all functions are made anew with every call of a script; those
+    of a module that is seldom used only if it is.
+
+    :param queue: which ``lua/queue/<queue>.lua`` is meant where ``queue`` is needed.
+    :param dupefilter: which ``lua/filter/<dupefilter>.lua`` is meant where ``filter`` is needed.
     """
-    variants = {"queue": f"queue_{queue}", "filter": f"seen_{dupefilter}"}
+    variants = {"queue": f"queue/{queue}", "filter": f"filter/{dupefilter}"}
     texts: dict[str, bytes] = {}
 
-    def add(name: str) -> None:
-        name = variants.get(name, name)
-        if name in texts:
+    def add(part_name: str) -> None:
+        file = variants.get(part_name, part_name)
+        if file in texts:
             return
-        first, _, _ = part(name).partition(b"\n")
+        text = part(file)
+        first, _, _ = text.partition(b"\n")
         if first.startswith(NEEDS):
             for needed in first.removeprefix(NEEDS).decode().split(", "):
                 add(needed)
-        texts[name] = part(name)
+        module = RETURNS.search(text)
+        if module and file != name:
+            form = (
+                b"local %s = seldom(function()\n%send)\n"
+                if module[2]
+                else b"local %s = (function()\n%send)()\n"
+            )
+            text = form % (module[1], text)
+        texts[file] = text
 
     add(name)
     return b"\n".join(texts.values())
@@ -88,10 +105,10 @@ def register(server: Any, name: str, queue: str = "", dupefilter: str = "") -> S
 def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     """Return what asks or changes the filter at *key* by itself: ``step(what, fingerprint="")``.
 
-    :param kind: which ``lua/seen_<kind>.lua`` keeps it.
-    :return: a function of what ``lua/seen_step.lua`` can do; it waits for Redis.
+    :param kind: which ``lua/filter/<kind>.lua`` keeps it.
+    :return: a function of what ``lua/filter_step.lua`` can do; it waits for Redis.
     """
-    script = register(server, "seen_step", dupefilter=kind)
+    script = register(server, "filter_step", dupefilter=kind)
     # Of the keys that lua/keys.lua names this step knows one, the third.
     names = [key_names.never(key), key, key]
     return lambda what, fingerprint="": int(script(names, [what, fingerprint]))

@@ -33,7 +33,7 @@ class Waiting:
         #: What could not be written with another priority, and why.
         self.unwritable: list[str] = []
         self._rewrite = register(view.server, "rewrite", "priority")
-        self._sift = register(view.server, "sift", "fifo")
+        self._sift = register(view.server, "sift")
 
     def find(self, chosen: Chosen, needle: bytes | None = None) -> Iterator[list[Entry]]:
         """Yield what waits and is *chosen*, a step at a time; empty lists, too.

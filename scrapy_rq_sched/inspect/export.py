@@ -77,8 +77,8 @@ class Export:
         self._keys = view.keys
         self._server = view.server
         self._is_sorted = view.is_sorted
-        self._begin = register(view.server, "export_begin")
-        self._end = register(view.server, "export_end")
+        self._begin = register(view.server, "export/begin")
+        self._end = register(view.server, "export/end")
         # Digits, of which the first is none that a number loses.
         self._token = str(10**12 + secrets.randbelow(10**12))
         self._renewed: float | None = None

@@ -52,11 +52,11 @@ class Import:
                 f"The exported frontier has the format {made_in!r}, and this scrapy-rq-sched has {FORMAT!r}. "
                 "Import it with the one that exported it"
             )
-        self._begin = register(view.server, "import_begin")
-        self._plain = register(view.server, "import_step")
-        self._compact = register(view.server, "import_compact")
-        self._back = register(view.server, "import_back", self._discipline)
-        self._end = register(view.server, "import_end")
+        self._begin = register(view.server, "import/begin")
+        self._plain = register(view.server, "import/step")
+        self._compact = register(view.server, "import/compact", dupefilter="compact")
+        self._back = register(view.server, "import/back", self._discipline)
+        self._end = register(view.server, "import/end")
 
     @property
     def total(self) -> int:

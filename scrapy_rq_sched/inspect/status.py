@@ -233,7 +233,7 @@ def read_status(view: View) -> Status:
 
 
 class _Buckets:
-    """What a compact filter consists of: see ``lua/seen_compact.lua``."""
+    """What a compact filter consists of: see ``lua/filter/compact.lua``."""
 
     def __init__(self, key: str, state: Sequence[Any]) -> None:
         name, first, self.count = _text(state[0] or b""), _number(state[1]), _number(state[2])

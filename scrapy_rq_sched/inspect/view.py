@@ -175,7 +175,7 @@ class View:
 
     @property
     def dupefilter(self) -> str:
-        """Which ``lua/seen_<dupefilter>.lua`` keeps what was seen."""
+        """Which ``lua/filter/<dupefilter>.lua`` keeps what was seen."""
         return "compact" if self.meta.get("dupefilter") == "compact" else "exact"
 
     def wait_until_freed(self) -> None:

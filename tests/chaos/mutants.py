@@ -33,12 +33,11 @@ class Mutant:
     edits: tuple[tuple[str, str, str], ...]
 
 
-BEGIN, UP, UPKEEP = (
-    "frontier/lua/exchange_begin.lua",
-    "frontier/lua/exchange_up.lua",
-    "frontier/lua/exchange_upkeep.lua",
+REFUSE, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
+    f"frontier/lua/exchange/{part}.lua"
+    for part in ("refuse", "begin", "pushes", "release", "upkeep", "reply")
 )
-REPLY, LEAVE = "frontier/lua/exchange_reply.lua", "frontier/lua/leave.lua"
+LEAVE = "frontier/lua/leave.lua"
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -65,7 +64,7 @@ MUTANTS = {
         (
             (
                 REPLY,
-                "head.leased + head.delayed + head.seeds + head.busy == 0",
+                "leased + delayed + seeds_count + busy == 0",
                 "redis.call('ZCARD', WORKERS) == 1",
             ),
             (UPKEEP, "redis.call('ZREM', WORKERS, dead) end\nend", "local kept = dead end\nend"),
@@ -148,7 +147,7 @@ MUTANTS = {
         (
             ("frontier/client.py", "import math\n", "import math\nimport time\n"),
             ("frontier/client.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
-            (BEGIN, "now = server_time(),", "now = tonumber(ARGV[#ARGV]),"),
+            (BEGIN, "now = said.worker, server_time()", "now = said.worker, tonumber(ARGV[#ARGV])"),
         ),
     ),
     "full-is-stored": Mutant(
@@ -156,7 +155,7 @@ MUTANTS = {
         ("redis-full",),
         (
             (
-                UP,
+                PUSHES,
                 "if full == '' then full = lacks_room(turn, waiting + #requests) or '' end\n",
                 "if full == '' then full = lacks_room(turn, waiting + #requests) or '' end\n"
                 "  stored = said.pushes\n",
@@ -181,9 +180,9 @@ MUTANTS = {
         ("deploy",),
         (
             (
-                UP,
-                "if refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now)",
-                "if histories.add(request, 'refused', turn.worker, turn.now)",
+                RELEASE,
+                "if gates.refusals.are_of_all(",
+                "if (function(history) return true end)(",
             ),
         ),
     ),
@@ -214,7 +213,7 @@ MUTANTS = {
         ("garbage-rest",),
         (
             (
-                "frontier/lua/queue_priority.lua",
+                "frontier/lua/queue/priority.lua",
                 "tonumber(redis.call('GET', COUNTER)) or 0",
                 "redis.call('GET', COUNTER) or 0",
             ),
@@ -223,12 +222,15 @@ MUTANTS = {
     "types-are-trusted": Mutant(
         "a key of a wrong type is named before anything is done",
         ("wrong-type",),
-        ((BEGIN, "if problem then return", "if false then return"),),
+        (
+            (REFUSE, "if problem then return", "if false then return"),
+            (REFUSE, "if failure then return failure end", ""),
+        ),
     ),
     "no-bound": Mutant(
         "no more wait than may",
         ("bound-slow",),
-        ((UP, "if said.most_waiting == 0 or said.policy ~= 'slow' or", "if true or"),),
+        ((PUSHES, "if said.policy ~= 'slow' or", "if true or"),),
     ),
     "dropped-stays-seen": Mutant(
         "a dropped request does not count as seen",
@@ -241,8 +243,8 @@ MUTANTS = {
         (
             (
                 REPLY,
-                "head.leased + head.delayed + head.seeds + head.busy == 0",
-                "head.leased + head.delayed + head.seeds == 0",
+                "leased + delayed + seeds_count + busy == 0",
+                "leased + delayed + seeds_count == 0",
             ),
         ),
     ),

@@ -20,7 +20,7 @@ from scrapy.utils.request import request_from_dict
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import RedisSpider, RFPDupeFilter, defaults, picklecompat, queue, utils
-from scrapy_rq_sched.engine.bridge import components
+from scrapy_rq_sched.engine import components
 from scrapy_rq_sched.errors import UnserializableRequestError
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.spiders import RedisMixin

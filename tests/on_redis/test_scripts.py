@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 import redis
 
-from scrapy_rq_sched.frontier.client import scripts
+from scrapy_rq_sched.frontier import scripts
 
 #: Lua allows 200 local variables in a chunk: so many must be free, for the next idea.
 SPARE = 80
 LONGEST_FILE = 150
 LONGEST_FUNCTION = 60
 
-FOLDER = files("scrapy_rq_sched.frontier.lua")
-NAMES = sorted(file.name.removesuffix(".lua") for file in FOLDER.iterdir() if file.name.endswith(".lua"))
+FOLDER = Path(str(files("scrapy_rq_sched.frontier.lua")))
+NAMES = sorted(file.relative_to(FOLDER).with_suffix("").as_posix() for file in FOLDER.rglob("*.lua"))
 #: What stands for several files, by the name with which it is needed.
 VARIANTS = {
     "queue": ["fifo", "lifo", "plain", "priority"],
@@ -39,11 +41,7 @@ def all_needs(name: str) -> set[str]:
 
 NEEDED = {needed for name in NAMES for needed in needs(name)}
 #: Those that Redis is given: nothing needs them, and they are no variant of a part.
-STEPS = [
-    name
-    for name in NAMES
-    if name not in NEEDED and not name.startswith(("queue_", "seen_exact", "seen_compact"))
-]
+STEPS = [name for name in NAMES if name not in NEEDED and not name.startswith(("queue/", "filter/"))]
 SCRIPTS = [
     (name, queue, dupefilter)
     for name in STEPS
@@ -53,7 +51,7 @@ SCRIPTS = [
 
 
 def test_the_scripts_are_all_there() -> None:
-    assert {"exchange", "open", "leave", "requeue", "seen_step", "stats", "items", "doctor"} <= set(STEPS)
+    assert {"exchange", "open", "leave", "requeue", "filter_step", "stats", "items", "doctor"} <= set(STEPS)
     assert len(SCRIPTS) > 50
 
 
@@ -84,10 +82,29 @@ def test_a_lua_file_is_read_at_a_glance(name: str) -> None:
             begun = None
 
 
+#: The names that modules have in the scripts, and what says that they are needed.
+MODULES = {
+    module[1].decode(): name if "/" not in name or name.startswith("exchange/") else module[1].decode()
+    for name in NAMES
+    if name not in STEPS and (module := scripts.RETURNS.search(scripts.part(name)))
+}
+
+
+def used_modules(name: str) -> set[str]:
+    """Return what says that the modules are needed that a Lua file uses, but for itself."""
+    code = re.sub(r"--.*|'[^'\n]*'|\"[^\"\n]*\"", "", scripts.part(name).decode())
+    used = set()
+    for module, needed in MODULES.items():
+        file = needed if needed not in VARIANTS else f"{needed}/{VARIANTS[needed][0]}"
+        is_function = f"local function {module}(" in scripts.part(file).decode()
+        if re.search(rf"(?<![\w.]){module}{'[(]' if is_function else '[.]'}", code):
+            used.add(needed)
+    return used - {name, name.partition("/")[0] if name.startswith(("queue/", "filter/")) else name}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lua_file_names_all_that_it_needs_and_nothing_else(name: str) -> None:
-    known = {*NAMES, *VARIANTS}
-    assert set(needs(name)) <= known - {name}
+    assert used_modules(name) == set(needs(name)) - {"helpers", "keys"}
 
 
 def test_a_part_that_several_need_is_there_once() -> None:

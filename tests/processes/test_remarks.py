@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import feeds
-from scrapy_rq_sched.engine.bridge import remarks
+from scrapy_rq_sched.engine import remarks
 from scrapy_rq_sched.inspect.settings_checks import check_settings
 
 from ..crawl import Fleet

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy_rq_sched.worker.state.log import fullness, standstill
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Lease, Limits, Push, Reply
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.worker.log import fullness, standstill
 from scrapy_rq_sched.worker.log.fullness import Fullness
 from scrapy_rq_sched.worker.log.standstill import Standstill
 from scrapy_rq_sched.worker.state import Worker

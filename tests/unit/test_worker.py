@@ -12,9 +12,10 @@ from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Lease, Push, Reply, Standing, rank
 from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.worker import outbox, start_counts
 from scrapy_rq_sched.worker.attempt import Attempt
 from scrapy_rq_sched.worker.outbox import BATCH_PUSHES
-from scrapy_rq_sched.worker.state import Worker, outbox, start_counts
+from scrapy_rq_sched.worker.state import Worker
 
 URL = "http://example.com/"
 

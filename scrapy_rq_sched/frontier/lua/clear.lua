@@ -17,7 +17,7 @@ local workers = redis.pcall('ZRANGE', WORKERS, 0, -1)
 for _, worker in ipairs(workers.err and {} or workers) do
   redis.call('UNLINK', LEASES .. worker, WORKER .. worker)
 end
-redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
+redis.call('UNLINK', REQUESTS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
   PAGES, EXPORTED)
 if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end

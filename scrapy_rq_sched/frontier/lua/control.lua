@@ -4,7 +4,7 @@
 -- ARGV  'paused', 'draining', '' (go on), or 'stop': those that are alive now
 -- Reply how many are alive
 local what, now = argument(), server_time()
-local problem = wrong_type(TYPES)
+local problem = wrong_type(types())
 if problem then return wrong_type_error(problem) end
 despite_full_memory()
 if what == 'stop' then

@@ -9,3 +9,5 @@ function exporting.note(values, now)
   in_chunks(values, function(...) redis.call('RPUSH', EXPORTED, ...) end)
   redis.call('PEXPIRE', EXPORTED, 3600000)
 end
+
+return exporting

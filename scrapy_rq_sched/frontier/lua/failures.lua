@@ -18,7 +18,7 @@ end
 
 -- Set aside what the lease {name, value} of *worker* is for: nobody takes it again by itself.
 -- deliveries: how often it was handed out, besides those times that its history tells of.
-local failures = {now = 0, dropped = 0}
+local failures = {}
 
 function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now)
   local kind, score, _, request = leases.read(lease[2])
@@ -42,9 +42,11 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
   local length = redis.call('RPUSH', FAILED, cjson.encode(entry))
-  failures.now = failures.now + 1
+  tally.set_aside = tally.set_aside + 1
   if length > most then
     redis.call('LTRIM', FAILED, length - most, -1)
-    failures.dropped = failures.dropped + length - most
+    tally.dropped = tally.dropped + length - most
   end
 end
+
+return failures -- seldom used

@@ -26,3 +26,5 @@ function fleet.lately(now)
   redis.call('HSET', META, 'fleet', string.format('%.0f %d %d', now, leased, busy))
   return leased, busy
 end
+
+return fleet -- seldom used

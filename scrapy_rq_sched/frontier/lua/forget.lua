@@ -3,7 +3,7 @@
 --
 -- ARGV  n, then n fingerprints
 -- Reply how many of them were seen
-local problem = wrong_type(TYPES) or wrong_type(seen.types)
+local problem = wrong_type(types()) or wrong_type(filter.types())
 if problem then return wrong_type_error(problem) end
 local forgotten = 0
 for _ = 1, number() do
@@ -12,9 +12,9 @@ for _ = 1, number() do
   -- What start() yields unfiltered is numbered, for it may yield it several times.
   local again = 1
   while redis.call('SREM', STARTED, fingerprint .. '#' .. again) == 1 do again = again + 1 end
-  if seen.remove(fingerprint) or started or again > 1 then forgotten = forgotten + 1 end
+  if filter.remove(fingerprint) or started or again > 1 then forgotten = forgotten + 1 end
 end
-seen.settle()
+filter.settle()
 if forgotten > 0 and redis.call('EXISTS', META) == 1 then
   change_epoch()
   -- By this a worker would know that what was seen is gone, and take it for a mishap.

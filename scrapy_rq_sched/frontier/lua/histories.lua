@@ -22,6 +22,7 @@ function histories.add(request, what, worker, time)
   if string.find(history .. ' ', known, 1, true) then return history end
   history = history == '' and entry or history .. ' ' .. entry
   redis.call('HSET', HISTORY, redis.sha1hex(request), history)
+  tally.befell = true
   return history
 end
 
@@ -41,3 +42,5 @@ function histories.note_done(own, lease, worker, now)
   redis.call('HSET', HISTORY, request, string.format('%s done:%s@%.3f', history, worker, now / 1000))
   redis.call('HDEL', own, 'r:' .. lease)
 end
+
+return histories -- seldom used

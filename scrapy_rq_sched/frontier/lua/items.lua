@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: helpers
 -- Append items to lists, once: a batch whose reply was lost is sent again.
 --
 -- KEYS  number of this worker's last batch, then the lists

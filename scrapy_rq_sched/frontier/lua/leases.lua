@@ -6,7 +6,8 @@
 -- late can only ever concern what it was given itself.
 -- second: since when it is held; what was not handed out by an exchange may lack it.
 
-local leases = {}
+-- MEGABYTES: so many bytes of requests go in one exchange
+local leases = {MEGABYTES = 4 * 1024 * 1024}
 
 function leases.value(kind, score, deaths, second, request)
   return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. ' ' .. request
@@ -49,14 +50,9 @@ function leases.place(name)
   return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
 end
 
-local function pairs_of(flat)
-  local result = {}
-  for i = 1, #flat, 2 do result[#result + 1] = {flat[i], flat[i + 1]} end
-  return result
-end
-
 -- Set back for another worker. The lease's name keeps two equal requests apart.
 function leases.park(kind, score, lease, request, now)
+  tally.parked = true
   redis.call('ZADD', DELAYED, now, kind .. ' ' .. score .. ' ' .. lease .. ' ' .. request)
 end
 
@@ -67,3 +63,5 @@ function leases.parked(entry)
   kind, score, _, request = leases.read(kind and kind .. ' ' .. score .. ' 0 ' .. request or entry)
   return kind, score, request
 end
+
+return leases

@@ -1,4 +1,4 @@
--- Needs: keys, queue, seeds, filter, fleet
+-- Needs: keys, queue, seeds, seen, fleet
 -- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),

@@ -1,4 +1,4 @@
--- Needs: keys, queue, seeds, filter, fleet
+-- Needs: keys, queue, seeds, seen, filter, fleet
 -- A worker joins the frontier, which is made if there is none.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -18,9 +18,10 @@ local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
 
-local problem = wrong_type(TYPES)
+local seeds_count, seeds_problem = seeds.count()
+local problem = wrong_type(types())
   or wrong_type({{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
-  or seeds.problem()
+  or seeds_problem
 if problem then return {'type', unpack(problem)} end
 
 local now = server_time()
@@ -42,7 +43,7 @@ finish = math.max(finish or 0, uncleared_finish or 0)
 local anew = finish > 0 and now - age >= finish and (others == 0 or uncleared_finish)
 local flushed = flush == '1' and others == 0
 -- Half of the queue would be read as what it is not; half of a frontier is none.
-local converted_from = redis.call('HGET', REQUESTS .. ':converting', 'from')
+local converted_from = redis.call('HGET', CONVERTING, 'from')
 if converted_from and not flushed then return {'converting', converted_from} end
 local uncleared = anew and uncleared_finish and persist ~= '1'
 
@@ -61,7 +62,7 @@ end
 -- Only now: a queue of another class is better named than by its type.
 -- A flush is also how to change it.
 problem = not flushed and queue.type and wrong_type({{REQUESTS, queue.type}})
-  or not (flushed or uncleared) and wrong_type(seen.types)
+  or not (flushed or uncleared) and wrong_type(filter.types())
 if problem then return {'type', unpack(problem)} end
 
 despite_full_memory()
@@ -75,7 +76,7 @@ if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
-  redis.call('UNLINK', REQUESTS, REQUESTS .. ':converting', DELAYED, WORKERS)
+  redis.call('UNLINK', REQUESTS, CONVERTING, DELAYED, WORKERS)
 end
 local kept_for = ''
 if flushed or uncleared then
@@ -84,7 +85,7 @@ if flushed or uncleared then
   kept_for = seen.clear(frontier)
 end
 seen.join(frontier)
-seen.open()
+filter.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES)
   redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason')
@@ -102,6 +103,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', bu
 if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 return {
-  '', flushed and 1 or 0, kept_for, queue.length(), seen.count(), seeds.count(), flushed and 0 or leased,
+  '', flushed and 1 or 0, kept_for, queue.length(), filter.count(), seeds_count, flushed and 0 or leased,
   redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED), tonumber(redis.call('HGET', META, 'unshared')) or 0,
 }

@@ -1,6 +1,6 @@
 -- Needs: keys, queue, seeds, leases, failures, exporting
 -- Put {lease, value} pairs back to where they stood.
-function leases.put_back(held, worker, most, now)
+local function put_back(held, worker, most, now)
   if #held == 0 then return end
   table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
   local requests, values = {}, {}
@@ -19,3 +19,5 @@ function leases.put_back(held, worker, most, now)
   queue.put_back(requests)
   exporting.note(values, now)
 end
+
+return put_back

@@ -1,4 +1,4 @@
--- Needs: keys, queue, put_back, failures, exporting
+-- Needs: keys, queue, put_back, exporting
 -- Take entries out of the failed list, and put what they are of back to where it stood.
 --
 -- ARGV  worker that stands for whoever asks, most that the failed list keeps, again (0/1: put it back; else it
@@ -8,7 +8,7 @@
 --       the others are to be asked for again. {-1, 0}: the frontier is exported, and who reads the list would
 --       miss what moves
 local worker, most_failed, again, marker = argument(), number(), argument(), argument()
-local problem = wrong_type(TYPES) or queue.type and wrong_type({{REQUESTS, queue.type}})
+local problem = wrong_type(types()) or queue.type and wrong_type({{REQUESTS, queue.type}})
 if problem then
   return wrong_type_error(problem)
 end
@@ -55,5 +55,5 @@ for i = 1, number() do
 end
 -- From the end of the list that is nearer; it stops at the last one.
 if found > 0 then redis.call('LREM', FAILED, first < length / 2 and found or -found, marker) end
-if again == '1' then leases.put_back(back, worker, most_failed, server_time()) end
+if again == '1' then put_back(back, worker, most_failed, server_time()) end
 return {found, handled}

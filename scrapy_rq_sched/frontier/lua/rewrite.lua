@@ -5,7 +5,7 @@
 -- Reply the places, from 1, of those that were changed: others no longer wait
 --       -1: the frontier is exported, and who reads it would miss what moves
 local now = server_time()
-local problem = wrong_type(TYPES) or wrong_type({{REQUESTS, queue.type}})
+local problem = wrong_type(types()) or wrong_type({{REQUESTS, queue.type}})
 if problem then return wrong_type_error(problem) end
 exporting.note({}, now)
 if exporting.on then return -1 end

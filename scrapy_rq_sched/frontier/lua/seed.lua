@@ -22,9 +22,9 @@ if type == 'zset' then
   for i = 1, 2 * n do scores_and_seeds[i] = ARGV[at + i - 1] end
   in_chunks(scores_and_seeds, function(...) redis.call('ZADD', key, ...) end)
 else
-  local seeds = {}
-  for i = 1, n do seeds[i] = ARGV[at + 2 * i - 1] end
-  in_chunks(seeds, function(...) redis.call(type == 'set' and 'SADD' or 'RPUSH', key, ...) end)
+  local values = {}
+  for i = 1, n do values[i] = ARGV[at + 2 * i - 1] end
+  in_chunks(values, function(...) redis.call(type == 'set' and 'SADD' or 'RPUSH', key, ...) end)
 end
 redis.call('HSET', SEEDING, digest, pushed + n)
 redis.call('EXPIRE', SEEDING, seconds)

@@ -16,21 +16,18 @@ function seeds.type_of(key)
 end
 
 -- A key of any other type is somebody's mistake: it holds no seeds, and the crawl goes on.
+-- -> how many; and nil, or {key, its type, the type it should have} of the first that is of no type for seeds
 function seeds.count()
-  local count = 0
+  local count, problem = 0, nil
   for _, key in ipairs(SEEDS) do
     local type = seeds.type_of(key)
-    count = count + (seeds.length[type] and redis.call(seeds.length[type], key) or 0)
+    if seeds.length[type] then
+      count = count + redis.call(seeds.length[type], key)
+    elseif type ~= 'none' then
+      problem = problem or {key, type, 'list'}
+    end
   end
-  return count
-end
-
--- -> nil, or {key, its type, the type it should have} of the first that is of no type for seeds
-function seeds.problem()
-  for _, key in ipairs(SEEDS) do
-    local type = seeds.type_of(key)
-    if type ~= 'none' and not seeds.length[type] then return {key, type, 'list'} end
-  end
+  return count, problem
 end
 
 -- -> { {kind, score, seed}, … }
@@ -71,3 +68,5 @@ function seeds.put_back(kind, score, seed)
   end
   return true
 end
+
+return seeds

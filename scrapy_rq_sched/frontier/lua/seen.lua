@@ -1,5 +1,6 @@
 -- Needs: keys
--- What was seen: DUPEFILTER and what a compact filter has beside it, by whichever of the two it was kept.
+-- What was seen: DUPEFILTER and what a compact filter has beside it, by whichever of the two it was kept. Each has
+-- its own functions in filter/.
 -- seen.join(frontier)   note that the filter is *frontier*'s
 -- seen.clear(frontier)  -> '' or whose it is as well, and then nothing was done. Else forget all, and leave what
 --                       takes long to seen.sweep()
@@ -10,15 +11,13 @@
 -- SEEN_CLEARED, a list of cleared filters whose buckets are still there: '<name> <next> <last>'
 -- SEEN_FRONTIERS, a set: the frontiers that have this filter, by what their keys begin with.
 local seen = {}
-local SEEN_STATE, SEEN_CLEARED = DUPEFILTER .. ':buckets', DUPEFILTER .. ':cleared'
-local SEEN_FRONTIERS = DUPEFILTER .. ':frontiers'
 
-local function bucket_key(name, number)
+function seen.bucket_key(name, number)
   return DUPEFILTER .. ':' .. name .. ':' .. number
 end
 
 -- -> SEEN_STATE, as a table of name, first, count and most; nil if there is none that makes sense
-local function seen_state()
+function seen.state()
   local values = redis.pcall('HMGET', SEEN_STATE, 'name', 'first', 'count', 'most')
   local name, first, count, most = values[1], tonumber(values[2]), tonumber(values[3]), tonumber(values[4])
   -- A number that is none is equal to nothing.
@@ -42,7 +41,7 @@ function seen.clear(frontier)
       if redis.call('EXISTS', other .. ':meta') == 1 then return other end
     end
   end
-  local cleared = seen_state()
+  local cleared = seen.state()
   -- UNLINK: to free millions of entries is not waited for. Before what a full Redis would refuse as the first.
   redis.call('UNLINK', DUPEFILTER, SEEN_STATE, SEEN_FRONTIERS)
   if cleared then
@@ -60,7 +59,7 @@ function seen.sweep(n)
   local makes_sense = last and from <= last and last < 4294967296
   local next_one = makes_sense and math.min(from + n, last + 1) or 0
   for number = from or 1, next_one - 1 do
-    redis.call('UNLINK', bucket_key(name, number))
+    redis.call('UNLINK', seen.bucket_key(name, number))
   end
   if makes_sense and next_one <= last then
     redis.call('LSET', SEEN_CLEARED, 0, string.format('%s %.0f %.0f', name, next_one, last))
@@ -69,3 +68,5 @@ function seen.sweep(n)
   redis.call('LPOP', SEEN_CLEARED)
   return redis.call('EXISTS', SEEN_CLEARED) == 1
 end
+
+return seen -- seldom used

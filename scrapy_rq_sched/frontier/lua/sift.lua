@@ -1,4 +1,4 @@
--- Needs: keys, queue, exporting
+-- Needs: keys, exporting
 -- Turn a list round by some entries, from its tail to its head, and leave out some of them. When all have gone
 -- round, those that are left stand as they stood.
 --
@@ -6,7 +6,7 @@
 -- Reply 1; 0 if its tail is not what it was, and nothing was changed
 --       -1: the frontier is exported, and who reads it would miss what moves
 local now = server_time()
-local problem = wrong_type(TYPES) or wrong_type({{REQUESTS, 'list'}})
+local problem = wrong_type(types()) or wrong_type({{REQUESTS, 'list'}})
 if problem then return wrong_type_error(problem) end
 exporting.note({}, now)
 if exporting.on then return -1 end

@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: helpers
 -- Add what a worker has counted to the statistics of its fleet, once, and tell what they are then.
 --
 -- KEYS  statistics, number of this worker's last batch
@@ -24,9 +24,6 @@ if look == '1' then
 end
 if first == '1' and is_old then redis.call('DEL', STATS) end
 
-local function has_failed(reply)
-  return type(reply) == 'table' and reply.err
-end
 local function add(field, by, start)
   redis.call('HSETNX', STATS, field, start)
   if not has_failed(redis.pcall('HINCRBY', STATS, field, by)) then return end

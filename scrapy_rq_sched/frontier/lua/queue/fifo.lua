@@ -1,5 +1,6 @@
 -- Needs: keys
 -- First in, first out: a list, pushed at its head and taken from its tail.
+-- queue.length()       -> how many; the error, if it is of another type
 -- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
 -- queue.take(n)         -> scores, requests: lists of at most n, next first; the scores mean nothing
 -- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
@@ -7,7 +8,7 @@
 local queue = {type = 'list'}
 
 function queue.length()
-  return redis.call('LLEN', REQUESTS)
+  return redis.pcall('LLEN', REQUESTS)
 end
 
 function queue.push(_, requests)
@@ -38,3 +39,5 @@ function queue.put_back(entries)
     redis.call('RPUSH', REQUESTS, entries[i][2])
   end
 end
+
+return queue

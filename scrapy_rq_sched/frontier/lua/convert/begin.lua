@@ -1,13 +1,11 @@
 -- Needs: keys
 -- Begin a conversion of the queue, or go on with one that broke off.
 --
--- KEYS  as in keys.lua; then the conversion
 -- ARGV  from, to: the serializers; whether the queue is a list (0/1)
 -- Reply {'', left} left: requests that are still to be converted, of a list
 --       {'alive', n}: n workers are at it; {'held'}: dead ones hold requests; {'type', what it is}
 --       {'other', from, to}: another conversion broke off
 --       {'importing'}, {'exporting'}: the frontier is
-local CONVERTING = KEYS[15]
 local from, to, is_list = argument(), argument(), argument()
 local kind = redis.call('TYPE', REQUESTS)['ok']
 if kind ~= 'none' and kind ~= (is_list == '1' and 'list' or 'zset') then return {'type', kind} end

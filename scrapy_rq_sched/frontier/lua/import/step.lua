@@ -1,4 +1,4 @@
--- Needs: keys, import
+-- Needs: keys, importing
 -- One step of an import: members of one key.
 --
 -- ARGV  id, step (its number, from 1), which key (its place in KEYS), command, n, then n values

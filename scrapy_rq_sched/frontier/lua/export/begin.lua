@@ -8,7 +8,7 @@
 --       {'exporting', for how long yet (ms)}: another export is under way
 --       {'lapsed'}: for a while nothing was noted for this one
 local how, token, period = argument(), argument(), number()
-local problem = wrong_type(TYPES)
+local problem = wrong_type(types())
 if problem then return wrong_type_error(problem) end
 local now = server_time()
 if redis.call('HEXISTS', META, 'epoch') == 0 then return {'gone'} end
@@ -17,7 +17,7 @@ local left = (tonumber(exporting) or 0) - now
 local own = string.match(exporting, '%.(%d+)$') == token
 if how == 'renew' and not (own and left > 0) then return {'lapsed'} end
 if how ~= 'renew' then
-  local from = redis.call('HGET', REQUESTS .. ':converting', 'from')
+  local from = redis.call('HGET', CONVERTING, 'from')
   if from then return {'converting', from} end
   if left > 0 and not own then return {'exporting', math.floor(left)} end
 end

@@ -1,12 +1,12 @@
--- Needs: keys, histories, exchange_begin
+-- Needs: keys, exchange/said
 -- Gates: the rules by which an entry that waits is not for this worker, or not now.
--- gate.is_open(turn)        -> does it admit every entry in this exchange?
 -- gate.admits(turn, entry)  -> may this worker have it?
 -- gate.handed(turn, entry)  it was handed out
 --
 -- entry: request; deaths: how many of its workers died; history: what befell it
--- turn: remembered: whether anything befell any; suspects: how many this worker has in hand; gates: those that
--- are not open
+-- They look at what befell an entry: where nothing befell any, all are open.
+--
+-- turn: suspects: how many this worker has in hand
 
 -- What a worker has refused is for another, as long as there is one that has not.
 local refusals = {}
@@ -16,10 +16,6 @@ function refusals.are_of_all(history, now)
     if not string.find(history, 'refused:' .. name .. '@', 1, true) then return false end
   end
   return true
-end
-
-function refusals.is_open(turn)
-  return not turn.remembered
 end
 
 function refusals.admits(turn, entry)
@@ -33,10 +29,6 @@ function refusals.handed() end
 -- the cause.
 local suspects = {}
 
-function suspects.is_open(turn)
-  return not turn.remembered
-end
-
 function suspects.admits(turn, entry)
   return entry.deaths < said.suspicious or turn.suspects < 1
 end
@@ -45,21 +37,15 @@ function suspects.handed(turn, entry)
   if entry.deaths >= said.suspicious then turn.suspects = turn.suspects + 1 end
 end
 
-local gates = {}
-
--- -> those that are not open
-function gates.of(turn)
-  local closed = {}
-  for _, gate in ipairs({refusals, suspects}) do
-    if not gate.is_open(turn) then closed[#closed + 1] = gate end
-  end
-  return closed
-end
+local ALL = {refusals, suspects}
+local gates = {refusals = refusals}
 
 function gates.admit(turn, entry)
-  for _, gate in ipairs(turn.gates) do
+  for _, gate in ipairs(ALL) do
     if not gate.admits(turn, entry) then return false end
   end
-  for _, gate in ipairs(turn.gates) do gate.handed(turn, entry) end
+  for _, gate in ipairs(ALL) do gate.handed(turn, entry) end
   return true
 end
+
+return gates -- seldom used

@@ -1,16 +1,16 @@
--- Needs: keys, filter
+-- Needs: keys, seen, filter
 -- One question to the filter, or change of it, by itself: for who has no exchange.
 --
 -- ARGV  what ('has', 'add', 'remove', 'clear', 'sweep'), fingerprint
 -- Reply a number: is it there; was it new; was it there; 0; is there more to sweep
 local what, fingerprint = argument(), argument()
-local problem = wrong_type(seen.types)
+local problem = wrong_type(filter.types())
 if problem then return wrong_type_error(problem) end
 local reply = 0
-if what == 'has' then reply = seen.has(fingerprint) and 1 or 0 end
-if what == 'add' then reply = seen.add(fingerprint) and 1 or 0 end
-if what == 'remove' then reply = seen.remove(fingerprint) and 1 or 0 end
+if what == 'has' then reply = filter.has(fingerprint) and 1 or 0 end
+if what == 'add' then reply = filter.add(fingerprint) and 1 or 0 end
+if what == 'remove' then reply = filter.remove(fingerprint) and 1 or 0 end
 if what == 'clear' then seen.clear() end
 if what == 'sweep' then reply = seen.sweep(1000) and 1 or 0 end
-if what == 'add' or what == 'remove' then seen.settle() end
+if what == 'add' or what == 'remove' then filter.settle() end
 return reply

@@ -1,4 +1,4 @@
--- Needs: keys, seen_compact, import
+-- Needs: keys, filter, importing
 -- One step of an import: what a compact filter has of the fingerprints seen.
 --
 -- ARGV  id, step (its number, from 1), how many there will be in all, n, then n integers, those of a bucket
@@ -8,21 +8,21 @@ local id, step, expected, n = argument(), number(), number(), number()
 local done = importing.step(id, step)
 if done then return done end
 local is_first = redis.call('EXISTS', SEEN_STATE) == 0
-seen_load()
+local state = filter.load()
 -- They come one bucket after the other. In a filter that grew with them, all of the first thousands would be in
 -- one bucket: so it has from the first as many as they need.
-if is_first then seen_grow(math.min(2147483648, math.max(1, math.ceil(expected / state.most)))) end
+if is_first then filter.grow(math.min(2147483648, math.max(1, math.ceil(expected / state.most)))) end
 -- What an exact filter has left is as it was: workers go on to convert it.
-converts = false
+state.converts = false
 
 local before, bucket, members = state.count, nil, {}
 local function add()
-  if bucket then state.count = state.count + bucket_call('SADD', bucket, unpack(members)) end
+  if bucket then state.count = state.count + filter.call('SADD', bucket, unpack(members)) end
   members = {}
 end
 for _ = 1, n do
   local member = argument()
-  local its = seen_bucket(tonumber(string.sub(member, 1, -10)) - 1)
+  local its = filter.bucket(tonumber(string.sub(member, 1, -10)) - 1)
   if its ~= bucket then
     add()
     bucket = its
@@ -30,7 +30,7 @@ for _ = 1, n do
   members[#members + 1] = member
 end
 add()
-changed = true
-seen.settle()
+state.changed = true
+filter.settle()
 importing.count(SEEN_STATE, state.count - before)
 return {''}

@@ -18,3 +18,5 @@ function queue.put_back(entries) end
 function queue.drop(n)
   return {}, {}
 end
+
+return queue

@@ -1,5 +1,5 @@
 -- Needs: keys
--- How many fingerprints a bucket of a compact filter has.
+-- bucket_size()  -> how many fingerprints a bucket of a compact filter has
 -- What servers keep as a sorted array by default.
 local LARGEST = 512
 -- A bucket's size varies by chance. So far beyond the mean, in standard deviations, is one in 10^8.
@@ -20,7 +20,9 @@ local function largest_array()
   return LARGEST
 end
 
-local function seen_most()
+local function bucket_size()
   local root = (math.sqrt(DEVIATIONS ^ 2 + 4 * largest_array()) - DEVIATIONS) / 2
   return math.max(4, math.floor(root ^ 2 / 2))
 end
+
+return bucket_size

@@ -1,49 +1,49 @@
--- Needs: keys, queue, filter, leases, histories, failures, put_back, exchange_begin, exchange_up
+-- Needs: keys, seeds, leases, histories, failures, put_back, exchange/said
 -- What is kept up with every exchange: what is known of its worker, and what the dead held.
 --
 -- turn: busy; returned: requests of the dead that went back; dead: whose they were
 local upkeep = {}
 -- Of a dead worker's leases, so many go back in an exchange, and as many bytes.
-local RECLAIMED, DEAD_AT_A_TIME = 150, 4
-local MEGABYTES = 4 * 1024 * 1024
+local RECLAIMED, DEAD_AT_A_TIME = 150, '4'
 -- A worker may be stopped for longer than its lease and then repeat an exchange: so long, in milliseconds, or
 -- ten leases, it is remembered.
 local REMEMBERED = 86400000
 
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
 function upkeep.account(turn)
-  if said.in_hand + turn.kept == 0 and not turn.repeated and redis.call('EXISTS', turn.held) == 1 then
-    leases.put_back(pairs_of(redis.call('HGETALL', turn.held)), turn.worker, said.most_failed, turn.now)
+  if said.in_hand + turn.kept == 0 and not turn.repeated and turn.holds > 0 then
+    put_back(pairs_of(redis.call('HGETALL', turn.held)), turn.worker, said.most_failed, turn.now)
     redis.call('DEL', turn.held)
   end
 end
 
 local function note_new(turn)
-  local before, own, now = turn.before, turn.own, turn.now
+  local before, own = turn.before, turn.own
   turn.duplicates = table.concat(turn.duplicates, ' ')
-  redis.call('HSET', own, 'exchange', said.exchange, 'duplicates', turn.duplicates, 'stored', turn.stored,
-    'busy', turn.busy, 'standing', turn.standing, 'joined', before.joined or exact_time(), 'heard', now,
-    'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
-    'lease', said.lease_ms)
-  if said.unshared > 0 or (said.unshared_reason ~= '' and said.found > 0) then
+  redis.call('HSET', own, 'exchange', said.exchange,
+    'answered', turn.stored .. ' ' .. turn.standing .. ' ' .. turn.duplicates, 'busy', turn.busy, 'heard', turn.now,
+    'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown)
+  -- Redis may have lost what it was told when the worker joined.
+  if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms) end
+  if said.found then
     redis.call('HINCRBY', META, 'found', said.found)
-    redis.call('HINCRBY', META, 'unshared', said.unshared)
-    redis.call('HSET', META, 'unshared_reason', said.unshared_reason)
+    redis.call('HINCRBY', META, 'unshared', said.unshared or 0)
+    redis.call('HSET', META, 'unshared_reason', said.unshared_reason or '')
   end
   if turn.over and said.in_hand == 0 and turn.busy == '0' then
     -- Now it is a worker like any other; what the frontier is made with, the next to join says. But it knows
     -- nothing of when its crawl finished, until it has a part in another.
     redis.call('HSET', own, 'over', 0)
-    if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
+    if not turn.made then change_epoch() end
   elseif turn.over then
     redis.call('HSET', own, 'over', 1)
   end
-  redis.call('HDEL', own, 'reclaimed', 'left')
+  if before.reclaimed or before.left then redis.call('HDEL', own, 'reclaimed', 'left') end
 end
 
 function upkeep.note(turn)
   if turn.repeated then
-    turn.duplicates, turn.stored = turn.answered.duplicates or '', tonumber(turn.answered.stored) or 0
+    turn.duplicates, turn.stored = turn.answered.duplicates, turn.answered.stored
   end
   turn.busy = (said.busy or turn.stored < said.pushes) and '1' or '0'
   if not turn.repeated then
@@ -79,16 +79,16 @@ local function take_over(dead, lease, died)
 end
 
 local function reclaim_from(dead, turn)
-  local last = fields_of(WORKER .. dead, {'left', 'begun', 'sown'})
+  local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown')
   local died = {
-    at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last.left,
-    begun = leases.place(last.begun or ''), sown = leases.place(last.sown or ''),
+    at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last[1],
+    begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''),
   }
   local back = {}
-  for _, lease in ipairs(leases.some(LEASES .. dead, RECLAIMED, MEGABYTES)) do
+  for _, lease in ipairs(leases.some(LEASES .. dead, RECLAIMED, leases.MEGABYTES)) do
     if take_over(dead, lease, died) then back[#back + 1] = lease end
   end
-  leases.put_back(back, dead, said.most_failed, turn.now)
+  put_back(back, dead, said.most_failed, turn.now)
   turn.returned = turn.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * said.lease_ms))
@@ -99,10 +99,10 @@ end
 -- not say what became of its leases, has not died of them. Nor of what it had not begun, as far as it has said:
 -- that makes a request a suspect, and of a suspect it is said before it is begun.
 function upkeep.reclaim(turn)
-  turn.returned, turn.dead = 0, {}
+  turn.dead = {}
   -- A worker that was itself given up for dead may be about to say that it has finished what another is at by now.
-  local at_a_time = turn.standing == 1 and 0 or DEAD_AT_A_TIME
-  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', turn.now, 'LIMIT', 0, at_a_time)) do
+  local at_a_time = turn.standing == 1 and '0' or DEAD_AT_A_TIME
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', turn.now, 'LIMIT', '0', at_a_time)) do
     if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
       -- Somebody has put something else in its place: there is nothing to bring back.
       redis.call('ZREM', WORKERS, dead)
@@ -111,4 +111,7 @@ function upkeep.reclaim(turn)
     end
     turn.dead[#turn.dead + 1] = dead
   end
+  turn.workers = redis.call('ZCARD', WORKERS)
 end
+
+return upkeep

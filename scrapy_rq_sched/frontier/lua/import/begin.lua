@@ -1,4 +1,4 @@
--- Needs: keys, seeds, seen, import
+-- Needs: keys, seeds, seen
 -- Begin an import, into a frontier in which nothing is. Nobody joins until it has ended.
 --
 -- ARGV  id (unlike that of any other import), what the frontier's keys begin with, the spider's name,
@@ -8,7 +8,7 @@
 --       {'alive', n}: n workers are at it; {'full', key}: there is something
 --       {'type', key, its type, the type it should have}: nothing was changed
 local id, frontier, spider = argument(), argument(), argument()
-local lock = redis.call('HMGET', IMPORTING, 'id', 'from')
+local lock = redis.call('HMGET', CONVERTING, 'id', 'from')
 if lock[1] == id then return {''} end
 if lock[2] then return {'converting', lock[2]} end
 local alive = redis.call('ZCOUNT', WORKERS, '(' .. server_time(), '+inf')
@@ -19,10 +19,11 @@ end
 for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   if redis.call('EXISTS', LEASES .. worker) == 1 then return {'full', LEASES .. worker} end
 end
-local problem = seeds.problem() or wrong_type({{SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
+local _, problem = seeds.count()
+problem = problem or wrong_type({{SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}})
 if problem then return {'type', unpack(problem)} end
 
-redis.call('HSET', IMPORTING, 'from', 'import', 'id', id, 'step', 0)
+redis.call('HSET', CONVERTING, 'from', 'import', 'id', id, 'step', 0)
 -- Of a crawl that is over: its finish would have the next worker forget what is imported.
 redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
 seen.join(frontier)

@@ -1,20 +1,19 @@
--- Needs: keys, seen
--- A frontier that is being imported: IMPORTING keeps workers out of it, and each step is done once.
+-- Needs: keys
+-- A frontier that is being imported: CONVERTING keeps workers out of it, and each step is done once.
 -- importing.step(id, step)   -> nil, or {problem} if there is nothing to do: '' if it was done before, 'lost' if
 --                         this is no longer that import
 -- importing.length(key)      -> of how many members it is; nil of a string
 -- importing.count(key, n)    note that n have come to it
 --
--- IMPORTING, a hash: from: 'import'; id; step: the last one done; count:<key>: how many were imported into it
+-- CONVERTING, a hash: from: 'import'; id; step: the last one done; count:<key>: how many were imported into it
 local importing = {}
-local IMPORTING = REQUESTS .. ':converting'
 local LENGTH = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD', hash = 'HLEN'}
 
 function importing.step(id, step)
-  local lock = redis.call('HMGET', IMPORTING, 'id', 'step')
+  local lock = redis.call('HMGET', CONVERTING, 'id', 'step')
   if lock[1] ~= id then return {'lost'} end
   if tonumber(lock[2]) >= step then return {''} end
-  redis.call('HSET', IMPORTING, 'step', step)
+  redis.call('HSET', CONVERTING, 'step', step)
 end
 
 function importing.length(key)
@@ -25,5 +24,7 @@ function importing.length(key)
 end
 
 function importing.count(key, n)
-  redis.call('HINCRBY', IMPORTING, 'count:' .. key, n)
+  redis.call('HINCRBY', CONVERTING, 'count:' .. key, n)
 end
+
+return importing

@@ -1,12 +1,11 @@
 -- Needs: keys
 -- One step of a conversion of a queue that is a sorted set: entries are replaced by others of the same score.
 --
--- KEYS  as in keys.lua; then the conversion
 -- ARGV  0, n, then n times: entry, converted (empty: it is not put back), an entry of the failed list (empty:
 --       none)
 -- Reply 1; 0 if the conversion is not under way, and nothing was changed
 number()
-if redis.call('EXISTS', KEYS[15]) == 0 then return 0 end
+if redis.call('EXISTS', CONVERTING) == 0 then return 0 end
 for _ = 1, number() do
   local entry, converted, failed = argument(), argument(), argument()
   local score = redis.call('ZSCORE', REQUESTS, entry)

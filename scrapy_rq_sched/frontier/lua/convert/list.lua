@@ -2,11 +2,9 @@
 -- One step of a conversion of a queue that is a list: entries go from its tail to its head, converted. So when
 -- all have gone, they stand as they stood.
 --
--- KEYS  as in keys.lua; then the conversion
 -- ARGV  how many are left before this step, n, then n times from the tail on: entry, converted (empty: it is
 --       not put back), an entry of the failed list (empty: none)
 -- Reply 1; 0 if the list is not what it was, and nothing was changed
-local CONVERTING = KEYS[15]
 local left, n = number(), number()
 local at = arguments(3 * n)
 local before = redis.call('HMGET', CONVERTING, 'left', 'length')

@@ -1,44 +1,37 @@
--- Needs: keys, queue, seeds, leases, histories, exporting, exchange_begin, exchange_gates, exchange_upkeep
+-- Needs: keys, queue, seeds, leases, histories, exporting, exchange/said, exchange/gates
 -- What goes down: seeds first, they become requests; then a fair share of what waits.
 --
--- turn: leases: lease, kind, deaths, request, lease, …, for the worker; held_now: lease, value, …, for Redis
--- bytes: how large they are together; second: since when they are held
+-- turn: leases: lease, value, lease, value, …, for Redis and for the worker; bytes: how large they are together
+-- prefix: of their names; second: since when they are held
 local down = {}
 -- Of those that are set back for another worker, so many are looked at; of those that wait, so many are passed over.
 local PARKED, PASSED_OVER = 50, 1000
 
 function down.begin(turn)
-  turn.bytes, turn.held_now, turn.second = 0, {}, math.floor(turn.now / 1000)
-  turn.suspects = said.suspects
-  turn.remembered = redis.call('EXISTS', HISTORY) == 1
-  turn.gates = gates.of(turn)
-end
-
-local function tell(turn, lease, kind, deaths, request)
-  local told, n = turn.leases, #turn.leases
-  told[n + 1], told[n + 2], told[n + 3], told[n + 4] = lease, kind, deaths, request
+  turn.remembered = (turn.has_rare or tally.befell) and redis.call('EXISTS', HISTORY) == 1
 end
 
 local function hand_out(turn, kind, score, deaths, request)
-  local lease, held, n = said.exchange .. '.' .. #turn.leases / 4 + 1, turn.held_now, #turn.held_now
-  held[n + 1], held[n + 2] = lease, leases.value(kind, score, deaths, turn.second, request)
+  local handed = turn.leases
+  local n = #handed
+  handed[n + 1] = turn.prefix .. n / 2 + 1
+  handed[n + 2] = leases.value(kind, score, deaths, turn.second, request)
   turn.bytes = turn.bytes + #request
-  tell(turn, lease, kind, deaths, request)
 end
 
 -- The same leases as before.
 function down.again(turn)
-  local held = pairs_of(redis.call('HGETALL', turn.held))
+  local held, handed = pairs_of(redis.call('HGETALL', turn.held)), turn.leases
   table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
   for _, lease in ipairs(held) do
     if string.match(lease[1], '^(%d+)%.') == tostring(said.exchange) then
-      local kind, _, deaths, request = leases.read(lease[2])
-      tell(turn, lease[1], kind, deaths, request)
+      local kind, score, deaths, request = leases.read(lease[2])
+      handed[#handed + 1], handed[#handed + 2] = lease[1], leases.value(kind, score, deaths, turn.second, request)
     end
   end
 end
 
-local UNKNOWN = {deaths = 0, history = ''}
+local UNKNOWN = {deaths = '0', history = ''}
 
 -- -> the entry, as the gates take it; nil if it is done already
 local function entry_of(turn, request)
@@ -53,13 +46,13 @@ end
 -- A few at a time, for they may be large: as much is taken as fits into an exchange, and at least one.
 function down.seeds(turn)
   local later, left = {}, turn.want_seeds
-  while left > 0 and turn.bytes < MEGABYTES do
+  while left > 0 and turn.bytes < leases.MEGABYTES do
     local taken = seeds.take(math.min(left, 10))
     if #taken == 0 then break end
     left = left - #taken
     for _, seed in ipairs(taken) do
       local entry = entry_of(turn, seed[3])
-      if entry and (turn.bytes >= MEGABYTES or not refusals.admits(turn, entry)) then
+      if entry and (turn.bytes >= leases.MEGABYTES or turn.remembered and not gates.refusals.admits(turn, entry)) then
         later[#later + 1] = seed
       elseif entry then
         hand_out(turn, seed[1], seed[2], entry.deaths, seed[3])
@@ -70,15 +63,15 @@ function down.seeds(turn)
 end
 
 function down.share(turn)
-  local to_share = queue.length() + redis.call('ZCARD', DELAYED)
-  turn.want = math.min(turn.want, math.max(1, math.ceil(to_share / redis.call('ZCARD', WORKERS))))
+  turn.delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
+  turn.want = math.min(turn.want, math.max(1, math.ceil((queue.length() + turn.delayed) / turn.workers)))
 end
 
 -- -> whether that is all there is to do with it; else it is not for this worker
 local function admit(turn, kind, score, request)
   local entry = entry_of(turn, request)
   if not entry then return true end
-  if not gates.admit(turn, entry) then return false end
+  if turn.remembered and not gates.admit(turn, entry) then return false end
   if not seeds.kinds[kind] then turn.want = turn.want - 1 end
   hand_out(turn, kind, score, entry.deaths, request)
   return true
@@ -86,12 +79,12 @@ end
 
 -- What was set back for another worker comes first: it stood there first.
 function down.delayed(turn)
-  if turn.want + turn.want_seeds <= 0 then return end
+  if turn.delayed == 0 or turn.want + turn.want_seeds <= 0 then return end
   local passed, now = {}, turn.now
   for _, entry in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED)) do
     local kind, score, request = leases.parked(entry)
     local wanted = seeds.kinds[kind] and turn.want_seeds or turn.want
-    if wanted > 0 and turn.bytes < MEGABYTES and admit(turn, kind, score, request) then
+    if wanted > 0 and turn.bytes < leases.MEGABYTES and admit(turn, kind, score, request) then
       redis.call('ZREM', DELAYED, entry)
       exporting.note({leases.value(kind, score, 0, turn.second, request)}, now)
     else
@@ -106,12 +99,12 @@ end
 -- What is passed over is set back as well: it must not keep anybody from the rest. Few are taken at first.
 function down.requests(turn)
   local passed_over, chunk = 0, 1
-  while turn.want > 0 and passed_over < PASSED_OVER and turn.bytes < MEGABYTES do
+  while turn.want > 0 and passed_over < PASSED_OVER and turn.bytes < leases.MEGABYTES do
     local scores, taken = queue.take(math.min(turn.want, chunk))
     if #taken == 0 then break end
     local too_much = {}
     for i, request in ipairs(taken) do
-      if turn.bytes >= MEGABYTES then
+      if turn.bytes >= leases.MEGABYTES then
         too_much[#too_much + 1] = {scores[i], request}
       elseif not admit(turn, 'request', scores[i], request) then
         passed_over = passed_over + 1
@@ -127,15 +120,17 @@ end
 -- Too many wait: those that would come last are this worker's, to forget that they were seen.
 -- Not while the frontier is exported: who reads a list would miss what moves.
 function down.drop(turn)
-  local bounded = said.policy == 'drop-lowest' and said.most_waiting > 0 and not exporting.on
+  local bounded = said.policy == 'drop-lowest' and not exporting.on
   local excess = bounded and queue.length() - said.most_waiting or 0
   local scores, dropped = queue.drop(math.min(excess, 1000))
   for i, request in ipairs(dropped) do hand_out(turn, 'drop', scores[i], 0, request) end
 end
 
 function down.hold(turn)
-  in_chunks(turn.held_now, function(...) redis.call('HSET', turn.held, ...) end)
+  in_chunks(turn.leases, function(...) redis.call('HSET', turn.held, ...) end)
   if #turn.leases == 0 then return end
   if turn.meta.finished then redis.call('HDEL', META, 'finished') end
   if turn.before.over then redis.call('HDEL', turn.own, 'over') end
 end
+
+return down

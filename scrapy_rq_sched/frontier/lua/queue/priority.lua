@@ -1,5 +1,6 @@
 -- Needs: keys
 -- By priority: a sorted set, the lowest score first.
+-- queue.length()       -> how many; the error, if it is of another type
 -- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
 -- queue.take(n)         -> scores, requests: lists of at most n, next first
 -- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
@@ -9,7 +10,7 @@ local queue = {type = 'zset'}
 local ORDER = 4294967296
 
 function queue.length()
-  return redis.call('ZCARD', REQUESTS)
+  return redis.pcall('ZCARD', REQUESTS)
 end
 
 function queue.push(ranks, requests)
@@ -45,3 +46,5 @@ function queue.put_back(entries)
     redis.call('ZADD', REQUESTS, entry[1], entry[2])
   end
 end
+
+return queue

@@ -1,0 +1,86 @@
+-- Needs: keys, queue, seen, filter, exchange/said
+-- What the worker has found is stored, and what it did not crawl after all is forgotten.
+--
+-- turn: duplicates: places, from 1, of the pushes that were; stored: how many pushes, from the first, are dealt
+-- with; full: why not all, or in spite of what they are: 'memory', 'bound', 'exceeded'
+local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true, ['start+filter'] = true}
+local ARGV = ARGV
+-- Of cleared filters, so many keys are deleted in each exchange.
+local SWEPT = 100
+local pushes = {}
+
+local function is_new(mode, fingerprint)
+  return (not STARTS[mode] or redis.call('SISMEMBER', STARTED, fingerprint) == 0)
+    and (not FILTERS[mode] or not filter.has(fingerprint))
+end
+
+local function mark(mode, fingerprint)
+  return (not STARTS[mode] or redis.call('SADD', STARTED, fingerprint) == 1)
+    and (not FILTERS[mode] or filter.add(fingerprint))
+end
+
+-- -> nil, or why there is no room for another request where so many wait
+local function lacks_room(turn, waiting)
+  if turn.full_memory then return 'memory' end
+  if said.policy ~= 'slow' or waiting < said.most_waiting then return end
+  return said.exceed and 'exceeded' or 'bound'
+end
+
+function pushes.store(turn)
+  local n, waiting, over = said.pushes, turn.waiting, turn.over
+  local fingerprints, payloads = arguments(n) - 1, arguments(n) - 1
+  local ranks, requests, duplicates, stored, full, has_new = {}, {}, {}, 0, '', false
+  local may_lack = turn.full_memory or said.policy == 'slow'
+  -- Of a batch that is only filtered, and for which there is room, all is asked at once.
+  local at_once = said.mode == 'filter' and not (may_lack or over or turn.repeated)
+  local known = at_once and filter.add_in_turn(ARGV, fingerprints + 1, fingerprints + n)
+  for i = 1, turn.repeated and 0 or n do
+    local new
+    if known then
+      new = known[i] == 0
+    else
+      local mode, fingerprint = said.mode or said.modes[i], ARGV[fingerprints + i]
+      local lacks = may_lack and lacks_room(turn, waiting + #requests)
+      if lacks and not over and is_new(mode, fingerprint) then full = lacks end
+      -- What finds no room keeps its place, and so does all that comes after it.
+      if full ~= '' and full ~= 'exceeded' then break end
+      new = not over and mark(mode, fingerprint)
+    end
+    if not new then
+      duplicates[#duplicates + 1] = i
+    else
+      has_new = true
+      if ARGV[payloads + i] ~= '' then
+        requests[#requests + 1] = ARGV[payloads + i]
+        ranks[#requests] = said.ranks and said.ranks[i] or 0
+      end
+    end
+    stored = i
+  end
+  if full == '' then full = lacks_room(turn, waiting + #requests) or '' end
+  if full ~= '' then turn.want_seeds = 0 end
+  if #requests > 0 then queue.push(ranks, requests) end
+  if has_new and (turn.has_rare or turn.meta.finished) then
+    -- A crawl that goes on has not finished, whoever thought so.
+    redis.call('PERSIST', STARTED)
+    redis.call('DEL', FINISHED)
+    redis.call('HDEL', META, 'finished')
+  end
+  turn.duplicates, turn.stored, turn.full = duplicates, stored, full
+end
+
+function pushes.forget(turn)
+  local forgotten = 0
+  for _ = 1, said.forgotten or 0 do
+    local mode, fingerprint = argument(), argument()
+    if not turn.repeated then
+      if STARTS[mode] then forgotten = forgotten + redis.call('SREM', STARTED, fingerprint) end
+      if FILTERS[mode] and filter.remove(fingerprint) then forgotten = forgotten + 1 end
+    end
+  end
+  filter.settle()
+  if turn.has_rare then seen.sweep(SWEPT) end
+  if not turn.over and forgotten > 0 then change_epoch() end
+end
+
+return pushes

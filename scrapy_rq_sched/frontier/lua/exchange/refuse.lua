@@ -1,0 +1,44 @@
+-- Needs: keys, queue, filter
+-- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
+-- at once: that also shows whether a key has a wrong type.
+--
+-- refuse(turn)  -> nil, or an error
+-- -> nil, or the error of a key that could not be read: mostly it has a wrong type
+local function read(turn)
+  local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
+    'seen', 'lost')
+  local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
+  turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
+  turn.waiting, turn.seen, turn.pages = queue.length(), filter.count(), redis.pcall('LINDEX', PAGES, 0)
+  local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,
+    redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER)}
+  for i = 1, #replies do
+    if has_failed(replies[i]) then return replies[i] end
+  end
+  turn.meta = {
+    epoch = meta[1], state = meta[2], stop = meta[3], pages = meta[4], exporting = meta[5],
+    finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9],
+  }
+  turn.before = {
+    exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],
+  }
+  turn.made = meta[1] and true
+end
+
+local function refuse(turn)
+  turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, filter.rare()) > 0
+  local failure = read(turn)
+  local problem = (failure or turn.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
+    or wrong_type({{turn.held, 'hash'}, {turn.own, 'hash'}})
+    or queue.type and wrong_type({{REQUESTS, queue.type}}))
+  if problem then return wrong_type_error(problem) end
+  if failure then return failure end
+  local converted_from = turn.has_rare and redis.call('HGET', CONVERTING, 'from')
+  if converted_from then
+    return redis.error_reply('CONVERTING ' .. (converted_from == 'import' and 'A frontier is being imported here'
+      or 'The requests are being converted to another serializer'))
+  end
+  if turn.before.gone then return redis.error_reply('GONE This worker has left the frontier') end
+end
+
+return refuse

@@ -1,0 +1,80 @@
+-- Needs: keys, leases, histories, failures, put_back, exporting, exchange/said, exchange/gates
+-- What became of the worker's leases.
+--
+-- turn: kept: leases that are not released, because what their pages led to is not stored yet
+local release = {}
+
+-- -> what was held; nil if it is not released. A lease that is no longer there was reclaimed: it is another's now.
+local function let_go(turn, lease, after)
+  if turn.repeated then return end
+  local value = redis.call('HGET', turn.held, lease)
+  if value and after > turn.stored then
+    turn.kept = turn.kept + 1
+    return
+  end
+  if value then
+    redis.call('HDEL', turn.held, lease)
+    turn.holds = turn.holds - 1
+    exporting.note({value}, turn.now)
+  end
+  return value
+end
+
+function release.finish(turn)
+  local n, remembered = said.finished, turn.has_rare and redis.call('EXISTS', HISTORY) == 1
+  local first = arguments(n)
+  if turn.repeated or n == 0 then return end
+  if not remembered and not exporting.on and turn.stored == said.pushes then
+    in_chunks(ARGV, function(...) turn.holds = turn.holds - redis.call('HDEL', turn.held, ...) end, first, first + n - 1)
+    return
+  end
+  for i = 1, n do
+    local lease, after = ARGV[first + i - 1], said.after and said.after[i] or 0
+    local value = let_go(turn, lease, after)
+    if value and remembered then
+      local _, _, _, request = leases.read(value)
+      redis.call('HDEL', HISTORY, redis.sha1hex(request))
+    elseif not value and remembered and after <= turn.stored then
+      histories.note_done(turn.own, lease, turn.worker, turn.now)
+    end
+  end
+end
+
+function release.give_back(turn)
+  local given_back = {}
+  for _ = 1, said.given_back or 0 do
+    local lease = argument()
+    local value = let_go(turn, lease, 0)
+    if value then given_back[#given_back + 1] = {lease, value} end
+  end
+  put_back(given_back, turn.worker, said.most_failed, turn.now)
+end
+
+function release.refuse(turn)
+  for _ = 1, said.refused or 0 do
+    local lease, reason = argument(), argument()
+    local value = let_go(turn, lease, 0)
+    if value then
+      local kind, score, _, request = leases.read(value)
+      -- What nobody alive can do would go round for ever: then, and only then, it is set aside.
+      if gates.refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now) then
+        reason = reason .. ', nor has that of any worker alive'
+        failures.set_aside(turn.worker, {lease, value}, reason, '', 0, said.most_failed, turn.now)
+      else
+        leases.park(kind, score, turn.worker .. '/' .. lease, request, turn.now)
+      end
+    end
+  end
+end
+
+function release.set_aside(turn)
+  for _ = 1, said.failed or 0 do
+    local lease, after, reason, traceback = argument(), number(), argument(), argument()
+    local value = let_go(turn, lease, after)
+    if value then
+      failures.set_aside(turn.worker, {lease, value}, reason, traceback, 1, said.most_failed, turn.now)
+    end
+  end
+end
+
+return release

@@ -1,0 +1,52 @@
+-- Needs: keys, queue, seeds, filter, fleet, exchange/said
+-- How an exchange ends: what is known of the crawl, and the reply.
+
+-- The latest ten seconds are at the head: a step of the same length however long the crawl is.
+local function note_pages(turn)
+  local second = math.floor(turn.now / 1000)
+  local ten_seconds = second - second % 10
+  local latest, done = string.match(turn.pages or '', '^(%d+) (%d+)')
+  if tonumber(latest) == ten_seconds then
+    redis.call('LSET', PAGES, 0, ten_seconds .. ' ' .. done + said.pages .. ' ' .. turn.waiting)
+  else
+    redis.call('LPUSH', PAGES, ten_seconds .. ' ' .. said.pages .. ' ' .. turn.waiting)
+    redis.call('LTRIM', PAGES, 0, 360)
+  end
+end
+
+local function note(turn, finished)
+  if turn.over then return end
+  local counts = said.pages > 0 and turn.made and not turn.repeated
+  if counts then note_pages(turn) end
+  redis.call('HSET', META, 'waiting', turn.waiting, 'seen', turn.seen,
+    'pages', (tonumber(turn.meta.pages) or 0) + (counts and said.pages or 0))
+  -- Of a worker that closes because of it: one that stays open, as a RedisSpider does, waits for more. Who has
+  -- slept through the end of its crawl does not know when that was.
+  if finished and said.finishing and turn.before.over ~= '0' then redis.call('HSETNX', META, 'finished', turn.now) end
+end
+
+-- standing, full, told, lost, returned: as in turn; epoch: see change_epoch(); duplicates: places; stored;
+-- waiting, delayed, seeds, workers; leased, busy: -1 unless counted; finished: whether the fleet is;
+-- set_aside, forgotten: entries of the failed list, new and dropped; dead: names; seeds_problem: a type and a key
+local function reply(turn)
+  local seeds_count, problem = seeds.count()
+  local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
+  local leased, busy, finished = -1, -1, false
+  turn.waiting, turn.seen = queue.length(), filter.count()
+  -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
+  if turn.waiting == 0 then
+    leased, busy = fleet.lately(turn.now)
+    finished = leased + delayed + seeds_count + busy == 0
+  end
+  note(turn, finished)
+  local head = cjson.encode({
+    standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
+    told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
+    waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
+    leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
+    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = epoch or turn.meta.epoch or '',
+  })
+  return {head, turn.leases}
+end
+
+return reply
