@@ -51,7 +51,7 @@ MUTANTS = {
             "kill-give-back",
             "sigterm-twice",
         ),
-        ((UPKEEP, "  leases.put_back(back, dead, said.most_failed, turn.now)\n", ""),),
+        ((UPKEEP, "  put_back(back, dead, said.most_failed, turn.now)\n", ""),),
     ),
     "released-when-downloaded": Mutant(
         "children before the parent: a lease lasts until the callback is exhausted and its links are stored",

@@ -111,3 +111,16 @@ def test_a_part_that_several_need_is_there_once() -> None:
     text = scripts.compose("exchange", "fifo", "compact")
     assert text.count(scripts.part("keys")) == 1
     assert text.count(scripts.part("leases")) == 1
+
+
+def test_the_doctor_tries_every_command_of_a_workers_scripts() -> None:
+    worker_steps = [
+        (name, queue, dupefilter)
+        for name, queue, dupefilter in SCRIPTS
+        if name in ("exchange", "open", "leave", "filter_step")
+    ]
+    text = b"".join(scripts.compose(*step) for step in worker_steps).decode()
+    called = set(re.findall(r"(?:redis\.p?call|filter\.call|\bpop)\('([A-Z]+)'", text))
+    tried = set(re.findall(r"'([A-Z]+)'", scripts.part("doctor").decode()))
+    assert len(called) > 30
+    assert called <= tried
