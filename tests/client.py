@@ -11,7 +11,7 @@ import redis
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Finished, Lease, Limits, Push, Reply
+from scrapy_rq_sched.frontier.messages import Batch, Bounds, Finished, Lease, Push, Reply
 from scrapy_rq_sched.keys import Keys
 
 MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}
@@ -31,9 +31,9 @@ class Client:
         keys: Keys | None = None,
         **bounds: Any,
     ) -> None:
-        limits = Limits(lease, deaths, **bounds)
+        bound_by = Bounds(lease, deaths, **bounds)
         self.frontier = Frontier(
-            server, keys or Keys("s", hash_tag=needs_hash_tag(server)), name, discipline, limits, dupefilter
+            server, keys or Keys("s", hash_tag=needs_hash_tag(server)), name, discipline, bound_by, dupefilter
         )
         self.name = name
         self.number = 0

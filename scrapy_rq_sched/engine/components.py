@@ -14,7 +14,7 @@ from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..errors import FrontierMismatchError, SettingError
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
 from ..frontier.client import Frontier
-from ..frontier.messages import Limits
+from ..frontier.messages import Bounds
 from ..frontier.own_queue import PlainFrontier
 from ..keys import Keys, converting, dupefilter_frontiers
 from ..queue import FifoQueue, LifoQueue, PriorityQueue
@@ -163,7 +163,7 @@ def make_frontier(
 ) -> Frontier:
     """Return the frontier whose waiting requests are in *queue*, and whose URLs seen in *dupefilter*."""
     kind = dupefilter.kind if filters_in_exchange(dupefilter) else "exact"
-    limits = Limits(
+    bounds = Bounds(
         settings.lease_timeout,
         settings.max_deliveries,
         settings.max_waiting,
@@ -172,13 +172,13 @@ def make_frontier(
         settings.wait_replicas,
     )
     if not is_plain(queue):
-        return Frontier(server, keys, worker, queue.discipline, limits, kind)
+        return Frontier(server, keys, worker, queue.discipline, bounds, kind)
     if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
         raise SettingError(
             "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which SCHEDULER_QUEUE_CLASS "
             f"{type(queue).__name__} cannot do: it pushes and pops by itself. Set it to 'slow'"
         )
-    return PlainFrontier(queue, server, keys, worker, "plain", limits, kind)
+    return PlainFrontier(queue, server, keys, worker, "plain", bounds, kind)
 
 
 def dupefilter_class(settings: Any) -> Any:

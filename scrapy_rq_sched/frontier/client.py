@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..connection import RedisError, RedisTimeoutError, call_and_wait
 from ..errors import FrontierMismatchError, RedisUnsuitableError, one_line
 from ..keys import Keys
-from .messages import Batch, Limits, Reply
+from .messages import Batch, Bounds, Reply
 from .scripts import register, seen_step
 
 logger = logging.getLogger(__name__)
@@ -79,13 +79,13 @@ class Frontier:
         keys: Keys,
         worker: str,
         discipline: str,
-        limits: Limits | None = None,
+        bounds: Bounds | None = None,
         dupefilter: str = "exact",
     ) -> None:
         self.server = server
         self.keys = keys
         self.worker = worker
-        self.limits = limits or Limits()
+        self.bounds = bounds or Bounds()
         self._all_keys = keys.all()
         self._open = register(server, "open", discipline, dupefilter)
         self._exchange = register(server, "exchange", discipline, dupefilter)
@@ -128,7 +128,7 @@ class Frontier:
         )
         made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]
-        arguments = (self.worker, self.limits.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
+        arguments = (self.worker, self.bounds.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
         if problem == b"type":
@@ -185,11 +185,11 @@ class Frontier:
 
     def exchange(self, batch: Batch) -> Reply:
         """Say *batch*, in one round trip and one atomic step. May be repeated."""
-        arguments = (*batch.arguments(self.worker, self.limits), *self._trailing())
-        wanted = self.limits.wait_replicas
+        arguments = (*batch.arguments(self.worker, self.bounds), *self._trailing())
+        wanted = self.bounds.wait_replicas
         if not wanted:
             return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
-        patience = min(REPLICA_TIMEOUT, self.limits.lease_timeout / 3)
+        patience = min(REPLICA_TIMEOUT, self.bounds.lease_timeout / 3)
         raw, replicas = call_and_wait(self._exchange, self._all_keys, arguments, wanted, patience)
         return Reply.parse(raw, replicated=replicas >= wanted)
 

@@ -78,7 +78,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Bounds:
     """What bounds a frontier.
 
     :param lease_timeout: seconds without an exchange after which a worker is dead.
@@ -155,13 +155,13 @@ class Batch:
     #: What the pushes stand for; only read where the queue is the user's own.
     requests: list[Any] = field(default_factory=list)
 
-    def arguments(self, worker: str, limits: Limits) -> Iterator[Any]:
+    def arguments(self, worker: str, bounds: Bounds) -> Iterator[Any]:
         """Yield what ``lua/exchange.lua`` reads: the header, and then what it says how many there are of.
 
         Redis reads five numbers in the header in the time in which it reads one argument. So whatever is
         short is in the header.
         """
-        yield json.dumps({**self._always(worker, limits), **self._seldom(limits)})
+        yield json.dumps({**self._always(worker, bounds), **self._seldom(bounds)})
         yield from (push.fingerprint for push in self.pushes)
         yield from (push.payload for push in self.pushes)
         yield from (finished.lease for finished in self.finished)
@@ -170,17 +170,17 @@ class Batch:
             for values in tuples:
                 yield from values
 
-    def _always(self, worker: str, limits: Limits) -> dict[str, Any]:
+    def _always(self, worker: str, bounds: Bounds) -> dict[str, Any]:
         return {
             "worker": worker,
             "exchange": self.number,
-            "lease_ms": limits.lease_ms,
+            "lease_ms": bounds.lease_ms,
             "want": self.want,
             "want_seeds": self.want_seeds,
             "in_hand": self.in_hand,
-            "suspicious": suspicious(limits.max_deliveries),
-            "deaths_allowed": limits.max_deliveries,
-            "most_failed": limits.max_failed,
+            "suspicious": suspicious(bounds.max_deliveries),
+            "deaths_allowed": bounds.max_deliveries,
+            "most_failed": bounds.max_failed,
             "pages": self.pages,
             "begun": self.begun,
             "sown": self.sown,
@@ -188,7 +188,7 @@ class Batch:
             "finished": len(self.finished),
         }
 
-    def _seldom(self, limits: Limits) -> dict[str, Any]:
+    def _seldom(self, bounds: Bounds) -> dict[str, Any]:
         """Return those fields that are not 0, false or empty: the script takes a missing one for that."""
         modes = [push.mode for push in self.pushes]
         # JSON has no infinite numbers; Lua reads them in text.
@@ -204,8 +204,8 @@ class Batch:
             "exceed": self.exceed,
             "finishing": self.finishing,
             "suspects": self.suspects,
-            "most_waiting": limits.max_waiting,
-            "policy": limits.policy if limits.max_waiting else "",
+            "most_waiting": bounds.max_waiting,
+            "policy": bounds.policy if bounds.max_waiting else "",
             "found": self.found if self.unshared or self.unshared_reason else 0,
             "unshared": self.unshared,
             "unshared_reason": self.unshared_reason,

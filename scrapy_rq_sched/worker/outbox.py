@@ -73,12 +73,12 @@ class Outbox:
         self.enqueued += 1
         self._waiting.append(outgoing)
 
-    def take(self, exceed: bool = False) -> list[Outgoing]:
+    def take(self, few: bool = False) -> list[Outgoing]:
         """Return what the next exchange pushes, and consider it sent.
 
-        :param exceed: whether it may go beyond what may wait: then no more than has to.
+        :param few: whether it is no more than has to be, because too many wait.
         """
-        size, most = 0, EXCESS if exceed else min(self._most, self._most_together)
+        size, most = 0, EXCESS if few else min(self._most, self._most_together)
         while self._waiting and len(self._sent) < most:
             size += len(self._waiting[0].push.payload)
             if self._sent and size > BATCH_BYTES:

@@ -6,30 +6,21 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exch
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from scrapy import Request
 
-from ..frontier.messages import Batch, Lease, Push, Reply, Standing, Told, suspicious
+from ..frontier.messages import Batch, Lease, Push, Reply, Standing, Told
 from ..settings import FrontierSettings
+from .beginnings import Beginnings
 from .outbox import Outbox, Outgoing
-from .rates import Pace
 from .releases import Releases
 from .seen_cache import SeenCache
 from .shares import Shares
 
 logger = logging.getLogger(__name__)
-
-#: Seconds to Redis and back that count as no distance.
-NEAR = 0.005
-#: How many finished requests may wait to be released, for each that may be begun at a time.
-UNRELEASED = 2
-#: Moments in which callbacks have to have kept the downloader from being full to count as slow.
-SLOW_CALLBACK_TICKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +36,7 @@ class Settled:
     orphans: list[Lease]
 
 
-def _order(lease: str) -> tuple[int, ...]:
-    """Return where the lease of this name stands among its worker's; before all if it is empty."""
-    return tuple(map(int, lease.split("."))) if lease else ()
-
-
-class Worker:
+class State:
     """The local side of the frontier.
 
     :ivar outbox: requests to push, in the order they came.
@@ -59,11 +45,13 @@ class Worker:
     :ivar held: requests that the engine has, and their leases.
     :ivar sowing: the leases of seeds whose requests are being made.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
+    :ivar seen: fingerprints that are known to be in Redis.
+    :ivar shares: how many requests were found, and how many of them cannot be shared.
+    :ivar beginnings: what was begun last.
     :ivar told: what all workers are told to do.
     """
 
     def __init__(self, settings: FrontierSettings) -> None:
-        self._settings = settings
         replicated = settings.wait_replicas > 0
         self.outbox = Outbox(replicated)
         self.releases = Releases(self.outbox, replicated)
@@ -72,49 +60,28 @@ class Worker:
         self.sowing: list[Lease] = []
         self.memory: deque[Outgoing] = deque()
         self.seen = SeenCache(settings.seen_cache)
+        self.shares = Shares()
+        self.beginnings = Beginnings(settings.max_deliveries)
         self.told = Told.CRAWL
-        #: Set while Redis does not answer: then nothing is waited for that needs it.
-        self.cut_off = False
         # Requests that the engine has and no lease stands for.
         self._unleased: set[Request] = set()
         # How much had been found when each held request was begun.
         self._begun_at: dict[Request, int] = {}
         self._found = 0
         self._failing: dict[Request, tuple[str, str]] = {}
-        self._limit = settings.concurrency
-        self._blocked_ticks = 0
-        self._ticked = time.monotonic(), time.process_time()
-        self._suspicious = suspicious(settings.max_deliveries)
         self._number = 0
         # Requests that the engine was through with since the last batch.
         self._pages = 0
         self._epoch: str | None = None
-        # The last request and the last seed that were begun, and whether Redis has to hear of it before it
-        # is so.
-        self._begun = self._sown = ""
-        self._announces = False
-        self._said_begun = self._known_begun = ""
-        self._said_sown = self._known_sown = ""
         # Whether this worker has nothing in its memory any more, and Redis has not heard of it.
         self._memory_is_done = False
-        self._shares = Shares()
-        self._pace = Pace()
 
-    # -- what the scheduler puts in ----------------------------------------------------------
+    # -- what is put in ----------------------------------------------------------------------
 
     def enqueue(self, push: Push, request: Request) -> None:
         """Put *request* into the outbox."""
         self._found += 1
         self.outbox.append(Outgoing(push, request))
-
-    def note_found(self, unshared: str = "") -> None:
-        """Count a request that was found; *unshared* is why it stays in this worker's memory, if it does."""
-        self._shares.note(unshared)
-
-    @property
-    def shares(self) -> Shares:
-        """How many requests were found, and how many of them cannot be shared."""
-        return self._shares
 
     def note_known(self) -> None:
         """Note that a request was found whose push may still be in the outbox."""
@@ -123,37 +90,17 @@ class Worker:
 
     def hold(self, request: Request, lease: Lease | None) -> None:
         """Note that the engine now has *request*; without a lease, it came from memory."""
-        self._pace.handed += 1
         if lease is None:
             self._unleased.add(request)
         else:
             self.held[request] = lease
-            self._begun = lease.name
+            self.beginnings.begun(lease)
             self._begun_at[request] = self._found
-
-    def may_take(self, lease: Lease) -> bool:
-        """Whether *lease*, the next that is ready, may be begun. Of a suspect, Redis has to know that before.
-
-        Else nobody could tell which of the requests that a dead worker had in hand it had begun.
-        """
-        if lease.deaths < self._suspicious or lease.name == self._known_begun:
-            return True
-        if self._begun != lease.name:
-            self._begun = lease.name
-            self._announces = True
-        return False
 
     def sow(self, lease: Lease) -> None:
         """Note that requests are about to be made of the seed of *lease*."""
-        self._sown = lease.name
         self.sowing.append(lease)
-        if lease.deaths >= self._suspicious:
-            self._announces = True
-
-    def may_sow(self, lease: Lease) -> bool:
-        """Whether requests may be made of *lease*'s seed now; of a suspect, Redis has to know that before."""
-        # What was said of a later one was said of this one, too.
-        return lease.deaths < self._suspicious or _order(lease.name) <= _order(self._known_sown)
+        self.beginnings.sow(lease)
 
     def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Note that *request* is to be set aside when the engine is through with it.
@@ -212,157 +159,84 @@ class Worker:
         self.memory.clear()
         return count
 
-    # -- what the scheduler asks -------------------------------------------------------------
+    # -- what is asked -------------------------------------------------------------------------
 
     @property
     def has_news(self) -> bool:
         """Whether there is something to say."""
-        return bool(self.outbox) or self.releases.has_news or self._announces or self._memory_is_done
+        return bool(self.outbox) or self.releases.has_news or self.beginnings.has_news or self._memory_is_done
 
     @property
     def has_undone(self) -> bool:
         """Whether a lease is to be set aside, left to another worker, or announced before it is begun."""
-        return self.releases.has_undone or self._announces
+        return self.releases.has_undone or self.beginnings.has_news
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the engine has any request."""
+        return bool(self.held or self._unleased)
 
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing here at all, nor on its way."""
-        held = self.ready or self.sowing or self.held or self.memory or self._unleased
+        held = self.ready or self.sowing or self.memory or self.is_at_work
         return not (held or self.has_news or len(self.releases)) and self.outbox.is_settled
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the outbox is at its bound, so that no new page should be begun."""
-        return len(self.outbox) >= self._settings.outbox_size
 
     @property
     def in_memory(self) -> int:
         """How many requests are crawled from this worker's memory, waiting or begun."""
         return len(self.memory) + len(self._unleased)
 
-    @property
-    def stands_still(self) -> bool:
-        """Whether nothing goes on here, nor will, until there is room for what is in the outbox."""
-        in_progress = self.held or self._unleased
-        return self.outbox.blocked and not in_progress and (self.is_full or not self.may_begin)
-
-    @property
-    def target(self) -> int:
-        """How many leases to have ready: what is begun while an exchange comes and goes."""
-        cycle = 2 * (self._pace.latency + self._settings.flush_interval)
-        needed = max(self._settings.concurrency, math.ceil(self._pace.rate * cycle))
-        return min(self._settings.prefetch, needed)
-
-    @property
-    def runs_low(self) -> bool:
-        """Whether less than half of the target is ready."""
-        return 2 * len(self.ready) < self.target
-
-    # What is begun and not yet released is repeated if this worker is killed. Scrapy by itself begins
-    # the next download while any number of finished ones wait for their callbacks; here no more than so
-    # many are begun, and a quarter more, so that no download waits for a callback. Callbacks or pipelines
-    # that are slow, not busy, raise the limit. Those that are finished may be twice as many, so that one
-    # release can be on its way while the next is collected; where Redis is far it is not waited for at all.
-
-    @property
-    def may_begin(self) -> bool:
-        """Whether one more request may be begun."""
-        if self.told in (Told.PAUSE, Told.STOP):
-            return False
-        if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
-            # This process was stopped, and what it holds is perhaps another's: the next reply tells.
-            return False
-        # Pages that wait for room or for replicas are all crawled again if this worker is killed.
-        most = max(self._settings.prefetch, self._limit)
-        if self.releases.not_sent >= (self._settings.outbox_size if self.outbox.blocked else most):
-            return False
-        return len(self.held) < self._most_at_work and not self._has_to_await_release
-
-    @property
-    def _most_at_work(self) -> int:
-        return self._limit + max(1, self._limit // 4)
-
-    @property
-    def _has_to_await_release(self) -> bool:
-        unhindered = self.cut_off or self.outbox.blocked or self._pace.distance > NEAR
-        return not unhindered and len(self.releases) >= UNRELEASED * self._limit
-
-    @property
-    def awaits_release(self) -> bool:
-        """Whether the next release should be on its way, so as not to have to wait for it."""
-        unreleased = 0 if self.outbox.blocked else len(self.releases)
-        return unreleased >= 3 * UNRELEASED * self._limit // 4
-
-    def tick(self, downloading: int) -> bool:
-        """Note that a moment has passed; return whether the limit was raised now.
-
-        It is raised when for some moments it has kept the downloader from being full, though this
-        process had time: then requests are in callbacks or pipelines that wait, not compute.
-
-        :param downloading: how many requests the downloader has.
-        """
-        wall, cpu = time.monotonic(), time.process_time()
-        has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
-        self._ticked = wall, cpu
-        blocked = bool(self.ready) and len(self.held) >= self._most_at_work
-        if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
-            self._blocked_ticks = max(0, self._blocked_ticks - 1)
-            return False
-        self._blocked_ticks += 1
-        if self._blocked_ticks < SLOW_CALLBACK_TICKS:
-            return False
-        self._blocked_ticks = 0
-        self._limit *= 2
-        logger.debug("Callbacks are slow: up to %d requests are begun at a time", self._limit)
-        return True
-
     # -- the exchange ------------------------------------------------------------------------
 
-    def batch(self, want: int, busy: bool, closing: bool = False, finishing: bool = False) -> Batch:
+    def batch(
+        self,
+        sent: list[Outgoing],
+        want: int = 0,
+        want_seeds: int = 0,
+        busy: bool = False,
+        exceed: bool = False,
+        finishing: bool = False,
+    ) -> Batch:
         """Return what there is to say, and consider it said.
 
-        :param want: how many leases to have at hand in all.
+        :param sent: what was taken out of the outbox.
+        :param want: how many leases to ask for.
+        :param want_seeds: how many seeds to ask for.
         :param busy: whether this worker may add requests without holding any.
-        :param closing: whether this worker is about to leave.
-        :param finishing: whether it leaves because the fleet is finished.
+        :param exceed: whether to push though too many wait.
+        :param finishing: whether this worker leaves because the fleet is finished.
         """
         self._number += 1
-        stands_still = self.stands_still
-        before = self.outbox.taken
-        sent = self.outbox.take(exceed=stands_still and not closing)
-        wanted = 0 if self.is_full else max(0, want - len(self.ready) - len(self.memory))
+        suspects = map(self.beginnings.is_suspect, (*self.ready, *self.held.values()))
         batch = Batch(
             self._number,
-            want=wanted,
-            want_seeds=self._settings.seed_batch if wanted else 0,
-            suspects=sum(lease.deaths >= self._suspicious for lease in (*self.ready, *self.held.values())),
-            exceed=closing or stands_still,
+            want=want,
+            want_seeds=want_seeds,
+            suspects=sum(suspects),
+            exceed=exceed,
             pages=self._pages,
-            begun=self._begun,
-            sown=self._sown,
             finishing=finishing,
             pushes=[outgoing.push for outgoing in sent],
             requests=[outgoing.request for outgoing in sent],
         )
         self._pages = 0
-        self._said_begun, self._said_sown = self._begun, self._sown
-        self._announces = self._memory_is_done = False
-        self._shares.fill(batch)
-        self.releases.fill(batch, before)
+        self._memory_is_done = False
+        self.beginnings.fill(batch)
+        self.shares.fill(batch)
+        self.releases.fill(batch, before=self.outbox.taken - len(sent))
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
         batch.in_hand = len(self.ready) + len(self.sowing) + len(self.held) + self.releases.not_sent
         return batch
 
-    def settle(self, reply: Reply, latency: float, said: int | None = None) -> Settled:
+    def settle(self, reply: Reply, said: int | None = None) -> Settled:
         """Take in the reply to the last batch; the leases in it are left to the caller.
 
-        :param latency: seconds that the exchange took.
         :param said: how many of the batch's pushes the exchange carried, if not all.
         """
-        self._pace.exchanged(latency)
         self.told = reply.told
-        self._known_begun, self._known_sown = self._said_begun, self._said_sown
+        self.beginnings.settle()
         orphans: list[Lease] = []
         if reply.standing == Standing.REWOUND:
             if reply.lost == ("frontier",):
@@ -373,14 +247,7 @@ class Worker:
             self.give_back()
             # Of a seed that is another's now, no more requests are made here.
             self.sowing.clear()
-        if self._epoch not in (None, reply.epoch):
-            self.seen.clear()
-            if not reply.epoch:
-                logger.error(
-                    "The frontier is no longer in Redis: the crawl was finished or cleared without this "
-                    "worker, which was silent for longer than FRONTIER_LEASE_TIMEOUT"
-                )
-        self._epoch = reply.epoch
+        self._note_epoch(reply.epoch)
         sent = self.outbox.settle(reply.stored, reply.replicated, said)
         self.releases.settle()
         kept = set(reply.kept or ())
@@ -396,6 +263,16 @@ class Worker:
             else:
                 settled.stored.append(outgoing.request)
         return settled
+
+    def _note_epoch(self, epoch: str) -> None:
+        if self._epoch not in (None, epoch):
+            self.seen.clear()
+            if not epoch:
+                logger.error(
+                    "The frontier is no longer in Redis: the crawl was finished or cleared without this "
+                    "worker, which was silent for longer than FRONTIER_LEASE_TIMEOUT"
+                )
+        self._epoch = epoch
 
     def _rewind(self) -> None:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.

@@ -76,7 +76,7 @@ MUTANTS = {
         (
             ("worker/state.py", "self.give_back()\n            # Of a seed", "pass\n            # Of a seed"),
             (
-                "worker/state.py",
+                "worker/limits.py",
                 "            # This process was stopped, and",
                 "            return True  # and",
             ),
@@ -87,9 +87,9 @@ MUTANTS = {
         ("sigint", "sigterm"),
         (
             (
-                "worker/delivery.py",
-                "        if self.closing:\n            self._worker.give_back()\n",
-                "        if self.closing:\n",
+                "worker/session.py",
+                "        if self.closing or state.told == Told.PAUSE:\n            state.give_back()\n",
+                "",
             ),
             (LEAVE, "if left > 0 then", "if false then"),
         ),
@@ -171,7 +171,7 @@ MUTANTS = {
         "with FRONTIER_WAIT_REPLICAS an exchange is over when replicas have it; and older data is noticed",
         ("failover-waited",),
         (
-            ("frontier/client.py", "wanted = self.limits.wait_replicas", "wanted = 0"),
+            ("frontier/client.py", "wanted = self.bounds.wait_replicas", "wanted = 0"),
             (BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),
         ),
     ),
@@ -191,9 +191,9 @@ MUTANTS = {
         ("garbage-entries",),
         (
             (
-                "worker/delivery.py",
-                "            self._worker.fail(lease, str(error))\n        except Exception",
-                "            self._worker.finish(lease)\n        except Exception",
+                "worker/handout.py",
+                "            self._state.fail(lease, str(error))\n        except Exception",
+                "            self._state.finish(lease)\n        except Exception",
             ),
         ),
     ),

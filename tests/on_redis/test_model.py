@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Lease, Limits, Push, Reply, Standing
+from scrapy_rq_sched.frontier.messages import Batch, Bounds, Failed, Finished, Lease, Push, Reply, Standing
 from scrapy_rq_sched.keys import Keys
 
 from ..client import compact_member, compact_members
@@ -52,7 +52,7 @@ SETTINGS = settings(
 
 KEYS = Keys("s")
 #: No test lasts as long: a worker dies when the test says so.
-LIMITS = Limits(lease_timeout=100_000.0, max_deliveries=3)
+BOUNDS = Bounds(lease_timeout=100_000.0, max_deliveries=3)
 #: Later than any test, in the server's milliseconds.
 FAR_FUTURE = 2**52
 
@@ -325,7 +325,7 @@ class Model:
                 entry.unbegun += not begun
             if entry.done:
                 self._end(entry)
-            elif entry.died >= LIMITS.max_deliveries:
+            elif entry.died >= BOUNDS.max_deliveries:
                 self._set_aside(entry)
             else:
                 others.append(entry)
@@ -469,7 +469,7 @@ class Crawl(RuleBasedStateMachine):
 
     def join(self, busy: bool = False) -> Worker:
         name = f"w{len(self.model.members)}"
-        frontier = Frontier(self.server, KEYS, name, self.model.discipline, LIMITS, self.dupefilter)
+        frontier = Frontier(self.server, KEYS, name, self.model.discipline, BOUNDS, self.dupefilter)
         opened = frontier.open({"SCHEDULER_SERIALIZER": "json"}, busy=busy)
         self.model.members[name] = Member(busy=busy)
         model = self.model

@@ -41,7 +41,7 @@ def knows(folder: str, forbidden: str) -> list[str]:
 
 
 def test_the_imports_of_a_module_are_found() -> None:
-    assert f"{PACKAGE}.worker.delivery.Delivery" in imports(ROOT / "scheduler.py")
+    assert f"{PACKAGE}.worker.session.Session" in imports(ROOT / "scheduler.py")
 
 
 def test_only_what_users_name_stands_at_the_root() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,8 +11,9 @@ from twisted.internet.defer import succeed
 
 from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.messages import Reply
-from scrapy_rq_sched.worker.loop import PLENTY, POLL_UNKNOWN, ExchangeLoop
-from scrapy_rq_sched.worker.state import Worker
+from scrapy_rq_sched.worker.loop import ExchangeLoop
+from scrapy_rq_sched.worker.rhythm import PLENTY, POLL_UNKNOWN, Rhythm
+from scrapy_rq_sched.worker.session import Session
 
 from .test_worker import a_worker, answer, finish
 
@@ -34,123 +34,118 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Waited:
 
 
 @pytest.fixture
-def worker(clock: Waited) -> Worker:
+def worker(clock: Waited) -> Session:
     """A worker with as many requests at hand as it wants, and one more that is done."""
-    worker = a_worker(concurrency=4)
+    worker = a_worker(concurrency=4, flush_interval=INTERVAL)
     answer(worker, leases=4)
     finish(worker, 1)
     return worker
 
 
 @pytest.fixture
-def loop(worker: Worker) -> Iterator[Any]:
-    exchanging = Mock(closing=False, wanted=lambda: worker.target)
-    loop = ExchangeLoop(Mock(), worker, exchanging, Mock(), INTERVAL, 30.0)
-    yield loop
-    loop.close()
+def rhythm(worker: Session) -> Rhythm:
+    return Rhythm(worker)
 
 
-def is_due(loop: Any, reply: Reply | None) -> bool:
-    loop._last_reply = reply
-    return bool(loop._is_due())
+def an_idle_rhythm(**settings: object) -> Rhythm:
+    return Rhythm(a_worker(flush_interval=INTERVAL, **settings))
 
 
-def test_news_is_told_at_once_while_others_may_wait_for_it(loop: Any, clock: Waited) -> None:
-    loop._last_exchange = clock.now
-    assert is_due(loop, None)
-    assert is_due(loop, Reply(b"1", waiting=8, workers=2))
+def is_due(rhythm: Rhythm, reply: Reply | None) -> bool:
+    rhythm._session.last_reply = reply
+    return rhythm.is_due()
 
 
-def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(loop: Any, clock: Waited) -> None:
+def test_news_is_told_at_once_while_others_may_wait_for_it(rhythm: Rhythm, clock: Waited) -> None:
+    rhythm.exchanged()
+    assert is_due(rhythm, None)
+    assert is_due(rhythm, Reply(b"1", waiting=8, workers=2))
+
+
+def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(rhythm: Rhythm, clock: Waited) -> None:
     plenty = Reply(b"1", waiting=9, workers=2)
-    loop._last_exchange = clock.now
-    assert not is_due(loop, plenty)
+    rhythm.exchanged()
+    assert not is_due(rhythm, plenty)
     clock.now += (PLENTY - 1) * INTERVAL
-    assert not is_due(loop, plenty)
+    assert not is_due(rhythm, plenty)
     clock.now += 1.01 * INTERVAL
-    assert is_due(loop, plenty)
+    assert is_due(rhythm, plenty)
 
 
-def test_no_news_waits_for_as_long_as_a_lease(loop: Any, clock: Waited) -> None:
-    loop._lease_timeout = 0.3
-    loop._last_exchange = clock.now
+def test_no_news_waits_for_as_long_as_a_lease(rhythm: Rhythm, clock: Waited) -> None:
+    rhythm._lease_timeout = 0.3
+    rhythm.exchanged()
     clock.now += 0.051
-    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+    assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 
-def test_a_worker_that_runs_low_does_not_wait(loop: Any, worker: Worker, clock: Waited) -> None:
-    loop._last_exchange = clock.now
+def test_a_worker_that_runs_low_does_not_wait(rhythm: Rhythm, worker: Session, clock: Waited) -> None:
+    rhythm.exchanged()
     for _ in range(3):
-        worker.ready.popleft()
-    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+        worker.state.ready.popleft()
+    assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 
-def test_a_release_that_will_be_waited_for_does_not_wait(loop: Any, worker: Worker, clock: Waited) -> None:
-    loop._last_exchange = clock.now
+def test_a_release_that_will_be_waited_for_does_not_wait(
+    rhythm: Rhythm, worker: Session, clock: Waited
+) -> None:
+    rhythm.exchanged()
     finish(worker, 5)
-    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+    assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 
 def test_a_heartbeat_is_due_though_something_waits_and_nothing_is_needed(clock: Waited) -> None:
-    worker = a_worker(concurrency=16)
+    worker = a_worker(concurrency=16, flush_interval=INTERVAL)
     answer(worker, leases=15)
-    loop: Any = ExchangeLoop(Mock(), worker, Mock(closing=False, wanted=lambda: 16), Mock(), INTERVAL, 30.0)
-    loop._last_exchange = clock.now
+    rhythm = Rhythm(worker)
+    rhythm.exchanged()
     reply = Reply(b"1", waiting=100)
-    assert not is_due(loop, reply)
+    assert not is_due(rhythm, reply)
     clock.now += 10.1
-    assert is_due(loop, reply)
-    loop.close()
+    assert is_due(rhythm, reply)
 
 
 @pytest.mark.parametrize(("workers", "interval"), [(2, 0.1), (20, 0.1), (400, 2.0), (100_000, 10.0)])
 def test_the_more_workers_idle_the_longer_each_takes_until_it_asks_again(
     clock: Waited, workers: int, interval: float
 ) -> None:
-    idle = a_worker()
-    loop: Any = ExchangeLoop(Mock(), idle, Mock(closing=False, wanted=lambda: 16), Mock(), INTERVAL, 30.0)
+    rhythm = an_idle_rhythm()
     reply = Reply(b"1", workers=workers, leased=1)
-    loop._last_exchange = clock.now
+    rhythm.exchanged()
     clock.now += 0.9 * interval
-    assert not is_due(loop, reply)
+    assert not is_due(rhythm, reply)
     clock.now += 0.2 * interval
-    assert is_due(loop, reply)
-    loop.close()
+    assert is_due(rhythm, reply)
 
 
-def test_a_worker_that_closes_does_not_wait(loop: Any, clock: Waited) -> None:
-    loop._last_exchange = clock.now
-    loop._scheduler.closing = True
-    assert is_due(loop, Reply(b"1", waiting=9, workers=2))
+def test_a_worker_that_closes_does_not_wait(rhythm: Rhythm, clock: Waited) -> None:
+    rhythm.exchanged()
+    rhythm._session.closing = True
+    assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 
 def test_a_worker_that_was_given_nothing_of_what_waits_does_not_ask_at_every_moment(clock: Waited) -> None:
-    idle = a_worker()
-    loop: Any = ExchangeLoop(Mock(), idle, Mock(closing=False, wanted=lambda: 16), Mock(), INTERVAL, 30.0)
-    loop._last_exchange = clock.now
+    rhythm = an_idle_rhythm()
+    rhythm.exchanged()
     clock.now += INTERVAL
-    assert not is_due(loop, Reply(b"1", waiting=300))
+    assert not is_due(rhythm, Reply(b"1", waiting=300))
     clock.now += POLL_UNKNOWN
-    assert is_due(loop, Reply(b"1", waiting=300))
-    loop.close()
+    assert is_due(rhythm, Reply(b"1", waiting=300))
 
 
 def test_a_crawl_whose_start_has_nothing_asks_at_once(clock: Waited) -> None:
-    exchanging = Mock(closing=False, wanted=lambda: 16, busy=lambda: False)
-    loop: Any = ExchangeLoop(Mock(), a_worker(), exchanging, Mock(), INTERVAL, 30.0)
-    loop._last_exchange = clock.now
-    assert is_due(loop, None)
-    loop.close()
+    rhythm = an_idle_rhythm()
+    rhythm.exchanged()
+    assert is_due(rhythm, None)
 
 
 def test_to_leave_is_tried_again_until_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[Any] = []
-    frontier, event_loop = Mock(), Mock()
+    event_loop, worker = Mock(), a_worker()
+    frontier: Any = worker.frontier
     frontier.leave.side_effect = [RedisConnectionError("reset"), RedisConnectionError("reset"), "gone"]
     event_loop.call_later.side_effect = lambda delay, call: call()
-    loop: Any = ExchangeLoop(
-        frontier, a_worker(), Mock(closing=True, finishing=True), event_loop, INTERVAL, 30.0
-    )
+    loop: Any = ExchangeLoop(worker, event_loop)
 
     def call(function: Any, done: Any) -> None:
         try:

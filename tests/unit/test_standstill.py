@@ -10,13 +10,14 @@ from scrapy import Request
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Lease, Limits, Push, Reply
+from scrapy_rq_sched.frontier.messages import Bounds, Lease, Push, Reply
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.worker.limits import Limits
 from scrapy_rq_sched.worker.log import fullness, standstill
 from scrapy_rq_sched.worker.log.fullness import Fullness
 from scrapy_rq_sched.worker.log.standstill import Standstill
-from scrapy_rq_sched.worker.state import Worker
+from scrapy_rq_sched.worker.state import State
 
 URL = "http://example.com/"
 
@@ -37,10 +38,10 @@ class Engine:
         return ""
 
 
-def a_standstill(**settings: Any) -> tuple[Standstill, Worker]:
+def a_standstill(**settings: Any) -> tuple[Standstill, State]:
     read = FrontierSettings(**settings)
-    worker = Worker(read)
-    return Standstill(worker, read, "s", ["s:start_urls"]), worker
+    state = State(read)
+    return Standstill(state, Limits(state, read), read, "s", ["s:start_urls"]), state
 
 
 def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = "", **settings: Any) -> str:
@@ -127,10 +128,10 @@ def test_an_idle_spider_says_once_that_it_waits_for_seeds(
     assert len(caplog.records) == 1
 
 
-def a_fullness(**limits: Any) -> Fullness:
+def a_fullness(**bounds: Any) -> Fullness:
     server = connection.get_redis(host="localhost", password="secret")
-    frontier = Frontier(server, Keys("s"), "a", "priority", Limits(**limits))
-    return Fullness(frontier, Worker(FrontierSettings()), 10_000)
+    frontier = Frontier(server, Keys("s"), "a", "priority", Bounds(**bounds))
+    return Fullness(frontier, State(FrontierSettings()), 10_000)
 
 
 def test_a_full_redis_is_told_of_once_and_so_is_its_end(

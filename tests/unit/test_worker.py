@@ -6,71 +6,84 @@ import math
 import time
 from decimal import Decimal
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
 
+from scrapy_rq_sched import PriorityQueue, RFPDupeFilter
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Lease, Push, Reply, Standing, rank
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import outbox, start_counts
 from scrapy_rq_sched.worker.attempt import Attempt
 from scrapy_rq_sched.worker.outbox import BATCH_PUSHES
-from scrapy_rq_sched.worker.state import Worker
+from scrapy_rq_sched.worker.session import Session
+from scrapy_rq_sched.worker.state import Settled
 
 URL = "http://example.com/"
 
 
-def a_worker(**settings: object) -> Worker:
-    return Worker(FrontierSettings(**settings))  # type: ignore[arg-type]
+def a_worker(**settings: object) -> Session:
+    """Return a session of no frontier, with all that is its own."""
+    crawler = get_crawler(settings_dict={"REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7"})
+    read = FrontierSettings(**settings)  # type: ignore[arg-type]
+    queue = PriorityQueue(Mock(), Spider("s"), "s:requests")
+    return Session(crawler, Spider("s"), Mock(), queue, RFPDupeFilter(Mock(), "s:dupefilter"), read, None)
 
 
-def enqueue(worker: Worker, count: int, payload: bytes = b"x") -> None:
+def enqueue(worker: Session, count: int, payload: bytes = b"x") -> None:
     for _ in range(count):
-        worker.enqueue(Push("force", "", 0, payload), Request(URL))
+        worker.state.enqueue(Push("force", "", 0, payload), Request(URL))
 
 
-def hold(worker: Worker, count: int) -> None:
+def hold(worker: Session, count: int) -> None:
     for number in range(count):
-        worker.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
+        worker.state.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
 
 
-def answer(worker: Worker, leases: int = 0, latency: float = 0.001, stored: int = BATCH_PUSHES) -> None:
+def answer(worker: Session, leases: int = 0, latency: float = 0.001, stored: int = BATCH_PUSHES) -> None:
     names = [Lease(f"2.{number}", "request", 0, b"x") for number in range(leases)]
     reply = Reply(b"1", stored=stored, leases=names)
-    worker.settle(reply, latency)
-    worker.ready.extend(names)
+    take(worker, reply, latency)
+    worker.state.ready.extend(names)
+
+
+def take(worker: Session, reply: Reply, latency: float = 0.001, said: int | None = None) -> Settled:
+    worker.limits.exchanged(latency)
+    return worker.state.settle(reply, said)
 
 
 def test_a_lease_is_released_with_the_last_of_its_children_not_before() -> None:
     worker = a_worker()
     hold(worker, 1)
     enqueue(worker, BATCH_PUSHES + 1)
-    worker.finish_all_but(())
-    assert worker.batch(0, False).finished == []
+    worker.state.finish_all_but(())
+    assert worker.batch().finished == []
     answer(worker)
-    assert worker.batch(0, False).finished == [Finished("1.0", 1)]
+    assert worker.batch().finished == [Finished("1.0", 1)]
 
 
 def test_a_lease_is_released_though_the_outbox_is_never_empty() -> None:
     worker = a_worker()
     hold(worker, 1)
-    worker.finish_all_but(())
+    worker.state.finish_all_but(())
     enqueue(worker, 3 * BATCH_PUSHES)
-    assert worker.batch(0, False).finished == [Finished("1.0", 0)]
+    assert worker.batch().finished == [Finished("1.0", 0)]
 
 
 def test_a_worker_with_more_to_push_than_a_batch_holds_is_busy() -> None:
     worker = a_worker()
     enqueue(worker, BATCH_PUSHES + 1)
-    assert worker.batch(0, False).busy
+    assert worker.batch().busy
     answer(worker)
-    assert not worker.batch(0, False).busy
+    assert not worker.batch().busy
 
 
 def test_a_worker_that_is_about_to_have_a_request_in_memory_is_busy() -> None:
     worker = a_worker()
     enqueue(worker, 1, payload=b"")
-    assert worker.batch(0, False).busy
+    assert worker.batch().busy
 
 
 @pytest.mark.parametrize(("concurrency", "at_work"), [(1, 2), (4, 5), (16, 20)])
@@ -78,36 +91,36 @@ def test_a_quarter_more_are_at_work_than_the_concurrent_requests(concurrency: in
     worker = a_worker(concurrency=concurrency)
     answer(worker, leases=4)
     hold(worker, at_work - 1)
-    assert worker.may_begin
+    assert worker.limits.may_begin
     hold(worker, 1)
-    assert not worker.may_begin
+    assert not worker.limits.may_begin
 
 
-def finish(worker: Worker, count: int) -> None:
+def finish(worker: Session, count: int) -> None:
     hold(worker, count)
-    worker.finish_all_but(())
+    worker.state.finish_all_but(())
 
 
 def test_no_more_are_finished_and_not_released_than_twice_the_concurrent_requests() -> None:
     worker = a_worker(concurrency=4)
     answer(worker, leases=4)
     finish(worker, 7)
-    assert worker.may_begin
+    assert worker.limits.may_begin
     finish(worker, 1)
-    assert not worker.may_begin
-    worker.batch(0, False)
-    assert not worker.may_begin
+    assert not worker.limits.may_begin
+    worker.batch()
+    assert not worker.limits.may_begin
     answer(worker)
-    assert worker.may_begin
+    assert worker.limits.may_begin
 
 
 def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
     worker = a_worker(concurrency=4)
     finish(worker, 5)
-    assert not worker.awaits_release
+    assert not worker.limits.awaits_release
     finish(worker, 1)
-    assert worker.awaits_release
-    assert worker.may_begin
+    assert worker.limits.awaits_release
+    assert worker.limits.may_begin
 
 
 @pytest.mark.parametrize("unreleased", [0, 8])
@@ -120,198 +133,199 @@ def test_callbacks_that_wait_raise_the_limit_whatever_waits_to_be_released(
     answer(worker, leases=4)
     finish(worker, unreleased)
     hold(worker, 5)
-    assert [worker.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
-    worker.releases.clear()
-    assert worker.may_begin
+    assert [worker.limits.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
+    worker.state.releases.clear()
+    assert worker.limits.may_begin
 
 
 def test_a_release_is_not_waited_for_where_redis_is_far() -> None:
     worker = a_worker(concurrency=4)
     answer(worker, latency=0.02)
     finish(worker, 8)
-    assert worker.may_begin
+    assert worker.limits.may_begin
 
 
 def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
     worker = a_worker(concurrency=4)
     answer(worker)
     finish(worker, 8)
-    worker.cut_off = True
-    assert worker.may_begin
+    worker.limits.cut_off = True
+    assert worker.limits.may_begin
 
 
 def test_the_outbox_has_a_bound_beyond_which_nothing_is_begun() -> None:
     worker = a_worker(outbox_size=10)
     enqueue(worker, 10)
-    assert worker.is_full
-    assert worker.batch(16, False).want == 16
+    assert worker.limits.is_full
+    assert worker.batch().want == 16
     answer(worker)
     enqueue(worker, 5000)
-    assert worker.batch(16, False).want == 0
+    assert worker.batch().want == 0
 
 
 def test_a_reason_that_cannot_be_sent_is_made_one_that_can() -> None:
     worker = a_worker()
-    worker.fail(Lease("1.1", "list", 0, b"x"), "half a character: \ud800")
-    ((_, _, reason, _),) = worker.batch(0, False).failed
+    worker.state.fail(Lease("1.1", "list", 0, b"x"), "half a character: \ud800")
+    ((_, _, reason, _),) = worker.batch().failed
     assert reason == "half a character: \\ud800"
 
 
 def test_what_is_forgotten_with_the_memory_is_said() -> None:
     worker = a_worker()
-    worker.enqueue(Push("filter", "fp", 0, b""), Request(URL))
-    worker.batch(0, False)
+    worker.state.enqueue(Push("filter", "fp", 0, b""), Request(URL))
+    worker.batch()
     reply = Reply(b"1", stored=1)
-    worker.memory.extend(worker.settle(reply, 0.001).kept)
-    assert worker.forget_memory() == 1
-    assert worker.batch(0, False).forgotten == [("filter", "fp")]
+    worker.state.memory.extend(take(worker, reply, 0.001).kept)
+    assert worker.state.forget_memory() == 1
+    assert worker.batch().forgotten == [("filter", "fp")]
 
 
 # -- no room, replicas, older data -----------------------------------------------------------------------
 
 
-def settle(worker: Worker, **said: Any) -> None:
-    worker.settle(Reply(b"1", **said), 0.001)
+def settle(worker: Session, **said: Any) -> None:
+    take(worker, Reply(b"1", **said))
 
 
 def test_what_found_no_room_is_sent_again_in_its_order_and_less_at_a_time() -> None:
     worker = a_worker()
     for number in range(100):
-        worker.enqueue(Push("force", "", 0, str(number).encode()), Request(URL))
-    assert len(worker.batch(0, False).pushes) == 100
+        worker.state.enqueue(Push("force", "", 0, str(number).encode()), Request(URL))
+    assert len(worker.batch().pushes) == 100
     settle(worker, stored=3, full="memory")
-    assert worker.outbox.blocked
-    again = worker.batch(0, False).pushes
+    assert worker.state.outbox.blocked
+    again = worker.batch().pushes
     assert [push.payload for push in again] == [str(number).encode() for number in range(3, 19)]
     settle(worker, stored=16)
-    assert worker.batch(0, False).pushes[0].payload == b"19"
+    assert worker.batch().pushes[0].payload == b"19"
 
 
 def test_a_page_whose_children_found_no_room_is_not_released_before_they_did() -> None:
     worker = a_worker()
     hold(worker, 1)
     enqueue(worker, 2)
-    worker.finish_all_but(())
-    assert worker.batch(0, False).finished == [Finished("1.0", 2)]
+    worker.state.finish_all_but(())
+    assert worker.batch().finished == [Finished("1.0", 2)]
     settle(worker, stored=1, full="bound")
-    assert worker.batch(0, False).finished == [Finished("1.0", 1)]
+    assert worker.batch().finished == [Finished("1.0", 1)]
     settle(worker, stored=1)
-    assert worker.is_quiet
+    assert worker.state.is_quiet
 
 
 def test_a_page_that_led_to_nothing_is_released_though_there_is_no_room() -> None:
     worker = a_worker()
     enqueue(worker, 50)
-    worker.batch(0, False)
+    worker.batch()
     settle(worker, stored=0, full="memory")
     hold(worker, 1)
-    worker.finish_all_but(())
-    assert worker.batch(0, False).finished == [Finished("1.0", 0)]
+    worker.state.finish_all_but(())
+    assert worker.batch().finished == [Finished("1.0", 0)]
 
 
 def test_a_page_that_found_what_is_still_in_the_outbox_waits_for_it() -> None:
     worker = a_worker()
     enqueue(worker, 50)
-    worker.batch(0, False)
+    worker.batch()
     settle(worker, stored=0, full="memory")
     hold(worker, 1)
-    worker.note_known()
-    worker.finish_all_but(())
-    assert worker.batch(0, False).finished == []
+    worker.state.note_known()
+    worker.state.finish_all_but(())
+    assert worker.batch().finished == []
 
 
 def test_a_worker_whose_every_page_waits_for_room_stands_still() -> None:
     worker = a_worker(outbox_size=10)
     hold(worker, 4)
     enqueue(worker, 10)
-    worker.finish_all_but(())
-    worker.batch(0, False)
+    worker.state.finish_all_but(())
+    worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.stands_still
-    batch = worker.batch(0, False)
+    assert worker.limits.stands_still
+    batch = worker.batch()
     assert batch.exceed
     settle(worker, stored=10, full="exceeded")
-    assert not worker.stands_still
+    assert not worker.limits.stands_still
 
 
 def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
     worker = a_worker()
     hold(worker, 1)
     enqueue(worker, 10)
-    worker.finish_all_but(())
-    worker.batch(0, False)
+    worker.state.finish_all_but(())
+    worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.may_begin
-    assert not worker.batch(0, False).exceed
+    assert worker.limits.may_begin
+    assert not worker.batch().exceed
 
 
 def test_a_worker_that_closes_leaves_nothing_behind_for_want_of_room() -> None:
     worker = a_worker()
     enqueue(worker, 10)
-    assert worker.batch(0, False, closing=True).exceed
+    worker.close(finished=False)
+    assert worker.batch().exceed
 
 
 def test_a_page_is_released_only_when_replicas_have_what_it_led_to() -> None:
     worker = a_worker(wait_replicas=1)
     hold(worker, 1)
     enqueue(worker, 1)
-    worker.finish_all_but(())
-    assert worker.batch(0, False).finished == []
+    worker.state.finish_all_but(())
+    assert worker.batch().finished == []
     settle(worker, stored=1, replicated=False)
-    assert worker.batch(0, False).finished == []
+    assert worker.batch().finished == []
     settle(worker, replicated=True)
-    assert worker.batch(0, False).finished == [Finished("1.0", 0)]
+    assert worker.batch().finished == [Finished("1.0", 0)]
 
 
 def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_what_it_found() -> None:
     worker = a_worker(wait_replicas=1, prefetch=4, concurrency=4)
     answer(worker, latency=0.02)
     for number in range(4):
-        worker.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
+        worker.state.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
         enqueue(worker, 1)
-    worker.finish_all_but(())
-    worker.batch(0, False)
-    worker.settle(Reply(b"1", stored=4, replicated=False), 0.02)
-    assert not worker.may_begin
+    worker.state.finish_all_but(())
+    worker.batch()
+    take(worker, Reply(b"1", stored=4, replicated=False), 0.02)
+    assert not worker.limits.may_begin
 
 
 def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
     worker = a_worker()
     answer(worker, leases=2)
     hold(worker, 2)
-    requests = list(worker.held)
+    requests = list(worker.state.held)
     enqueue(worker, 1)
-    worker.finish_all_but(requests[:1])
-    worker.batch(0, False)
+    worker.state.finish_all_but(requests[:1])
+    worker.batch()
     settle(worker, stored=1, standing=Standing.REWOUND)
-    assert len(worker.ready) + len(worker.held) == 0
-    worker.finish_all_but(())
-    assert worker.batch(0, False).finished == []
+    assert len(worker.state.ready) + len(worker.state.held) == 0
+    worker.state.finish_all_but(())
+    assert worker.batch().finished == []
 
 
 def test_what_is_being_crawled_when_older_data_comes_keeps_the_fleet_from_its_end() -> None:
     worker = a_worker()
     hold(worker, 1)
-    requests = list(worker.held)
-    worker.batch(0, False)
+    requests = list(worker.state.held)
+    worker.batch()
     settle(worker, standing=Standing.REWOUND)
-    worker.finish_all_but(requests)
-    assert worker.batch(0, False).busy
+    worker.state.finish_all_but(requests)
+    assert worker.batch().busy
     settle(worker)
-    worker.finish_all_but(())
-    assert not worker.batch(0, False).busy
+    worker.state.finish_all_but(())
+    assert not worker.batch().busy
 
 
 def test_start_requests_that_older_data_may_lack_are_sent_again() -> None:
     worker = a_worker()
-    worker.enqueue(Push("start", "fp", 0, b"start"), Request(URL))
-    worker.enqueue(Push("filter", "fp-2", 0, b"link"), Request(URL))
-    worker.batch(0, False)
+    worker.state.enqueue(Push("start", "fp", 0, b"start"), Request(URL))
+    worker.state.enqueue(Push("filter", "fp-2", 0, b"link"), Request(URL))
+    worker.batch()
     settle(worker, stored=2)
     enqueue(worker, 1, payload=b"new")
-    worker.batch(0, False)
+    worker.batch()
     settle(worker, stored=1, standing=Standing.REWOUND)
-    assert [push.payload for push in worker.batch(0, False).pushes] == [b"start"]
+    assert [push.payload for push in worker.batch().pushes] == [b"start"]
 
 
 def test_start_requests_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,26 +344,26 @@ def test_start_requests_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -
 def test_a_failed_request_is_set_aside_when_what_it_led_to_is_stored() -> None:
     worker = a_worker()
     hold(worker, 1)
-    (request,) = worker.held
-    assert worker.mark_failed(request, "its callback raised", "Traceback …")
+    (request,) = worker.state.held
+    assert worker.state.mark_failed(request, "its callback raised", "Traceback …")
     enqueue(worker, 1)
-    worker.finish_all_but(())
-    batch = worker.batch(0, False)
+    worker.state.finish_all_but(())
+    batch = worker.batch()
     assert (batch.finished, batch.failed) == ([], [Failed("1.0", 1, "its callback raised", "Traceback …")])
 
 
 def test_a_request_that_is_not_leased_cannot_be_set_aside() -> None:
     worker = a_worker()
     request = Request(URL)
-    worker.hold(request, None)
-    assert not worker.mark_failed(request, "its callback raised")
+    worker.state.hold(request, None)
+    assert not worker.state.mark_failed(request, "its callback raised")
 
 
 def test_a_dropped_lease_is_released_with_its_fingerprint_in_one_batch() -> None:
     worker = a_worker()
     enqueue(worker, 5000)
-    worker.releases.drop(Lease("1.1", "drop", 0, b"x"), "filter", "fp")
-    batch = worker.batch(0, False)
+    worker.state.releases.drop(Lease("1.1", "drop", 0, b"x"), "filter", "fp")
+    batch = worker.batch()
     assert (batch.finished, batch.forgotten) == ([Finished("1.1", 0)], [("filter", "fp")])
 
 
@@ -363,48 +377,48 @@ def leases(count: int, deaths: int = 0) -> list[Lease]:
 def test_a_batch_says_what_was_begun_last() -> None:
     worker = a_worker()
     first, second, _ = leases(3)
-    worker.hold(Request(URL), first)
-    worker.hold(Request(URL), second)
-    assert worker.batch(0, False).begun == "3.1"
+    worker.state.hold(Request(URL), first)
+    worker.state.hold(Request(URL), second)
+    assert worker.batch().begun == "3.1"
 
 
 def test_a_suspect_is_begun_only_when_redis_knows_of_it() -> None:
     worker = a_worker()
     (suspect,) = leases(1, deaths=3)
-    assert not worker.may_take(suspect)
-    assert worker.has_news
-    assert worker.batch(0, False).begun == suspect.name
-    assert not worker.may_take(suspect)
+    assert not worker.state.beginnings.may_begin(suspect)
+    assert worker.state.has_news
+    assert worker.batch().begun == suspect.name
+    assert not worker.state.beginnings.may_begin(suspect)
     answer(worker)
-    assert worker.may_take(suspect)
-    assert not worker.has_news
+    assert worker.state.beginnings.may_begin(suspect)
+    assert not worker.state.has_news
 
 
 def test_the_end_of_what_was_crawled_from_memory_is_news() -> None:
     worker = a_worker()
     request = Request(URL)
-    worker.hold(request, None)
-    worker.finish_all_but([request])
-    assert not worker.has_news
-    worker.finish_all_but(())
-    assert worker.has_news
-    assert not worker.batch(0, False).busy
+    worker.state.hold(request, None)
+    worker.state.finish_all_but([request])
+    assert not worker.state.has_news
+    worker.state.finish_all_but(())
+    assert worker.state.has_news
+    assert not worker.batch().busy
     answer(worker)
-    assert not worker.has_news
+    assert not worker.state.has_news
 
 
 def test_what_was_ready_is_an_orphan_where_the_frontier_is_gone_and_not_where_it_is_older() -> None:
     for lost, orphans in ((("frontier",), 2), ((), 0)):
         worker = a_worker()
-        worker.ready.extend(leases(2))
-        worker.batch(0, False)
+        worker.state.ready.extend(leases(2))
+        worker.batch()
         reply = Reply(b"1", standing=Standing.REWOUND, lost=lost)
-        assert len(worker.settle(reply, 0.001).orphans) == orphans
-        assert not worker.ready
+        assert len(take(worker, reply, 0.001).orphans) == orphans
+        assert not worker.state.ready
 
 
-def sent(worker: Worker, attempt: Attempt) -> list[bytes]:
-    batch = worker.batch(0, False)
+def sent(worker: Session, attempt: Attempt) -> list[bytes]:
+    batch = worker.batch()
     attempt.begin(batch)
     return [push.payload for push in batch.pushes]
 
@@ -422,7 +436,7 @@ def test_after_an_outage_the_same_batch_is_answered_whole() -> None:
     sent(worker, attempt)
     fail_until_nothing_is_pushed(attempt)
     # The frontier has had it: the reply was lost.
-    settled = worker.settle(Reply(b"1", stored=10), 0.001, attempt.pushes)
+    settled = take(worker, Reply(b"1", stored=10), 0.001, attempt.pushes)
     assert len(settled.stored) == 10
     assert attempt.over(Reply(b"1", stored=10)) is None
 
@@ -430,7 +444,9 @@ def test_after_an_outage_the_same_batch_is_answered_whole() -> None:
 def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_the_rest_goes_through() -> None:
     worker, attempt = a_worker(), Attempt()
     for number in range(64):
-        worker.enqueue(Push("force", "", 0, b"culprit" if number == 37 else b"x"), Request(f"{URL}{number}"))
+        worker.state.enqueue(
+            Push("force", "", 0, b"culprit" if number == 37 else b"x"), Request(f"{URL}{number}")
+        )
     stored, withdrawn = 0, 0
     for _ in range(100):
         payloads = sent(worker, attempt)
@@ -439,11 +455,11 @@ def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_th
             reply = Reply(b"1")
         else:
             reply = Reply(b"1", stored=len(payloads))
-        stored += sum(1 for _ in worker.settle(reply, 0.001, attempt.pushes).stored)
+        stored += sum(1 for _ in take(worker, reply, 0.001, attempt.pushes).stored)
         if attempt.over(reply):
             withdrawn += 1
-            assert worker.outbox.withdraw_first().request.url == f"{URL}37"
-        if not len(worker.outbox):
+            assert worker.state.outbox.withdraw_first().request.url == f"{URL}37"
+        if not len(worker.state.outbox):
             break
     assert (stored, withdrawn) == (63, 1)
 
@@ -461,21 +477,21 @@ def test_one_outage_after_the_other_withdraws_nothing() -> None:
         enqueue(worker, 1)
         sent(worker, attempt)
         fail_until_nothing_is_pushed(attempt)
-        worker.settle(Reply(b"1"), 0.001, attempt.pushes)
+        take(worker, Reply(b"1"), 0.001, attempt.pushes)
         assert attempt.over(Reply(b"1")) is None
         sent(worker, attempt)
-        worker.settle(Reply(b"1", stored=1), 0.001, attempt.pushes)
+        take(worker, Reply(b"1", stored=1), 0.001, attempt.pushes)
         assert attempt.over(Reply(b"1", stored=1)) is None
 
 
 def test_a_mark_that_cannot_be_sent_either_is_left_out() -> None:
     worker = a_worker()
-    worker.enqueue(Push("filter", "fp", 5, b"x"), Request(URL))
-    worker.outbox.withdraw_first()
-    assert worker.batch(0, False).pushes == [Push("filter", "fp", 0, b"")]
-    worker.settle(Reply(b"1"), 0.001, 0)
-    worker.outbox.withdraw_first()
-    assert worker.batch(0, False).pushes == [Push("force", "", 0, b"")]
+    worker.state.enqueue(Push("filter", "fp", 5, b"x"), Request(URL))
+    worker.state.outbox.withdraw_first()
+    assert worker.batch().pushes == [Push("filter", "fp", 0, b"")]
+    take(worker, Reply(b"1"), 0.001, 0)
+    worker.state.outbox.withdraw_first()
+    assert worker.batch().pushes == [Push("force", "", 0, b"")]
 
 
 def test_equal_start_requests_are_numbered_and_the_oldest_are_forgotten(
@@ -508,10 +524,10 @@ def test_any_priority_is_a_number_that_redis_takes(priority: Any, number: float)
 def test_several_suspect_seeds_are_sown_when_redis_knows_of_the_last() -> None:
     worker = a_worker()
     first, second = Lease("3.1", "list", 3, b"x"), Lease("3.2", "list", 3, b"x")
-    worker.sow(first)
-    worker.sow(second)
-    assert not worker.may_sow(first)
-    assert worker.batch(0, False).sown == second.name
+    worker.state.sow(first)
+    worker.state.sow(second)
+    assert not worker.state.beginnings.may_sow(first)
+    assert worker.batch().sown == second.name
     answer(worker)
-    assert worker.may_sow(first)
-    assert worker.may_sow(second)
+    assert worker.state.beginnings.may_sow(first)
+    assert worker.state.beginnings.may_sow(second)

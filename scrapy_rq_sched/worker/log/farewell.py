@@ -10,7 +10,7 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 
 from ...engine.bridge import EngineBridge
-from ..state import Worker
+from ..state import State
 
 logger = logging.getLogger(__name__)
 
@@ -21,9 +21,9 @@ class Farewell:
     :param lease_timeout: seconds after which what a worker holds goes back to the queue, if it is gone.
     """
 
-    def __init__(self, crawler: Crawler, worker: Worker, lease_timeout: float) -> None:
+    def __init__(self, crawler: Crawler, state: State, lease_timeout: float) -> None:
         self._crawler = crawler
-        self._worker = worker
+        self._state = state
         self._lease_timeout = lease_timeout
         self._is_watching = self._has_said = False
 
@@ -62,15 +62,15 @@ class Farewell:
         atexit.unregister(self._cut_short)
 
     def _cut_short(self) -> None:
-        worker = self._worker
-        in_hand = len(worker.held) + len(worker.ready) + worker.releases.not_sent
+        state = self._state
+        in_hand = len(state.held) + len(state.ready) + state.releases.not_sent
         if in_hand:
             logger.warning(
                 "This worker was ended before it was through: the %d requests that it has in hand go back to "
                 "the queue %g s after its last exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again",
                 *(in_hand, self._lease_timeout),
             )
-        if worker.in_memory:
+        if state.in_memory:
             logger.warning(
-                "%d requests that were only in the memory of this worker are lost", worker.in_memory
+                "%d requests that were only in the memory of this worker are lost", state.in_memory
             )

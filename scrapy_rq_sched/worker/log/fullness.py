@@ -8,7 +8,7 @@ import time
 from ... import connection
 from ...frontier.client import Frontier
 from ...frontier.messages import Reply
-from ..state import Worker
+from ..state import State
 
 logger = logging.getLogger(__name__)
 
@@ -19,9 +19,9 @@ ROOM_FOR = 2.0
 class Fullness:
     """Says when Redis has no memory left, and when it has again; and once that too many wait."""
 
-    def __init__(self, frontier: Frontier, worker: Worker, outbox_size: int) -> None:
+    def __init__(self, frontier: Frontier, state: State, outbox_size: int) -> None:
         self._frontier = frontier
-        self._worker = worker
+        self._state = state
         self._outbox_size = outbox_size
         self._out_of_memory_since: float | None = None
         self._last_out_of_memory = 0.0
@@ -33,7 +33,7 @@ class Fullness:
             self._no_memory()
         else:
             self._memory()
-        most = self._frontier.limits.max_waiting
+        most = self._frontier.bounds.max_waiting
         if reply.full == "bound":
             self._once(
                 logging.INFO,
@@ -58,7 +58,7 @@ class Fullness:
                 "worker (%d requests now, %d before it begins no more pages), start() and seeds are held, "
                 "and what is finished makes room. Give Redis more memory, or let less wait: "
                 "FRONTIER_MAX_WAITING",
-                *(connection.address(self._frontier.server), len(self._worker.outbox), self._outbox_size),
+                *(connection.address(self._frontier.server), len(self._state.outbox), self._outbox_size),
             )
 
     def _memory(self) -> None:

@@ -146,6 +146,53 @@ class Notices:
                 *map(one_line, reply.seeds_problem),
             )
 
+    def kept_from_redis(self, request: Request, reason: str) -> None:
+        """Say that *request* is crawled from this worker's memory."""
+        self._stats.inc_value("scheduler/unserializable")
+        self.warn_once(
+            reason,
+            "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
+            "if this worker dies. More of this kind are only counted: scheduler/unserializable",
+            *(one_line(request), reason),
+        )
+
+    def refused(self, what: str, error: Exception) -> None:
+        """Say that a request or a seed is left to another worker."""
+        self._stats.inc_value("frontier/refused")
+        self.warn_once(
+            str(error),
+            "A %s is left to another worker: %s. More are only counted: frontier/refused",
+            *(what, one_line(error)),
+        )
+
+    def dropped(self, request: Request, max_waiting: int) -> None:
+        """Say that *request* is dropped because too many wait."""
+        self._stats.inc_value("frontier/dropped")
+        self.warn_once(
+            "dropped",
+            "More than FRONTIER_MAX_WAITING (%d) requests wait: %s is dropped, which would have come last. "
+            "It does not count as seen. More are only counted: frontier/dropped",
+            *(max_waiting, request),
+        )
+
+    def outbox_is_full(self, size: int) -> None:
+        """Say that nothing is begun, because *size* requests wait to be stored."""
+        self.warn_once(
+            "full",
+            "%d requests wait to be stored in Redis (FRONTIER_OUTBOX_SIZE): no new page is begun "
+            "until there are fewer",
+            size,
+        )
+
+    def lost_with_worker(self, count: int) -> None:
+        """Say that *count* requests were only in this worker's memory, and were not crawled."""
+        if count:
+            logger.error(
+                "%d requests that could not be kept in Redis were not crawled by this worker. They do not "
+                "count as seen, and are crawled if they are found again",
+                count,
+            )
+
     def shares(self, shares: Shares) -> None:
         """Say how many requests cannot be shared, if that are many and it is time to look."""
         if shares.is_due() and shares.are_many:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from ...engine.bridge import EngineBridge
 from ...frontier.messages import Reply, Told
 from ...settings import FrontierSettings
-from ..state import Worker
+from ..limits import Limits
+from ..state import State
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +26,15 @@ class Standstill:
     """
 
     def __init__(
-        self, worker: Worker, settings: FrontierSettings, spider: str, seeds_keys: Sequence[str]
+        self,
+        state: State,
+        limits: Limits,
+        settings: FrontierSettings,
+        spider: str,
+        seeds_keys: Sequence[str],
     ) -> None:
-        self._worker = worker
+        self._state = state
+        self._limits = limits
         self._spider = spider
         self._settings = settings
         self._seeds_keys = seeds_keys
@@ -45,7 +52,7 @@ class Standstill:
         While Redis does not answer, that is said elsewhere.
         """
         now = time.monotonic()
-        if now - self._since < AFTER or self._worker.cut_off:
+        if now - self._since < AFTER or self._limits.cut_off:
             return
         kind, reason = self.reason(reply, engine.downloading(), engine.backs_out())
         if kind == self._said[1] and (now - self._said[0] < AGAIN or kind == "seeds"):
@@ -59,31 +66,31 @@ class Standstill:
         :param downloading: how many requests the downloader has.
         :param backs_out: what keeps the engine from asking for more, if something does.
         """
-        worker = self._worker
+        state = self._state
         if reply is None:
             return "first", "Redis has not answered yet"
-        if worker.told != Told.CRAWL:
-            return worker.told.value, (
-                f"the crawl is {'paused' if worker.told == Told.PAUSE else 'drained'}, and {reply.waiting} "
+        if state.told != Told.CRAWL:
+            return state.told.value, (
+                f"the crawl is {'paused' if state.told == Told.PAUSE else 'drained'}, and {reply.waiting} "
                 f"requests wait. To go on: scrapy frontier resume {self._spider}"
             )
-        if worker.is_full or worker.stands_still:
+        if self._limits.is_full or self._limits.stands_still:
             why = {"memory": "Redis is out of memory", "bound": "as many wait as FRONTIER_MAX_WAITING allows"}
             return "full", (
-                f"{len(worker.outbox)} requests are in the outbox (FRONTIER_OUTBOX_SIZE is "
+                f"{len(state.outbox)} requests are in the outbox (FRONTIER_OUTBOX_SIZE is "
                 f"{self._settings.outbox_size}), because {why.get(reply.full, 'Redis takes them too slowly')}"
             )
         if not reply.replicated:
             return "replicas", (
-                f"{worker.releases.not_sent} finished requests wait until what they led to is on "
+                f"{state.releases.not_sent} finished requests wait until what they led to is on "
                 f"{self._settings.wait_replicas} replicas (FRONTIER_WAIT_REPLICAS)"
             )
         if backs_out:
             return backs_out, f"the {backs_out} is full, with {downloading} downloads under way"
-        if worker.held or worker.ready:
+        if state.held or state.ready:
             return "held", (
-                f"this worker is at {len(worker.held)} requests, {downloading} of them in the "
-                f"downloader, and has {len(worker.ready)} ready"
+                f"this worker is at {len(state.held)} requests, {downloading} of them in the "
+                f"downloader, and has {len(state.ready)} ready"
             )
         if reply.waiting:
             return "share", f"{reply.waiting} requests wait, but this worker was given none"

@@ -1,0 +1,103 @@
+"""From leases to requests: the engine is given the next one that may begin."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+
+from scrapy import Request
+
+from ..errors import PayloadError, UnknownCodeError, one_line
+from ..frontier.messages import Lease, Told
+from .limits import Limits
+from .log.notices import Notices
+from .state import State
+
+logger = logging.getLogger(__name__)
+
+
+class Handout:
+    """Hands out what is ready.
+
+    :param fingerprint: returns a request's fingerprint.
+    :param by_hand: whether the scheduler is driven by hand: then a request begins when it is asked for.
+    """
+
+    def __init__(
+        self, state: State, limits: Limits, queue: Any, fingerprint: Any, notices: Notices, by_hand: bool
+    ) -> None:
+        self._state = state
+        self._limits = limits
+        self._queue = queue
+        self._fingerprint = fingerprint
+        self._notices = notices
+        self._by_hand = by_hand
+
+    def take(self) -> Request | None:
+        """Return the next request, now the engine's, or None."""
+        state = self._state
+        if self._limits.is_full:
+            self._notices.outbox_is_full(len(state.outbox))
+            return None
+        if state.memory and state.told not in (Told.PAUSE, Told.STOP):
+            request = state.memory.popleft().request
+            state.hold(request, None)
+            self._limits.begun()
+            return request
+        while state.ready:
+            if not (self._by_hand or self._limits.may_begin):
+                return None
+            if not state.beginnings.may_begin(state.ready[0]):
+                return None
+            lease = state.ready.popleft()
+            made = self._decode(lease)
+            if made is not None:
+                state.hold(made, lease)
+                self._limits.begun()
+                return made
+        return None
+
+    def drop(self, lease: Lease) -> Request | None:
+        """Drop a request because too many wait; found again, it is crawled.
+
+        :return: the request; None if it could not be dropped, and is set aside or left to another worker.
+        """
+        request = self._decode(lease)
+        if request is None:
+            return None
+        try:
+            fingerprint = str(self._fingerprint(request))
+        except Exception as error:  # the user's fingerprinter may raise anything
+            logger.exception("%s, which was to be dropped, is set aside", request)
+            self._state.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+            return None
+        # It may have been a start request: nothing in it tells. One that was not filtered, such as a retry,
+        # is not the one that was marked as seen.
+        if request.dont_filter:
+            self._state.releases.drop(lease, "start", f"{fingerprint}#1")
+        else:
+            self._state.releases.drop(lease, "start+filter", fingerprint)
+        self._state.seen.discard(fingerprint)
+        return request
+
+    def refuse(self, lease: Lease, error: UnknownCodeError) -> None:
+        """Leave *lease* to another worker, because this one lacks code for it."""
+        self._notices.refused("request" if lease.kind in ("request", "drop") else "seed", error)
+        self._state.refuse(lease, str(error))
+
+    def _decode(self, lease: Lease) -> Request | None:
+        """Return the request of *lease*, or None: then another worker has to do it, or it is set aside."""
+        try:
+            made: Request = self._queue.decode_request(lease.payload)
+        except UnknownCodeError as error:
+            self.refuse(lease, error)
+        except PayloadError as error:
+            logger.error("An entry of %s is set aside: %s", self._queue.key, one_line(error))
+            self._state.fail(lease, str(error))
+        except Exception as error:  # a queue of the user's own may raise anything
+            logger.exception("An entry of %s is set aside", self._queue.key)
+            self._state.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+        else:
+            return made
+        return None

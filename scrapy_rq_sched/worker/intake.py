@@ -1,0 +1,133 @@
+"""From requests to pushes: what the spider finds is filtered, serialized and put into the outbox."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from scrapy import Request, Spider
+
+from ..engine.bridge import EngineBridge
+from ..engine.components import filters_in_exchange, is_plain
+from ..errors import UnserializableRequestError, one_line
+from ..frontier.messages import Lease, Mode, Push, rank
+from .log.notices import Notices
+from .start_counts import StartCounts
+from .state import State
+
+logger = logging.getLogger(__name__)
+
+#: Where there is no engine to ask: what a start request's descendants have in their meta.
+_MARKS_OF_LATER_REQUESTS = frozenset({"depth", "retry_times", "redirect_times"})
+
+
+class Intake:
+    """Takes requests for the frontier.
+
+    :param fingerprint: returns a request's fingerprint.
+    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        spider: Spider,
+        queue: Any,
+        dupefilter: Any,
+        fingerprint: Any,
+        notices: Notices,
+        engine: EngineBridge | None,
+    ) -> None:
+        self._state = state
+        self._spider = spider
+        self._queue = queue
+        self._plain = is_plain(queue)
+        self._dupefilter = dupefilter
+        self._filters_in_exchange = filters_in_exchange(dupefilter)
+        self._fingerprint = fingerprint
+        self._notices = notices
+        self._engine = engine
+        self._start_counts = StartCounts()
+
+    def send(self, request: Request) -> bool:
+        """Put *request* into the outbox; return False if it is known to be a duplicate."""
+        mode = self._mode(request)
+        fingerprint = self._fingerprint_of(request, mode)
+        seen = mode == "filter" and fingerprint in self._state.seen
+        if not (seen or self._filters_in_exchange or request.dont_filter):
+            seen = self._dupefilter.request_seen(request)
+        if seen:
+            self._state.note_known()
+            self._notices.filtered(self._dupefilter, request, self._spider)
+            return False
+        payload = self._payload(request, mode)
+        # What is kept in memory may have a priority that is no number.
+        self._state.enqueue(Push(mode, fingerprint, rank(request.priority), payload), request)
+        if mode == "filter":
+            # Seen from now on, by whoever: what is on its way needs no second push.
+            self._state.seen.add(fingerprint)
+        return True
+
+    def start_is_over(self) -> None:
+        """Note that ``start()`` has nothing more."""
+        self._start_counts.clear()
+
+    def adopt(self, lease: Lease) -> None:
+        """Queue a request that this worker had ready, of a frontier that is no longer in Redis, anew."""
+        try:
+            request = self._queue.decode_request(lease.payload)
+            mode: Mode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
+            push = Push(mode, self._fingerprint_of(request, mode), rank(request.priority), lease.payload)
+        except Exception as error:  # whoever is leased it meets the same, and sets it aside
+            logger.warning("An entry of %s is queued as it was: %s", self._queue.key, one_line(error))
+            request, push = Request("data:,"), Push("force", "", 0, lease.payload)
+        self._state.enqueue(push, request)
+
+    def return_to_queue(self, request: Request) -> None:
+        """Push *request*, which was popped from a queue of the user's own, again."""
+        self._state.enqueue(Push("force", "", rank(request.priority), b""), request)
+
+    def withdraw_first(self, error: Exception) -> None:
+        """Crawl the first request of the outbox from memory, because it cannot be sent to Redis."""
+        first = self._state.outbox.withdraw_first()
+        size = len(first.push.payload)
+        self._keep_from_redis(first.request, f"its {size} bytes cannot be sent to Redis: {one_line(error)}")
+
+    def _mode(self, request: Request) -> Mode:
+        filtered = self._filters_in_exchange and not request.dont_filter
+        if self._is_start_request(request):
+            # Every worker runs start(), and the crawl wants each of its requests once.
+            return "start+filter" if filtered else "start"
+        return "filter" if filtered else "force"
+
+    def _is_start_request(self, request: Request) -> bool:
+        if self._engine is not None:
+            return self._engine.is_start_request(request)
+        meta = request.meta
+        return bool(meta.get("is_start_request")) and not meta.keys() & _MARKS_OF_LATER_REQUESTS
+
+    def _fingerprint_of(self, request: Request, mode: Mode) -> str:
+        if mode == "force":
+            return ""
+        fingerprint = one_line(self._fingerprint(request))
+        if mode == "start":
+            # start() may yield one request several times on purpose: the n-th is the n-th of every
+            # worker. One that it yields filtered as well is another.
+            fingerprint = f"{fingerprint}#{self._start_counts.number_of(fingerprint)}"
+        return fingerprint
+
+    def _payload(self, request: Request, mode: Mode) -> bytes:
+        if self._plain:
+            return b""  # the queue serializes it by itself
+        try:
+            entry = bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
+        except UnserializableRequestError as error:
+            self._keep_from_redis(request, one_line(error))
+            return b""
+        self._state.shares.note("")
+        return entry
+
+    def _keep_from_redis(self, request: Request, reason: str) -> None:
+        self._state.shares.note(reason)
+        self._notices.kept_from_redis(request, reason)
+        self._notices.shares(self._state.shares)

@@ -1,0 +1,106 @@
+"""How a worker joins the frontier, and how it leaves."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from .. import connection
+from ..engine import components
+from ..errors import one_line
+from ..frontier.client import Opened
+from ..runtime import identity
+from .log import notices
+from .session import Session
+
+logger = logging.getLogger(__name__)
+
+#: Reasons for which a spider is closed though it is not through.
+_INTERRUPTIONS = ("shutdown", "stopped", "frontier_error", "memusage_exceeded")
+
+
+def join(session: Session) -> tuple[list[str], Opened]:
+    """Join the frontier, and wait for Redis to answer.
+
+    :return: what is to be warned of, and what was found.
+    :raises FrontierError: if something prevents it; ``RedisUnreachableError`` if that may pass.
+    """
+    frontier, settings, server = session.frontier, session.settings, session.frontier.server
+    warnings = connection.check_server(server, frontier.keys.requests)
+    try:
+        if not settings.flush_on_start:
+            components.check_readable(session.queue)
+            components.check_fingerprints(server, frontier.keys, session.dupefilter)
+    except connection.RedisError as error:
+        raise connection.unreachable(server, error) from error
+    server_age = connection.server_age(server, frontier.keys.requests)
+    try:
+        opened = frontier.open(
+            components.made_with(session.queue, session.dupefilter, session.crawler, settings.project),
+            identity.about(session.spider.name),
+            identity.age(),
+            busy=session.is_busy,
+            flush=settings.flush_on_start,
+            persist=settings.persist,
+            server_age=server_age,
+        )
+    except connection.RedisError as error:
+        raise connection.unreachable(server, error) from error
+    return warnings, opened
+
+
+def welcome(session: Session, warnings: list[str], opened: Opened) -> None:
+    """Say what this worker found when it joined."""
+    for warning in warnings:
+        logger.warning(warning)
+    if session.settings.flush_on_start and not opened.flushed:
+        logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, other workers are at it")
+    if opened.kept_for:
+        logger.warning(
+            "What was seen is not cleared: the frontier %r has the same SCHEDULER_DUPEFILTER_KEY, and is "
+            "not finished",
+            opened.kept_for,
+        )
+    notices.joined(session.frontier, opened)
+    notices.from_before(session.frontier, opened)
+    notices.weaker_guarantees(session.queue, session.dupefilter)
+    session.began()
+
+
+def is_finished(session: Session, reason: str) -> bool:
+    """Return whether a spider that is closed for *reason* closes because the fleet is finished."""
+    # With "start_error" Scrapy says that it is finished, too, and that start() raised.
+    if reason in ("finished", "start_error"):
+        return True
+    # Whoever closes an idle spider for a reason of his own, as CloseSpider in a handler of spider_idle
+    # does, has finished as well, where the whole fleet has; but not who interrupts it.
+    interrupted = reason in _INTERRUPTIONS or reason.startswith("closespider_")
+    # A RedisSpider that is idle waits for more.
+    waits = hasattr(session.spider, "schedule_next_requests")
+    return session.finished.is_running and not (interrupted or waits)
+
+
+def begin_to_leave(session: Session, reason: str) -> bool:
+    """Take note that the spider closes; return whether that is because the fleet is finished."""
+    finished = is_finished(session, reason)
+    session.dupefilter.close(reason)
+    session.close(finished)
+    return finished
+
+
+def left(session: Session, result: Any, error: Exception | None) -> None:
+    """Say how this worker has left, and end its connections."""
+    identity.closed()
+    if error is not None:
+        logger.error(
+            "This worker could not leave the fleet: %s. It counts as dead after %g s",
+            one_line(error),
+            session.settings.lease_timeout,
+        )
+    else:
+        if result.cleared:
+            logger.info("The crawl is finished, and this was its last worker: the frontier is cleared")
+        notices.failed_list(session.frontier, result.failed)
+    notices.last_word(session.state.shares)
+    session.notices.lost_with_worker(session.lost)
+    connection.close(session.frontier.server)

@@ -1,0 +1,85 @@
+"""When an exchange is due."""
+
+from __future__ import annotations
+
+import time
+
+from ..frontier.messages import Reply
+from .session import Session
+
+#: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose
+#: children may come any moment; while it does not know; and when there is nothing anywhere.
+POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
+#: Exchanges a second that all idle workers of a fleet may make: each takes the longer, the more there are.
+POLLS = 200
+#: How many times longer news may wait while more waits in Redis than all workers want to have at hand. A
+#: worker of ten pages a second would else make an exchange for each of them.
+PLENTY = 5
+#: Seconds between exchanges where the last one found no room.
+POLL_FULL = 0.25
+
+
+class Rhythm:
+    """Knows when the next exchange of a session is due.
+
+    :ivar interval: seconds that news may wait for more of it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        settings = session.settings
+        # However short the leases are, there is time for some heartbeats in each.
+        self.interval = min(settings.flush_interval, settings.lease_timeout / 6)
+        self._session = session
+        self._lease_timeout = settings.lease_timeout
+        self._last_exchange = time.monotonic()
+
+    def exchanged(self) -> None:
+        """Note that there was an exchange just now."""
+        self._last_exchange = time.monotonic()
+
+    @property
+    def pause(self) -> float:
+        """Seconds after which a worker that stops has its next exchange, if it has more to say."""
+        return POLL_FULL if self._session.state.outbox.blocked else 0
+
+    def is_due(self) -> bool:
+        """Return whether there should be an exchange now."""
+        session, reply = self._session, self._session.last_reply
+        silence = time.monotonic() - self._last_exchange
+        if session.state.has_news:
+            return silence >= (POLL_FULL if session.state.outbox.blocked else self._patience(reply))
+        if reply is None and not session.is_busy:
+            return True  # start() had nothing, and what the frontier has is not known
+        lacks = session.wanted > len(session.state.ready)
+        if lacks and reply is not None and (reply.waiting or reply.seeds) and session.limits.runs_low:
+            # What waits may be for others: to ask at every moment would give this worker no more of it.
+            return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
+        return silence >= self._poll_interval(reply, lacks)
+
+    def is_wanted_soon(self) -> bool:
+        """Return whether the next request would have to wait for an exchange, unless there is one now."""
+        session, reply = self._session, self._session.last_reply
+        there_is_more = reply is not None and reply.waiting and reply.leases
+        runs_low = session.limits.runs_low and (session.state.has_news or there_is_more)
+        return bool(runs_low) or session.limits.awaits_release
+
+    def _patience(self, reply: Reply | None) -> float:
+        """Return for how many seconds news may wait for more of it."""
+        limits = self._session.limits
+        if reply is None or self._session.closing or limits.runs_low or limits.awaits_release:
+            return 0.0
+        # Nobody waits for what this worker has found while there is more than enough for all.
+        is_plenty = reply.waiting > reply.workers * limits.target
+        # However short the leases are, there is time for some heartbeats in each.
+        return min(PLENTY * self.interval, self._lease_timeout / 6) if is_plenty else 0.0
+
+    def _poll_interval(self, reply: Reply | None, lacks: bool) -> float:
+        heartbeat = self._lease_timeout / 3
+        if not lacks or self._session.state.held:
+            # What it holds is soon finished, and that is news.
+            return min(heartbeat, POLL_FINISHED)
+        if reply is None or reply.leased is None:
+            return min(heartbeat, POLL_UNKNOWN)
+        # However many are idle, together they ask no oftener than POLLS.
+        interval = POLL_BUSY_FLEET if reply.leased or reply.busy or reply.delayed else POLL_FINISHED
+        return min(heartbeat, max(interval, reply.workers / POLLS))

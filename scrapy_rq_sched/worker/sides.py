@@ -1,0 +1,246 @@
+"""What a scheduler may be a part of: a crawl of the fleet, one that is driven by hand, or none.
+
+The scheduler picks a side when it is opened, and forwards to it what Scrapy asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from scrapy import Request
+from scrapy.core.scheduler import Scheduler as MemoryScheduler
+from twisted.internet.defer import Deferred
+
+from ..engine.bridge import EventLoop
+from ..errors import FrontierError
+from ..runtime.patience import Patience
+from . import membership
+from .by_hand import InlineExchange
+from .loop import ExchangeLoop
+from .session import Session
+
+
+class Side(Protocol):
+    """What Scrapy asks of a scheduler."""
+
+    #: The part in a crawl of the fleet, once this worker has joined it.
+    session: Session | None
+
+    def enqueue(self, request: Request) -> bool:
+        """Take *request*; return False if it is known to be a duplicate."""
+
+    def next(self) -> Request | None:
+        """Return the next request, or None if none is at hand."""
+
+    def has_pending(self) -> bool:
+        """Return whether the spider must stay open."""
+
+    def __len__(self) -> int:
+        """Return how many requests wait."""
+
+    def close(self, reason: str) -> Any:
+        """End it; return what fires when that is done, or None."""
+
+
+class Refused:
+    """A crawl that cannot start, and is about to end; or a scheduler that is not open yet.
+
+    :param error: why, if it is known.
+    """
+
+    session: Session | None = None
+
+    def __init__(self, error: FrontierError | None) -> None:
+        self.error = error
+
+    def enqueue(self, request: Request) -> bool:  # noqa: D102 - see Side, here and below
+        return False
+
+    def next(self) -> Request | None:  # noqa: D102
+        return None
+
+    def has_pending(self) -> bool:  # noqa: D102
+        return True  # it is closed, but not as finished
+
+    def __len__(self) -> int:
+        return 0
+
+    def close(self, reason: str) -> None:  # noqa: D102
+        pass
+
+
+class Aside:
+    """What a shell or a command such as ``scrapy fetch`` asks for: it never reaches the frontier.
+
+    :param scheduler: Scrapy's own.
+    """
+
+    session: Session | None = None
+
+    def __init__(self, scheduler: MemoryScheduler) -> None:
+        self._scheduler = scheduler
+        self.enqueue = scheduler.enqueue_request
+        self.next = scheduler.next_request
+        self.has_pending = scheduler.has_pending_requests
+        self.close = scheduler.close
+
+    def __len__(self) -> int:
+        return len(self._scheduler)
+
+
+class ByHand:
+    """A scheduler that is driven by hand, with no event loop: each call waits for Redis.
+
+    A request counts as finished when the next one is asked for.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session: Session | None = None
+        self._session = session
+        self._inline = InlineExchange(session)
+        self._closed = False
+
+    def open(self) -> None:
+        """Join the frontier.
+
+        :raises FrontierError: if something prevents it.
+        """
+        membership.welcome(self._session, *membership.join(self._session))
+        self.session = self._session
+
+    def enqueue(self, request: Request) -> bool:  # noqa: D102
+        if not self._session.send(request):
+            return False
+        self._inline.exchange()
+        return request not in self._session.duplicates
+
+    def next(self) -> Request | None:  # noqa: D102
+        session = self._session
+        session.state.finish_all_but(())
+        self._inline.exchange(want=1)
+        request = session.take()
+        while request is None and session.state.has_undone:
+            # No request could be made of what was leased: it is set aside, and the next one asked for. Or it
+            # is a suspect, and Redis has to know that before it is begun.
+            self._inline.exchange(want=1)
+            request = session.take()
+        return request
+
+    def has_pending(self) -> bool:  # noqa: D102
+        if self._closed:
+            return False  # it has left: to ask would be to join again
+        reply = self._inline.exchange()
+        state = self._session.state
+        others = (reply.leased or 0) - len(state.held)
+        here = len(state.ready) + len(state.memory)
+        return bool(here + reply.waiting + reply.delayed + reply.seeds + others)
+
+    def __len__(self) -> int:
+        if self._closed:
+            return 0
+        return _at_hand(self._session) + self._inline.exchange().waiting
+
+    def close(self, reason: str) -> None:  # noqa: D102
+        self._closed = True
+        session = self._session
+        if self.session is None:
+            return
+        finished = membership.begin_to_leave(session, reason)
+        session.state.finish_all_but(())
+        self._inline.exchange()
+        membership.left(session, session.frontier.leave(finished, session.settings.persist), None)
+
+
+class Crawling:
+    """A worker of the fleet: no call waits for Redis, the loop exchanges in the background.
+
+    :param refuse: told why this worker could not join, after Scrapy was told that the scheduler is open.
+    """
+
+    def __init__(self, session: Session, refuse: Callable[[FrontierError], None]) -> None:
+        self.session: Session | None = None
+        self._session = session
+        self._refuse = refuse
+        self._loop = ExchangeLoop(session, EventLoop())
+        self._closed = False
+
+    def open(self) -> Deferred[None]:
+        """Join the frontier; return what fires when that is done, also where there is no reactor yet."""
+        opened: Deferred[None] = Deferred()
+        patience = Patience(self._session.settings.join_timeout)
+
+        def joined(result: Any, error: Exception | None) -> None:
+            try:
+                if error is not None and not self._closed and patience.again(error, join):
+                    return
+                self._joined(result, error)
+            except FrontierError as refusal:
+                self._loop.close()
+                if self._session.engine is None:
+                    opened.errback(refusal)
+                    return
+                self._refuse(refusal)
+            except Exception as unexpected:  # goes on to whoever waits for it
+                self._loop.close()
+                opened.errback(unexpected)
+                return
+            opened.callback(None)
+
+        def join() -> None:
+            self._loop.call(lambda: membership.join(self._session), joined)
+
+        join()
+        return opened
+
+    def _joined(self, result: Any, error: Exception | None) -> None:
+        if error is not None:
+            raise error
+        session = self._session
+        if self._closed:
+            leave = partial(session.frontier.leave, False, session.settings.persist)
+            self._loop.call(leave, lambda *_: self._loop.close())
+            return
+        warnings, opened = result
+        self.session = session
+        membership.welcome(session, warnings, opened)
+        self._loop.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
+
+    def enqueue(self, request: Request) -> bool:  # noqa: D102
+        if not self._session.send(request):
+            return False
+        if not self._session.state.ready:
+            self._loop.kick()
+        return True
+
+    def next(self) -> Request | None:  # noqa: D102
+        if self._session.engine is None:
+            # By hand: to ask for the next is to be done with the last.
+            self._session.state.finish_all_but(())
+        self._session.prepare()
+        request = self._session.take()
+        self._loop.request_taken()
+        return request
+
+    def has_pending(self) -> bool:  # noqa: D102
+        finished = self._session.finished
+        if not (finished.is_running and self._session.state.is_quiet):
+            return True
+        return finished.seconds < self._session.settings.idle_before_close
+
+    def __len__(self) -> int:
+        reply = self._session.last_reply
+        return _at_hand(self._session) + (reply.waiting if reply else 0)
+
+    def close(self, reason: str) -> Deferred[None] | None:  # noqa: D102
+        self._closed = True
+        session = self._session
+        if self.session is None:
+            return None
+        finished = membership.begin_to_leave(session, reason)
+        return self._loop.leave(finished, session.settings.persist, partial(membership.left, session))
+
+
+def _at_hand(session: Session) -> int:
+    return len(session.state.outbox) + len(session.state.ready) + len(session.state.memory)

@@ -1,0 +1,121 @@
+"""From seeds to requests, a moment at a time: a seed may stand for any number of requests."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request, Spider
+
+from ..codec.seeds import Sowing, requests_of_seed
+from ..engine.bridge import EngineBridge
+from ..errors import SeedError, UnknownCodeError, one_line
+from ..frontier.messages import Lease
+from ..settings import FrontierSettings
+from .limits import Limits
+from .state import State
+
+logger = logging.getLogger(__name__)
+
+#: Seconds for which requests are made of seeds before the event loop has its turn.
+SLICE = 0.02
+
+
+class Sower:
+    """Makes requests of the seeds that this worker was leased.
+
+    :param crawl: takes a request that was made.
+    :param refuse: takes a lease that needs code which this worker does not have, and the error.
+    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        limits: Limits,
+        settings: FrontierSettings,
+        spider: Spider,
+        stats: Any,
+        crawl: Callable[[Request], Any],
+        refuse: Callable[[Lease, UnknownCodeError], None],
+        engine: EngineBridge | None,
+    ) -> None:
+        self._state = state
+        self._limits = limits
+        self._settings = settings
+        self._spider = spider
+        self._stats = stats
+        self._crawl = crawl
+        self._refuse = refuse
+        self._engine = engine
+        self._sowing: deque[Sowing] = deque()
+        self._goes_on_soon = False
+
+    def sow(self, lease: Lease) -> None:
+        """Begin to turn a seed into requests for the frontier."""
+        self._state.sow(lease)
+        settings = self._settings
+        made = requests_of_seed(lease.payload, self._spider, settings.encoding, settings.seed_form_data)
+        self._sowing.append(Sowing(lease, made))
+
+    def go_on(self) -> None:
+        """Make more requests, for as long as the event loop can wait."""
+        end = math.inf if self._engine is None else time.monotonic() + SLICE
+        while self._sowing and not self._limits.is_full:
+            sowing = self._sowing[0]
+            if sowing.lease not in self._state.sowing:  # it is another worker's now
+                self._sowing.popleft()
+                continue
+            if not self._state.beginnings.may_sow(sowing.lease):
+                break
+            if self._sow_some(sowing, end):
+                self._sowing.popleft()
+                self._state.sowing.remove(sowing.lease)
+            elif self._engine is not None:
+                break
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if not self._sowing or self._engine is None or self._goes_on_soon:
+            return
+        if not self._limits.is_full and self._state.beginnings.may_sow(self._sowing[0].lease):
+            self._goes_on_soon = True
+            self._engine.soon(self._go_on_now)
+
+    def _go_on_now(self) -> None:
+        self._goes_on_soon = False
+        self.go_on()
+
+    def _sow_some(self, sowing: Sowing, end: float) -> bool:
+        """Give away requests of a seed until *end*; return whether there are no more."""
+        lease = sowing.lease
+        try:
+            for request in sowing.requests(end):
+                self._crawl(request)
+                if self._limits.is_full:
+                    break
+            if not sowing.is_over:
+                return False
+            if not sowing.count:
+                logger.debug("make_request_from_data made no request of seed %.200r", lease.payload)
+            self._stats.inc_value("frontier/seeds")
+        except UnknownCodeError as error:
+            self._refuse(lease, error)
+            return True
+        except SeedError as error:
+            logger.error("Seed %.200r is set aside: %s", lease.payload, one_line(error))
+            cause = error.__cause__
+            trace = "".join(traceback.format_exception(cause)) if cause else ""
+            self._state.fail(lease, str(error), trace)
+            return True
+        except Exception as error:  # the user's fingerprinter, say, may raise anything
+            logger.exception("Seed %.200r is set aside", lease.payload)
+            self._state.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+            return True
+        self._state.finish(lease)
+        return True

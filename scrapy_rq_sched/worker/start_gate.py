@@ -1,0 +1,49 @@
+"""When ``start()`` waits: a worker does not read more of it than it can store, nor than the crawl needs."""
+
+from __future__ import annotations
+
+from ..engine.bridge import EngineBridge
+from ..frontier.messages import Reply, Told
+from ..settings import FrontierSettings
+from .limits import Limits
+from .state import State
+
+
+class StartGate:
+    """Holds ``start()`` while there are enough requests, or nothing is to be begun."""
+
+    def __init__(
+        self, state: State, limits: Limits, settings: FrontierSettings, engine: EngineBridge
+    ) -> None:
+        self._state = state
+        self._limits = limits
+        self._settings = settings
+        self._engine = engine
+        self._was_full = False
+
+    def holds(self, reply: Reply | None) -> bool:
+        """Return whether ``start()`` should wait.
+
+        :param reply: the frontier's last.
+        """
+        enough = self._limits.is_full or len(self._state.memory) >= self._settings.outbox_size
+        no_room = reply is not None and bool(reply.full)
+        return enough or no_room or self._state.told != Told.CRAWL or self._holds_lazy_start(reply)
+
+    def _holds_lazy_start(self, reply: Reply | None) -> bool:
+        """Return whether the downloader is not full only because what fills it is on its way.
+
+        A ``start()`` that looks before each request whether the downloader is full
+        (``engine.needs_backout()``) would else be read much further than that needs. One that has not
+        looked once it was full never does.
+        """
+        if self._engine.backs_out():
+            self._was_full = True
+            return False
+        if self._was_full and not self._engine.reads_lazily:
+            return False
+        on_their_way = self._state.outbox.unsettled + len(self._state.ready)
+        if not self._engine.reads_lazily:
+            return on_their_way >= max(self._limits.target, self._settings.concurrency)
+        waiting = 0 if reply is None else reply.waiting
+        return on_their_way + waiting >= self._settings.concurrency - self._engine.downloading()
