@@ -1,11 +1,10 @@
 """From settings to a Redis client, and what is done with one but commands.
 
-Only this module and :mod:`scrapy_rq_sched.topology` import redis.
+Only this module and those in ``servers/`` import redis.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -33,12 +32,15 @@ from redis.sentinel import MasterNotFoundError
 from scrapy.utils.misc import load_object
 
 from . import keys
-from .errors import RedisUnreachableError, RedisUnsuitableError, SettingError, one_line
+from .errors import RedisUnreachableError, SettingError, one_line
 from .servers import topology
 from .servers.topology import address, close, find_servers_anew, needs_hash_tag, server_of, slot
 
 __all__ = [
+    "AskError",
+    "ClusterDownError",
     "DataError",
+    "MovedError",
     "NoPermissionError",
     "NoScriptError",
     "RedisConnectionError",
@@ -47,11 +49,10 @@ __all__ = [
     "ResponseError",
     "address",
     "backoff",
-    "call_and_wait",
-    "check_server",
     "close",
     "describe_error",
     "expand_key",
+    "find_servers_anew",
     "get_client",
     "get_redis",
     "get_redis_from_settings",
@@ -59,7 +60,6 @@ __all__ = [
     "leave_replica",
     "may_pass",
     "needs_hash_tag",
-    "server_age",
     "server_of",
     "slot",
     "socket_timeout",
@@ -195,48 +195,6 @@ def no_retry() -> Retry:
     return Retry(NoBackoff(), 0)
 
 
-def call_and_wait(
-    script: Any, keys: list[str], arguments: tuple[Any, ...], replicas: int, timeout: float
-) -> tuple[Any, int]:
-    """Call *script*, and wait until *replicas* replicas have what it wrote; in one round trip.
-
-    :param timeout: seconds to wait at the most, unless the client gives up sooner.
-    :return: the script's reply, and how many replicas have it.
-    """
-    client = script.server
-    patience = socket_timeout(client)
-    if patience:
-        timeout = min(timeout, 0.8 * patience)
-
-    def attempt(by_name: bool) -> tuple[Any, int]:
-        # One connection for both: Redis waits for what this connection wrote.
-        pipeline = server_of(client, keys[0]).pipeline(transaction=False)
-        if by_name:
-            pipeline.evalsha(script.sha, len(keys), *keys, *arguments)
-        else:
-            pipeline.eval(script.text, len(keys), *keys, *arguments)
-        pipeline.wait(replicas, max(1, int(timeout * 1000)))
-        results = pipeline.execute(raise_on_error=False)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
-        reply, reached = results
-        return reply, reached
-
-    try:
-        try:
-            return attempt(by_name=True)
-        except NoScriptError:
-            return attempt(by_name=False)
-    except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError):
-        # This connection is to one node; the client of a Cluster would have found another.
-        find_servers_anew(client)
-        raise
-    except ResponseError as error:
-        leave_replica(client, error)
-        raise
-
-
 class Backoff(EqualJitterBackoff):
     """How long to wait after the n-th failure in a row: longer each time, up to a bound."""
 
@@ -328,44 +286,3 @@ def may_pass(error: BaseException | None) -> bool:
 def unreachable(client: Client, error: RedisError) -> RedisUnreachableError:
     """Return the error to raise because of *error*."""
     return RedisUnreachableError(describe_error(client, error))
-
-
-def check_server(client: Client, key: str) -> list[str]:
-    """Ask the server that has *key* who it is, and return what the user should be warned of.
-
-    :raises RedisUnreachableError: if it does not answer or does not let us in.
-    :raises RedisUnsuitableError: if it is too old.
-    """
-    try:
-        server_of_key = server_of(client, key)
-        server_of_key.ping()
-        try:
-            server, memory = server_of_key.info("server"), server_of_key.info("memory")
-        except NoPermissionError:
-            return ["this user may not call INFO: version and eviction policy are not checked"]
-    except RedisError as error:
-        raise unreachable(client, error) from error
-    version = one_line(server.get("redis_version", ""))
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if numbers < OLDEST_SERVER:
-        raise RedisUnsuitableError(f"Redis at {address(client)} is version {version}; 6.2 or newer is needed")
-    policy = one_line(memory.get("maxmemory_policy", "noeviction"))
-    if policy != "noeviction":
-        return [
-            f"Redis at {address(client)} has maxmemory-policy {policy}: when its memory is full it "
-            "deletes keys, and the crawl loses requests. Set it to noeviction"
-        ]
-    return []
-
-
-def server_age(client: Client, key: str) -> float:
-    """Return for how many seconds the server that has *key* is up; infinity where this user may not ask.
-
-    :raises RedisUnreachableError: if it does not answer.
-    """
-    try:
-        return float(server_of(client, key).info("server").get("uptime_in_seconds", math.inf))
-    except NoPermissionError:
-        return math.inf
-    except RedisError as error:
-        raise unreachable(client, error) from error

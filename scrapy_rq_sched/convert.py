@@ -17,10 +17,11 @@ from typing import Any
 from typing_extensions import Self
 
 from . import connection, serializers
-from .codec import request
+from .codec import faithful, request
 from .codec.stand_in import spider_for
 from .engine.components import load_keys, load_queue_class
 from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
+from .frontier import refusals
 from .frontier.scripts import register
 from .keys import Keys, converting
 from .queue import FifoQueue, LifoQueue, PriorityQueue
@@ -145,18 +146,21 @@ class Conversion:
         now = seconds * 1000 + microseconds / 1000
         alive = sum(deadline > now for _, deadline in workers)
         held = delayed or any(self.server.exists(keys.leases(name.decode())) for name, _ in workers)
+        problem: tuple[bytes, list[Any]] | None = None
         if kind not in (b"none", expected):
-            self._refuse(b"type", [kind])
+            problem = b"type", [kind]
         elif alive:
-            self._refuse(b"alive", [alive])
+            problem = b"alive", [alive]
         elif held:
-            self._refuse(b"held", [])
+            problem = b"held", []
         elif exporting and float(exporting) > now:
-            self._refuse(b"exporting", [])
+            problem = b"exporting", []
         elif before[0] == b"import":
-            self._refuse(b"importing", [])
+            problem = b"importing", []
         elif before[0] and before != [name.encode() for name in names]:
-            self._refuse(b"other", before)
+            problem = b"other", before
+        if problem:
+            raise refusals.to_convert(*problem, keys, self._is_list)
 
     def run(self) -> Converted:
         """Convert all; what cannot be goes into the failed list. No worker joins until it is through.
@@ -176,42 +180,9 @@ class Conversion:
     def _begin_or_go_on(self) -> int:
         names = [serializers.serializer_name(serializer) for serializer in (self._source, self._target)]
         problem, *rest = self._begin(keys=self._all_keys, args=[*names, int(self._is_list)])
-        self._refuse(problem, rest)
+        if problem:
+            raise refusals.to_convert(problem, rest, self._keys, self._is_list)
         return int(rest[0])
-
-    def _refuse(self, problem: bytes, rest: list[Any]) -> None:
-        """Raise what *problem* of ``lua/convert/begin.lua`` means, if it is one."""
-        spider = self._keys.spider
-        if problem == b"type":
-            raise FrontierError(
-                f"Key {self._keys.requests!r} in Redis is a {rest[0].decode()}, where this queue class needs "
-                f"a {'list' if self._is_list else 'zset'}. Set SCHEDULER_QUEUE_CLASS to the class that it "
-                "was filled with"
-            )
-        if problem == b"alive":
-            raise FrontierError(
-                f"{rest[0]} workers are at the frontier of spider {spider!r}. Stop them first"
-            )
-        if problem == b"held":
-            raise FrontierError(
-                f"Workers that died hold requests of spider {spider!r}. Start a worker as they were set up, "
-                "so that these go back to the queue, and stop it again"
-            )
-        if problem == b"exporting":
-            raise FrontierError(
-                f"The frontier of spider {spider!r} is being exported. Run this when it is done"
-            )
-        if problem == b"importing":
-            raise FrontierError(
-                f"A frontier is being imported for spider {spider!r}, or that broke off. Let it end; or "
-                f"remove what was imported: scrapy frontier clear {spider} --force"
-            )
-        if problem == b"other":
-            source, target = (name.decode() for name in rest)
-            raise FrontierError(
-                f"A conversion of spider {spider!r} from {source} to {target} broke off. Run that to its end "
-                f"first: --from {source} --to {target}"
-            )
 
     def _entries(self) -> Iterator[list[tuple[bytes, str]]]:
         """Yield all entries and their scores, some at a time."""
@@ -278,7 +249,7 @@ class Conversion:
         spider = spider_for(data, "convert")
         nonce = None if self._is_list else secrets.token_hex(6)
         made = request.request_from_dict(data, spider)
-        return serializers.dump(self._target, request.request_to_dict(made, spider, nonce))
+        return faithful.dump(self._target, request.request_to_dict(made, spider, nonce))
 
     def _is_converted(self, entry: bytes) -> bool:
         try:

@@ -10,12 +10,15 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import Self
 
 from . import connection, serializers
+from .codec import faithful
+from .codec.seeds import url_in, url_of_seed
 from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
 from .frontier.scripts import register
@@ -215,14 +218,11 @@ class FailedRequests:
     def url_of(self, failed: FailedRequest) -> str:
         """Return the URL of the entry *failed*; empty if it cannot be known."""
         if failed.kind == "seed":
-            return _url_of_seed(failed.data.decode(self._encoding, "replace").strip())
-        if failed.kind != "request" or self._serializer is None:
-            return ""
-        try:
-            fields = serializers.load(self._serializer, failed.data)
-        except PayloadError:
-            return ""
-        return _url_in(fields)
+            return url_of_seed(failed.data.decode(self._encoding, "replace").strip())
+        if failed.kind == "request" and self._serializer is not None:
+            with suppress(PayloadError):
+                return url_in(faithful.load(self._serializer, failed.data))
+        return ""
 
     def _filter(
         self, reason: str | None, wanted: str | None, url: str | None
@@ -298,17 +298,3 @@ class FailedRequests:
         arguments = ("requeue", self._most, int(again), marker, len(picked), *fields)
         reply: list[int] = self._requeue(keys=self._keys.all(), args=arguments)
         return reply
-
-
-def _url_of_seed(text: str) -> str:
-    if not text.startswith("{"):
-        return text
-    try:
-        return _url_in(json.loads(text))
-    except (ValueError, RecursionError):
-        return ""
-
-
-def _url_in(fields: Any) -> str:
-    url = fields.get("url") if isinstance(fields, dict) else None
-    return url if isinstance(url, str) else ""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from scrapy import Request, Spider
 
 from . import connection, keys, serializers
-from .codec import request
+from .codec import faithful, request
 from .errors import UnserializableRequestError
 
 #: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the
@@ -62,7 +62,7 @@ class Base(ABC):
     def _encode(self, item: Request, unique: bool) -> bytes:
         nonce = next(self._nonces) if unique and self.folds_equal else None
         data = request.request_to_dict(item, self.spider, nonce)
-        return serializers.dump(self.serializer, data)
+        return faithful.dump(self.serializer, data)
 
     def decode_request(self, entry: bytes) -> Request:
         """Return the request that *entry* stands for.
@@ -79,7 +79,7 @@ class Base(ABC):
         return self._encode(request, unique=True)
 
     def _decode_request(self, encoded_request: bytes) -> Request:
-        return request.request_from_dict(serializers.load(self.serializer, encoded_request), self.spider)
+        return request.request_from_dict(faithful.load(self.serializer, encoded_request), self.spider)
 
     def _encode_by_subclass(self, item: Request) -> bytes:
         try:

@@ -7,12 +7,9 @@ by reading back what it wrote.
 
 from __future__ import annotations
 
-import base64
 import inspect
 import json as _json
-import math
 import pickle as _pickle
-import re
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,8 +19,9 @@ from typing import Any, Protocol
 
 from scrapy.utils.misc import load_object
 
+from .codec import json_values
 from .codec.base_types import to_base_types
-from .errors import PayloadError, SettingError, UnserializableRequestError
+from .errors import SettingError, UnserializableRequestError
 
 
 class Serializer(Protocol):
@@ -34,10 +32,6 @@ class Serializer(Protocol):
 
     def loads(self, data: bytes) -> Any:
         """Return the object that *data* was made of."""
-
-
-_BYTES = "$bytes"
-_SCALARS = frozenset({str, bool, int, bytes, type(None)})
 
 
 class JSONSerializer:
@@ -53,7 +47,7 @@ class JSONSerializer:
 
     def __init__(self) -> None:
         self._encode = _json.JSONEncoder(
-            ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_tag_bytes
+            ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=json_values.tag_bytes
         ).encode
 
     def dumps(self, obj: Any) -> bytes:
@@ -68,9 +62,9 @@ class JSONSerializer:
 
     def _write(self, obj: Any) -> bytes:
         obj = to_base_types(obj)
-        problem = _problem(obj)
+        problem = json_values.problem(obj)
         if problem:
-            raise UnserializableRequestError(_without_brackets(*problem))
+            raise UnserializableRequestError(json_values.without_brackets(*problem))
         return self._encode(obj).encode()
 
     def loads(self, data: bytes) -> Any:
@@ -78,49 +72,8 @@ class JSONSerializer:
 
         :raises ValueError: if *data* is not JSON.
         """
-        hook = _untag_bytes if b'"$bytes"' in data else None
+        hook = json_values.untag_bytes if b'"$bytes"' in data else None
         return _json.loads(data, object_hook=hook)
-
-
-def _tag_bytes(value: Any) -> dict[str, str]:
-    if type(value) is bytes:
-        return {_BYTES: base64.b64encode(value).decode()}
-    raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def _untag_bytes(value: dict[str, Any]) -> Any:
-    return base64.b64decode(value[_BYTES], validate=True) if len(value) == 1 and _BYTES in value else value
-
-
-def _without_brackets(path: str, what: str) -> str:
-    # The field of the request stands for itself: meta['depth'], not ['meta']['depth'].
-    return re.sub(r"^\['(\w+)'\]", r"\1", path) + what
-
-
-def _problem(value: Any) -> tuple[str, str] | None:
-    """Return where in *value* something is that JSON would change, and what it is; None if nothing is."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return None
-    if kind is float:
-        return None if math.isfinite(value) else ("", f" is {value}, which JSON does not have")
-    if kind is dict:
-        for key, item in value.items():
-            if type(key) is not str:
-                return "", f" has the key {key!r}, which JSON would turn into text"
-            if key == _BYTES:
-                return "", f" has the key {_BYTES!r}, which means bytes"
-            problem = None if type(item) in _SCALARS else _problem(item)
-            if problem:
-                return f"[{key!r}]{problem[0]}", problem[1]
-    elif kind is list:
-        for index, item in enumerate(value):
-            problem = _problem(item)
-            if problem:
-                return f"[{index}]{problem[0]}", problem[1]
-    else:
-        return "", f" is a {kind.__name__}, which JSON would change"
-    return None
 
 
 class DeflatedJSONSerializer(JSONSerializer):
@@ -292,60 +245,6 @@ def serializer_name(serializer: Any) -> str:
         return PickleSerializer.name if serializer.__name__ == _PICKLECOMPAT else serializer.__name__
     cls = type(serializer)
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
-    """Return *obj* by *serializer*, sure that ``load`` gives the same back.
-
-    What *serializer* refuses or would change may still be kept as its base types, if it equals them.
-
-    :raises UnserializableRequestError: if it does not.
-    """
-    try:
-        return _dump(serializer, obj)
-    except UnserializableRequestError as refusal:
-        try:
-            as_base_types = to_base_types(obj)
-        except RecursionError:
-            raise refusal from None
-        if as_base_types is obj:
-            raise
-    return _dump(serializer, as_base_types)
-
-
-def _dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
-    if getattr(serializer, "faithful", False):
-        return bytes(serializer.dumps(obj))
-    try:
-        written = serializer.dumps(obj)
-        written = written.encode() if isinstance(written, str) else bytes(written)
-        same = _same(serializer.loads(written), obj)
-    except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
-        raise UnserializableRequestError(blame(serializer.dumps, obj, error)) from error
-    if not same:
-        raise UnserializableRequestError("the serializer does not give it back unchanged")
-    return written
-
-
-def _same(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return _same([*one.items()], [*other.items()])
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
-
-
-def load(serializer: Serializer, data: bytes) -> Any:
-    """Return the object in *data*.
-
-    :raises PayloadError: if *serializer* cannot read it.
-    """
-    try:
-        return serializer.loads(data)
-    except Exception as error:  # a serializer may raise anything; the entry is set aside
-        raise PayloadError(f"not {serializer_name(serializer)}: {error}") from error
 
 
 def _load_module_or_object(path: str) -> Any:

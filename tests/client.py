@@ -11,7 +11,8 @@ import redis
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Bounds, Finished, Lease, Push, Reply
+from scrapy_rq_sched.frontier.messages import Batch, Bounds, Finished, Push
+from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.keys import Keys
 
 MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}

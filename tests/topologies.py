@@ -22,7 +22,7 @@ from redis.crc import key_slot
 from scrapy_rq_sched import connection, embedded
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError
-from scrapy_rq_sched.servers.topology import LazyCluster
+from scrapy_rq_sched.servers.clients import LazyCluster
 
 from .crawl import wait_until
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError
-from ..frontier.messages import Lease
+from ..frontier.replies import Lease
 from . import request
 
 #: The fields that a JSON seed may have, with the types that each may have.
@@ -160,3 +160,19 @@ def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
             allowed = " or ".join(kind.__name__ for kind in FIELDS[name])
             raise SeedError(f"{name} is a {type(value).__name__}, and may be a {allowed}")
     return dict(fields)
+
+
+def url_of_seed(text: str) -> str:
+    """Return the URL in a seed; empty if it cannot be known."""
+    if not text.startswith("{"):
+        return text
+    try:
+        return url_in(json.loads(text))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def url_in(fields: Any) -> str:
+    """Return the URL in a request's or a seed's dict; empty if there is none."""
+    url = fields.get("url") if isinstance(fields, dict) else None
+    return url if isinstance(url, str) else ""

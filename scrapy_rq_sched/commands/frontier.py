@@ -17,8 +17,9 @@ from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
 from .doctor import Doctor
-from .edit import Clear, Forget, Remove, Reprioritize
+from .edit import Clear, Remove, Reprioritize
 from .failed import Failed
+from .forget import Forget
 from .look import Explain, Leases, Peek
 from .output import Output
 from .seed import Seed

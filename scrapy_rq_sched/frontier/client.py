@@ -8,15 +8,15 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..connection import RedisError, RedisTimeoutError, call_and_wait
-from ..errors import FrontierMismatchError, RedisUnsuitableError, one_line
+from ..connection import RedisError, RedisTimeoutError
 from ..keys import Keys
-from .messages import Batch, Bounds, Reply
+from . import refusals
+from .messages import Batch, Bounds
+from .replies import Reply
 from .scripts import register, seen_step
 
 logger = logging.getLogger(__name__)
@@ -131,55 +131,8 @@ class Frontier:
         arguments = (self.worker, self.bounds.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
-        if problem == b"type":
-            key, found, expected = (text.decode() for text in rest)
-            if expected == "none":
-                raise RedisUnsuitableError(
-                    f"What was seen is kept by CompactDupeFilter at {self.keys.dupefilter!r}, and this "
-                    "worker is set up with another filter. Set its DUPEFILTER_CLASS or its "
-                    "SCHEDULER_DUPEFILTER_KEY otherwise"
-                )
-            raise RedisUnsuitableError(
-                f"Key {key!r} in Redis is a {found}, where the frontier of spider "
-                f"{self.keys.spider!r} needs a {expected}. Rename or delete it, or set another key"
-            )
-        if problem == b"converting" and rest == [b"import"]:
-            raise FrontierMismatchError(
-                f"A frontier is being imported for spider {self.keys.spider!r}, or that broke off. Let it "
-                f"end; or remove what was imported: scrapy frontier clear {self.keys.spider} --force"
-            )
-        if problem == b"converting":
-            raise FrontierMismatchError(
-                f"The requests of spider {self.keys.spider!r} are being converted to another serializer, or "
-                f"that broke off. Run it to its end: scrapy frontier convert {self.keys.spider}"
-            )
-        if problem == b"mismatch":
-            name, there, ours = (text.decode() for text in rest)
-            if (name, there, ours) == ("dupefilter", "exact", "compact"):
-                raise FrontierMismatchError(
-                    f"The frontier of spider {self.keys.spider!r} has a dupefilter 'exact', which others "
-                    "use, and this worker is set up with 'compact'. Stop them all, then start them with "
-                    "CompactDupeFilter: what was seen is converted while they crawl"
-                )
-            if name == "FRONTIER_PROJECT":
-                raise FrontierMismatchError(
-                    f"The frontier of spider {self.keys.spider!r} is another project's: {there!r} made it, "
-                    f"and this worker is {ours!r}. Give this crawl keys of its own: set FRONTIER_JOB, "
-                    "and put "
-                    "%(job)s into SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY and REDIS_START_URLS_KEY; or "
-                    "use another database of Redis. If both are to share one frontier, set "
-                    "FRONTIER_PROJECT to "
-                    "the same text in both"
-                )
-            convert = ""
-            if name == "SCHEDULER_SERIALIZER":
-                options = f"--from {shlex.quote(one_line(there))} --to {shlex.quote(ours)}"
-                convert = f"convert what waits (scrapy frontier convert {self.keys.spider} {options}), "
-            raise FrontierMismatchError(
-                f"The frontier of spider {self.keys.spider!r} was made with {name} {there!r}, and "
-                f"this worker is set up with {ours!r}. Set it up alike, {convert}or start the frontier anew "
-                "with SCHEDULER_FLUSH_ON_START"
-            )
+        if problem:
+            raise refusals.to_join(problem, rest, self.keys)
         flushed, kept_for, *counts = rest
         return Opened(bool(flushed), kept_for.decode(), *counts)
 
@@ -190,7 +143,7 @@ class Frontier:
         if not wanted:
             return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
         patience = min(REPLICA_TIMEOUT, self.bounds.lease_timeout / 3)
-        raw, replicas = call_and_wait(self._exchange, self._all_keys, arguments, wanted, patience)
+        raw, replicas = self._exchange.call_and_wait(self._all_keys, arguments, wanted, patience)
         return Reply.parse(raw, replicated=replicas >= wanted)
 
     def leave(self, finished: bool, persist: bool) -> Left:

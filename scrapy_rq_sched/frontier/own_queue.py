@@ -15,7 +15,8 @@ from scrapy import Request
 
 from ..connection import DataError, RedisError, may_pass
 from .client import Frontier, Left, Opened
-from .messages import Batch, Reply, Told
+from .messages import Batch
+from .replies import Reply, Told
 
 logger = logging.getLogger(__name__)
 

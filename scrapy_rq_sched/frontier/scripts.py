@@ -10,7 +10,19 @@ from importlib.resources import files
 from typing import Any
 
 from .. import keys as key_names
-from ..connection import NoScriptError, ResponseError, leave_replica, server_of
+from ..connection import (
+    AskError,
+    ClusterDownError,
+    MovedError,
+    NoScriptError,
+    RedisConnectionError,
+    RedisTimeoutError,
+    ResponseError,
+    find_servers_anew,
+    leave_replica,
+    server_of,
+    socket_timeout,
+)
 
 
 class Script:
@@ -41,6 +53,47 @@ class Script:
                 return self.server.eval(self.text, len(keys), *keys, *args)
         except ResponseError as error:
             leave_replica(self.server, error)
+            raise
+
+    def call_and_wait(
+        self, keys: Sequence[Any], args: Sequence[Any], replicas: int, timeout: float
+    ) -> tuple[Any, int]:
+        """Call it, and wait until *replicas* replicas have what it wrote; in one round trip.
+
+        :param timeout: seconds to wait at the most, unless the client gives up sooner.
+        :return: the script's reply, and how many replicas have it.
+        """
+        client = self.server
+        patience = socket_timeout(client)
+        if patience:
+            timeout = min(timeout, 0.8 * patience)
+
+        def attempt(by_name: bool) -> tuple[Any, int]:
+            # One connection for both: Redis waits for what this connection wrote.
+            pipeline = server_of(client, keys[0]).pipeline(transaction=False)
+            if by_name:
+                pipeline.evalsha(self.sha, len(keys), *keys, *args)
+            else:
+                pipeline.eval(self.text, len(keys), *keys, *args)
+            pipeline.wait(replicas, max(1, int(timeout * 1000)))
+            results = pipeline.execute(raise_on_error=False)
+            for result in results:
+                if isinstance(result, Exception):
+                    raise result
+            reply, reached = results
+            return reply, reached
+
+        try:
+            try:
+                return attempt(by_name=True)
+            except NoScriptError:
+                return attempt(by_name=False)
+        except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError):
+            # This connection is to one node; the client of a Cluster would have found another.
+            find_servers_anew(client)
+            raise
+        except ResponseError as error:
+            leave_replica(client, error)
             raise
 
     def load(self, key: Any) -> None:

@@ -9,9 +9,10 @@ from .control import Control
 from .doctor import examine
 from .export import Export
 from .finding import Finding
+from .read_status import read_status
 from .restore import Import, verify
 from .seeding import Seeding
-from .status import Status, Worker, read_status
+from .status import Status, Worker
 from .view import View, find_frontiers
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from .. import serializers
+from ..codec import faithful
 from ..errors import InspectionError, UnserializableRequestError
 from ..frontier.scripts import register, seen_step
 from .entries import STEP, Entry, Reader
@@ -97,7 +97,7 @@ class Waiting:
         if not priority and "_class" not in fields:
             del fields["priority"]
         try:
-            data = serializers.dump(self._view.serializer, fields)
+            data = faithful.dump(self._view.serializer, fields)
         except UnserializableRequestError as error:
             self.unwritable.append(f"{entry.url}: {error}")
             return None

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import serializers
+from ..codec import faithful
 from ..connection import server_of
 from ..engine.components import PICKLE
 from ..errors import PayloadError
@@ -95,7 +96,7 @@ class Reader:
     def request(self, data: bytes, score: float | None = None) -> Entry:
         """Return the request that *data* is."""
         try:
-            fields = serializers.load(self.view.serializer, data)
+            fields = faithful.load(self.view.serializer, data)
         except PayloadError as error:
             return Entry("request", data, score, problem=_why_unreadable(data, error))
         if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):

@@ -50,14 +50,12 @@ from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..frontier.scripts import register
 from .archive import OWN_META, Writer, dumped
-from .status import read_status
+from .read_status import read_status
+from .steps import FIRST, read_list, scan
 from .view import View
 
 #: Milliseconds for which workers note when no more is heard of an export, and seconds until it says more.
 NOTED_FOR, RENEWED_AFTER = 60_000, 5.0
-#: Members, entries of a list, and bytes that a step reads, about, at the most; and so many in the first. Of a
-#: list more: it is the way to them that takes long.
-MOST, MOST_OF_LIST, MOST_BYTES, FIRST = 500, 1000, 500_000, 50
 #: Members of a compact filter in a line, and its buckets in a step: of a few hundred members each.
 MEMBERS, BUCKETS = 500, 16
 
@@ -151,13 +149,13 @@ class Export:
 
     def _seen(self) -> _Values:
         # What is converted meanwhile goes from the set to the buckets.
-        for found in self._scan("sscan", self._keys.dupefilter):
+        for found in scan(self._server, "sscan", self._keys.dupefilter):
             yield "seen", found
         for members in self._buckets():
             yield "compact", members
         # Of a crawl that is finished only workers that come late need them: the next begins anew.
         if not self._server.exists(self._keys.finished):
-            for found in self._scan("sscan", self._keys.started):
+            for found in scan(self._server, "sscan", self._keys.started):
                 yield "started", found
 
     def _buckets(self) -> Iterator[list[int]]:
@@ -186,23 +184,23 @@ class Export:
             yield from self._seeds(key, str(number).encode() if number > 1 else b"")
         for worker in self._server.zrange(self._keys.workers, 0, -1):
             yield from self._leases(self._keys.leases(worker.decode("utf-8", "surrogateescape")))
-        for found in self._scan("zscan", self._keys.delayed):
+        for found in scan(self._server, "zscan", self._keys.delayed):
             yield "delayed", _flat(found)
         # Pushed at its tail.
-        for entries in self._list(self._keys.failed, from_tail=True):
+        for entries in read_list(self._server, self._keys.failed, from_tail=True):
             yield "failed", entries
-        for pairs in self._scan("hscan", self._keys.history):
+        for pairs in scan(self._server, "hscan", self._keys.history):
             yield "history", [part for pair in pairs for part in pair]
 
     def _waiting(self) -> _Values:
         if self._is_sorted:
-            for found in self._scan("zscan", self._keys.requests):
+            for found in scan(self._server, "zscan", self._keys.requests):
                 yield "waiting", _flat(found)
             return
         # Of FifoQueue what is pushed comes in at the head, where it is read from; of LifoQueue it comes and
         # goes at the other end.
         from_tail = self._view.queue_class.discipline == "lifo"
-        for entries in self._list(self._keys.requests, from_tail):
+        for entries in read_list(self._server, self._keys.requests, from_tail):
             yield "waiting", [part for entry in entries for part in (b"0", entry)]
 
     def _seeds(self, key: str, number: bytes) -> _Values:
@@ -210,18 +208,18 @@ class Export:
         form = b"%s%s %%s 0 %%s" % (kind, number)
         if kind == b"list":
             # Taken from its head. So those of each step come before those of the one before.
-            for entries in self._list(key, from_tail=True):
+            for entries in read_list(self._server, key, from_tail=True):
                 yield "seeds", [form % (b"0", seed) for seed in reversed(entries)]
         elif kind == b"set":
-            for entries in self._scan("sscan", key):
+            for entries in scan(self._server, "sscan", key):
                 yield "seeds", [form % (b"0", seed) for seed in entries]
         elif kind == b"zset":
-            for found in self._scan("zscan", key):
+            for found in scan(self._server, "zscan", key):
                 yield "seeds", [form % (repr(score).encode(), seed) for seed, score in found]
 
     def _leases(self, key: str) -> _Values:
         # Whole: a worker holds few, and they go back in the order in which it took them.
-        held = dict(pair for pairs in self._scan("hscan", key) for pair in pairs)
+        held = dict(pair for pairs in scan(self._server, "hscan", key) for pair in pairs)
         values = [held[lease] for lease in sorted(held, key=_place)]
         for end in range(len(values), 0, -FIRST):
             yield "leased", values[max(0, end - FIRST) : end]
@@ -244,36 +242,6 @@ class Export:
                 return rest[0]
 
     # -- what the steps consist of ---------------------------------------------------------------
-
-    def _scan(self, command: str, key: str) -> Iterator[list[Any]]:
-        """Yield what a scan finds: members; with their scores; or fields and values."""
-        pace, cursor, first = _Pace(MOST), 0, True
-        while cursor or first:
-            first = False
-            cursor, found = getattr(self._server, command)(key, cursor, count=pace.count)
-            entries = list(found.items()) if isinstance(found, dict) else list(found)
-            pace.note(sum(_size(entry) for entry in entries))
-            yield entries
-
-    def _list(self, key: str, from_tail: bool) -> Iterator[list[bytes]]:
-        """Yield the entries of a list, from one of its ends, though it is pushed to at that end meanwhile.
-
-        Each step begins with the last entry of the one before, or with what has come in its place: then that
-        entry has been pushed further back, and what is before it was read. Where it is not found some is read
-        twice.
-        """
-        pace, start, last = _Pace(MOST_OF_LIST), 0, None
-        while True:
-            count = pace.count + 1
-            if from_tail:
-                found = self._server.lrange(key, -start - count, -start - 1)[::-1]
-            else:
-                found = self._server.lrange(key, start, start + count - 1)
-            pace.note(sum(map(len, found)))
-            yield found[found.index(last) + 1 :] if last in found else found
-            if len(found) < count:
-                return
-            last, start = found[-1], start + count - 1
 
     def _tell(self, how: str) -> None:
         problem, *rest = self._begin(self._keys.all(), [how, self._token, NOTED_FOR])
@@ -310,26 +278,6 @@ class Export:
 
     def _server_id(self) -> Any:
         return connection.server_of(self._server, self._keys.requests).info("server").get("run_id")
-
-
-class _Pace:
-    """How many members a step asks for: fewer where they are large.
-
-    :param most: how many at the most.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.count = FIRST
-
-    def note(self, size: int) -> None:
-        """Note how many bytes have come."""
-        fitting = MOST_BYTES * self.count // max(1, size)
-        self.count = max(1, min(self._most, 4 * self.count, fitting))
-
-
-def _size(entry: Any) -> int:
-    return len(entry) if isinstance(entry, bytes) else sum(len(p) for p in entry if isinstance(p, bytes))
 
 
 def _flat(found: list[tuple[bytes, float]]) -> list[bytes]:

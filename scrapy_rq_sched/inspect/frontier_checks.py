@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
+from ..codec import faithful
 from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError
@@ -14,9 +15,10 @@ from ..frontier.client import FORMAT
 from ..keys import converting
 from ..queue import PriorityQueue
 from .finding import Finding, if_permitted, ok, problem, warning
+from .read_status import HOUR, read_status
 from .server_checks import memory_left
 from .settings_checks import is_project, loaded, with_addon
-from .status import HOUR, Status, read_status
+from .status import Status
 from .view import View
 
 #: Workers whose keys are looked at.
@@ -197,7 +199,7 @@ def _is_pickled(view: View) -> bool:
     if not first or not first.startswith(PICKLE):
         return False
     try:
-        serializers.load(serializer, first)
+        faithful.load(serializer, first)
     except FrontierError:
         return True
     return False

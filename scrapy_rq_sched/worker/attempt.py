@@ -8,7 +8,8 @@ batches, down to one; and one that fails by itself, while the rest goes through,
 
 from __future__ import annotations
 
-from ..frontier.messages import Batch, Push, Reply
+from ..frontier.messages import Batch, Push
+from ..frontier.replies import Reply
 
 #: Failures after which a batch goes without its requests.
 WHOLE = 2

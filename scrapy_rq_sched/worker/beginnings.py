@@ -6,7 +6,8 @@ that a dead worker had in hand it had begun.
 
 from __future__ import annotations
 
-from ..frontier.messages import Batch, Lease, suspicious
+from ..frontier.messages import Batch, suspicious
+from ..frontier.replies import Lease
 
 
 def _order(lease: str) -> tuple[int, ...]:

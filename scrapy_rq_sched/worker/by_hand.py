@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from ..connection import RedisError, unreachable
-from ..frontier.messages import Batch, Reply
+from ..frontier.messages import Batch
+from ..frontier.replies import Reply
 from .attempt import Attempt
 from .session import Session
 

@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Request
 
 from ..errors import PayloadError, UnknownCodeError, one_line
-from ..frontier.messages import Lease, Told
+from ..frontier.replies import Lease, Told
 from .limits import Limits
 from .log.notices import Notices
 from .state import State
@@ -84,7 +84,7 @@ class Handout:
     def refuse(self, lease: Lease, error: UnknownCodeError) -> None:
         """Leave *lease* to another worker, because this one lacks code for it."""
         self._notices.refused("request" if lease.kind in ("request", "drop") else "seed", error)
-        self._state.refuse(lease, str(error))
+        self._state.releases.refuse(lease, str(error))
 
     def _decode(self, lease: Lease) -> Request | None:
         """Return the request of *lease*, or None: then another worker has to do it, or it is set aside."""

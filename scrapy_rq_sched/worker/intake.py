@@ -10,7 +10,8 @@ from scrapy import Request, Spider
 from ..engine.bridge import EngineBridge
 from ..engine.components import filters_in_exchange, is_plain
 from ..errors import UnserializableRequestError, one_line
-from ..frontier.messages import Lease, Mode, Push, rank
+from ..frontier.messages import Mode, Push, rank
+from ..frontier.replies import Lease
 from .log.notices import Notices
 from .start_counts import StartCounts
 from .state import State

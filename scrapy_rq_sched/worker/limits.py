@@ -13,7 +13,7 @@ import logging
 import math
 import time
 
-from ..frontier.messages import Told
+from ..frontier.replies import Told
 from ..settings import FrontierSettings
 from .rates import Pace
 from .state import State

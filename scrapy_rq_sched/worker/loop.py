@@ -14,7 +14,8 @@ from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, DataError, RedisError, backoff
 from ..engine.bridge import EventLoop
-from ..frontier.messages import Batch, Reply
+from ..frontier.messages import Batch
+from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread
 from ..runtime.outage import Outage
 from .attempt import Attempt

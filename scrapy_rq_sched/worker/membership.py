@@ -10,6 +10,7 @@ from ..engine import components
 from ..errors import one_line
 from ..frontier.client import Opened
 from ..runtime import identity
+from ..servers import health
 from .log import notices
 from .session import Session
 
@@ -26,14 +27,14 @@ def join(session: Session) -> tuple[list[str], Opened]:
     :raises FrontierError: if something prevents it; ``RedisUnreachableError`` if that may pass.
     """
     frontier, settings, server = session.frontier, session.settings, session.frontier.server
-    warnings = connection.check_server(server, frontier.keys.requests)
+    warnings = health.check_server(server, frontier.keys.requests)
     try:
         if not settings.flush_on_start:
             components.check_readable(session.queue)
             components.check_fingerprints(server, frontier.keys, session.dupefilter)
     except connection.RedisError as error:
         raise connection.unreachable(server, error) from error
-    server_age = connection.server_age(server, frontier.keys.requests)
+    server_age = health.server_age(server, frontier.keys.requests)
     try:
         opened = frontier.open(
             components.made_with(session.queue, session.dupefilter, session.crawler, settings.project),

@@ -6,7 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from ..errors import one_line
-from ..frontier.messages import Batch, Failed, Finished, Lease
+from ..frontier.messages import Batch, Failed, Finished
+from ..frontier.replies import Lease
 from .outbox import Outbox
 
 

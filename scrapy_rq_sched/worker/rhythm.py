@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..frontier.messages import Reply
+from ..frontier.replies import Reply
 from .session import Session
 
 #: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose

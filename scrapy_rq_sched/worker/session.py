@@ -15,7 +15,8 @@ from scrapy.crawler import Crawler
 from ..engine.bridge import EngineBridge
 from ..engine.components import is_plain, load_fingerprints
 from ..frontier.client import Frontier
-from ..frontier.messages import Batch, Lease, Push, Reply, Told, rank
+from ..frontier.messages import Batch, Push, rank
+from ..frontier.replies import Lease, Reply, Told
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .handout import Handout

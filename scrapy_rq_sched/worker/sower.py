@@ -15,7 +15,7 @@ from scrapy import Request, Spider
 from ..codec.seeds import Sowing, requests_of_seed
 from ..engine.bridge import EngineBridge
 from ..errors import SeedError, UnknownCodeError, one_line
-from ..frontier.messages import Lease
+from ..frontier.replies import Lease
 from ..settings import FrontierSettings
 from .limits import Limits
 from .state import State

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..engine.bridge import EngineBridge
-from ..frontier.messages import Reply, Told
+from ..frontier.replies import Reply, Told
 from ..settings import FrontierSettings
 from .limits import Limits
 from .state import State

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from ..frontier.messages import Batch, Lease, Push, Reply, Standing, Told
+from ..frontier.messages import Batch, Push
+from ..frontier.replies import Lease, Reply, Standing, Told
 from ..settings import FrontierSettings
 from .beginnings import Beginnings
 from .outbox import Outbox, Outgoing
@@ -114,10 +115,6 @@ class State:
     def finish(self, lease: Lease) -> None:
         """Note that *lease* is finished, after all that it led to was enqueued."""
         self.releases.end(lease, self.outbox.enqueued)
-
-    def refuse(self, lease: Lease, reason: str) -> None:
-        """Note that another worker has to do *lease*."""
-        self.releases.refuse(lease, reason)
 
     def fail(self, lease: Lease, reason: str, traceback: str = "") -> None:
         """Note that *lease*, of which nothing was made, has to be set aside."""

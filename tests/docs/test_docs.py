@@ -33,6 +33,7 @@ import scrapy_rq_sched
 from scrapy_rq_sched import Scheduler, connection, keys
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
+from scrapy_rq_sched.servers import health
 from scrapy_rq_sched.settings import FrontierSettings
 
 from ..pages import (
@@ -534,7 +535,7 @@ def test_the_redis_of_a_deployment_keeps_its_data_and_deletes_nothing(
         said = client.config_get("*")
         assert (said["appendonly"], said["maxmemory-policy"]) == ("yes", "noeviction")
         assert int(said["maxmemory"]) == 2**30
-        assert connection.check_server(client, "s:requests") == []
+        assert health.check_server(client, "s:requests") == []
 
 
 def test_the_workers_of_the_compose_file_find_its_redis_and_may_be_many() -> None:

@@ -28,6 +28,7 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUnsuitableError, SettingError
 from scrapy_rq_sched.frontier.scripts import Script
 from scrapy_rq_sched.runtime.outage import Outage
+from scrapy_rq_sched.servers import health
 
 pytestmark = pytest.mark.single("its address")
 
@@ -121,7 +122,7 @@ def test_a_redis_behind_a_unix_socket_will_do() -> None:
     with tempfile.TemporaryDirectory() as folder:  # a socket's path must be short
         path = Path(folder) / "redis.sock"
         with PrivateRedis(folder, ["--unixsocket", str(path)]):
-            assert connection.check_server(client_of(REDIS_URL=f"unix://{path}"), "s:requests") == []
+            assert health.check_server(client_of(REDIS_URL=f"unix://{path}"), "s:requests") == []
 
 
 # -- bad settings ------------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ def test_a_bad_url_is_refused_with_how_one_looks() -> None:
 )
 def test_a_bad_setting_is_refused_before_the_crawl_starts(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(SettingError, match=named):
-        connection.check_server(client_of(**settings), "s:requests")
+        health.check_server(client_of(**settings), "s:requests")
 
 
 # -- passwords ---------------------------------------------------------------------------------------
@@ -338,7 +339,7 @@ def test_a_password_that_was_set_meanwhile_is_said_to_be_missing(tmp_path: Path)
 
 
 def test_a_new_server_gets_no_warning(redis_url: str) -> None:
-    assert connection.check_server(client_of(REDIS_URL=redis_url), "s:requests") == []
+    assert health.check_server(client_of(REDIS_URL=redis_url), "s:requests") == []
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-ttl"])
@@ -347,7 +348,7 @@ def test_a_server_that_deletes_keys_gets_a_warning_with_its_policy(
 ) -> None:
     server.config_set("maxmemory-policy", policy)
     try:
-        (warning,) = connection.check_server(client_of(REDIS_URL=redis_url), "s:requests")
+        (warning,) = health.check_server(client_of(REDIS_URL=redis_url), "s:requests")
     finally:
         server.config_set("maxmemory-policy", "noeviction")
     assert f"Redis at {redis_url} has maxmemory-policy {policy}:" in warning
@@ -358,7 +359,7 @@ def test_a_user_who_may_not_call_info_gets_a_warning(server: redis.Redis, redis_
     server.execute_command("ACL", "SETUSER", "limited", "on", f">{SECRET}", "~*", "+@all", "-info")
     try:
         url = redis_url.replace("redis://", f"redis://limited:{SECRET}@")
-        (warning,) = connection.check_server(client_of(REDIS_URL=url), "s:requests")
+        (warning,) = health.check_server(client_of(REDIS_URL=url), "s:requests")
     finally:
         server.execute_command("ACL", "DELUSER", "limited")
     assert "INFO" in warning
@@ -367,23 +368,21 @@ def test_a_user_who_may_not_call_info_gets_a_warning(server: redis.Redis, redis_
 def test_a_wrong_password_is_unreachable_and_not_shown(redis_url: str) -> None:
     url = redis_url.replace("redis://", f"redis://somebody:{SECRET}@")
     with pytest.raises(RedisUnreachableError, match="refuses this user") as refusal:
-        connection.check_server(client_of(REDIS_URL=url), "s:requests")
+        health.check_server(client_of(REDIS_URL=url), "s:requests")
     assert SECRET not in str(refusal.value)
 
 
 def test_a_port_where_nobody_listens_is_unreachable_and_named() -> None:
     port = free_port()
     with pytest.raises(RedisUnreachableError) as refusal:
-        connection.check_server(
-            client_of(REDIS_URL=f"redis://user:{SECRET}@127.0.0.1:{port}/3"), "s:requests"
-        )
+        health.check_server(client_of(REDIS_URL=f"redis://user:{SECRET}@127.0.0.1:{port}/3"), "s:requests")
     assert f"redis://user:***@127.0.0.1:{port}/3 cannot be reached" in str(refusal.value)
 
 
 def test_a_socket_that_is_not_there_is_unreachable_and_named(tmp_path: Path) -> None:
     path = tmp_path / "no.sock"
     with pytest.raises(RedisUnreachableError, match=f"unix://{path} cannot be reached"):
-        connection.check_server(client_of(REDIS_URL=f"unix://{path}"), "s:requests")
+        health.check_server(client_of(REDIS_URL=f"unix://{path}"), "s:requests")
 
 
 Answer = Callable[[bytes], bytes]
@@ -430,24 +429,21 @@ def redis_of(version: str) -> Answer:
 @pytest.mark.parametrize("version", ["2.8.24", "5.0.14", "6.0.16", "6.1.240"])
 def test_a_server_that_is_too_old_is_refused_with_its_version(version: str) -> None:
     with answering(redis_of(version)) as url, pytest.raises(RedisUnsuitableError) as refusal:
-        connection.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2}), "s:requests")
+        health.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2}), "s:requests")
     assert str(refusal.value) == f"Redis at {url} is version {version}; 6.2 or newer is needed"
 
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.10.1", "7.4.2", "10.0.0", "255.255.255"])
 def test_a_server_that_is_new_enough_will_do(version: str) -> None:
     with answering(redis_of(version)) as url:
-        assert (
-            connection.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2}), "s:requests")
-            == []
-        )
+        assert health.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2}), "s:requests") == []
 
 
 @pytest.mark.parametrize("version", ["5.0.14", "6.0.16"])
 def test_a_server_that_is_too_old_for_the_clients_first_words_is_refused(version: str) -> None:
     # redis-py says HELLO first, which came with Redis 6.0: the error must still be one of ours.
     with answering(redis_of(version)) as url, pytest.raises(FrontierError, match=url):
-        connection.check_server(client_of(REDIS_URL=url), "s:requests")
+        health.check_server(client_of(REDIS_URL=url), "s:requests")
 
 
 @pytest.mark.parametrize(
@@ -457,7 +453,7 @@ def test_a_server_that_is_too_old_for_the_clients_first_words_is_refused(version
 )
 def test_what_does_not_answer_as_redis_does_is_unreachable_and_named(reply: bytes) -> None:
     with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError, match=url):
-        connection.check_server(client_of(REDIS_URL=url), "s:requests")
+        health.check_server(client_of(REDIS_URL=url), "s:requests")
 
 
 @pytest.mark.parametrize(
@@ -465,7 +461,7 @@ def test_what_does_not_answer_as_redis_does_is_unreachable_and_named(reply: byte
 )
 def test_what_is_not_a_redis_is_said_not_to_be_one(reply: bytes) -> None:
     with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError) as refusal:
-        connection.check_server(client_of(REDIS_URL=url), "s:requests")
+        health.check_server(client_of(REDIS_URL=url), "s:requests")
     assert str(refusal.value).startswith(f"What listens at {url} is not a Redis (")
     assert str(refusal.value).endswith("Check the host and the port in REDIS_URL")
 
@@ -507,7 +503,7 @@ def test_no_sentinel_is_one_line_without_its_password() -> None:
     port = free_port()
     client = client_of(REDIS_URL=f"redis+sentinel://127.0.0.1:{port}/name?sentinel_password={SECRET}")
     with pytest.raises(RedisUnreachableError) as error:
-        connection.check_server(client, "s:requests")
+        health.check_server(client, "s:requests")
     assert str(error.value) == (
         f"Redis at redis+sentinel://127.0.0.1:{port}/name/0: no Sentinel answers, or none knows a master of "
         "that name. Check REDIS_URL"
@@ -518,7 +514,7 @@ def test_no_node_of_a_cluster_is_one_line() -> None:
     port = free_port()
     client = client_of(REDIS_URL=f"redis+cluster://user:{SECRET}@127.0.0.1:{port}")
     with pytest.raises(RedisUnreachableError) as error:
-        connection.check_server(client, "s:requests")
+        health.check_server(client, "s:requests")
     assert str(error.value).startswith(
         f"Redis at redis+cluster://user:***@127.0.0.1:{port} cannot be reached"
     )

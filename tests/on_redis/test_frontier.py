@@ -12,7 +12,8 @@ import redis
 
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Failed, Push, Standing
+from scrapy_rq_sched.frontier.messages import Failed, Push
+from scrapy_rq_sched.frontier.replies import Standing
 from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Join, failed, payloads

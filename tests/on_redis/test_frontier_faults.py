@@ -11,7 +11,8 @@ import redis
 
 from scrapy_rq_sched.connection import ResponseError
 from scrapy_rq_sched.embedded import PrivateRedis
-from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push, Standing
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push
+from scrapy_rq_sched.frontier.replies import Standing
 from scrapy_rq_sched.frontier.scripts import register
 
 from ..client import Client, Join, failed, payloads

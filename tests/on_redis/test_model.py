@@ -30,7 +30,8 @@ from hypothesis.stateful import (
 )
 
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Bounds, Failed, Finished, Lease, Push, Reply, Standing
+from scrapy_rq_sched.frontier.messages import Batch, Bounds, Failed, Finished, Push
+from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
 from scrapy_rq_sched.keys import Keys
 
 from ..client import compact_member, compact_members

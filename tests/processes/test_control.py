@@ -8,8 +8,9 @@ from scrapy import version_info
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.frontier.messages import Batch, Told
+from scrapy_rq_sched.frontier.messages import Batch
 from scrapy_rq_sched.frontier.own_queue import PlainFrontier
+from scrapy_rq_sched.frontier.replies import Told
 from scrapy_rq_sched.inspect import Control, View, read_status
 
 from ..client import Join, payloads

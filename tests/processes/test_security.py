@@ -41,6 +41,7 @@ from scrapy_rq_sched.errors import (
     UnknownCallbackError,
     UnknownClassError,
 )
+from scrapy_rq_sched.servers import health
 
 from ..crawl import Fleet, wait_until
 from ..project.crawls import lazy, target
@@ -1024,7 +1025,7 @@ def tls(certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
 def check(url: str, **params: object) -> None:
     client = connection.get_redis(url=url, **params)
     try:
-        connection.check_server(client, "s:requests")
+        health.check_server(client, "s:requests")
     finally:
         client.close()
 

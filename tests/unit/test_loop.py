@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import succeed
 
 from scrapy_rq_sched.connection import RedisConnectionError
-from scrapy_rq_sched.frontier.messages import Reply
+from scrapy_rq_sched.frontier.replies import Reply
 from scrapy_rq_sched.worker.loop import ExchangeLoop
 from scrapy_rq_sched.worker.rhythm import PLENTY, POLL_UNKNOWN, Rhythm
 from scrapy_rq_sched.worker.session import Session

@@ -10,7 +10,8 @@ from scrapy import Request
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Bounds, Lease, Push, Reply
+from scrapy_rq_sched.frontier.messages import Bounds, Push
+from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker.limits import Limits

@@ -13,7 +13,8 @@ from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import PriorityQueue, RFPDupeFilter
-from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Lease, Push, Reply, Standing, rank
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push, rank
+from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import outbox, start_counts
 from scrapy_rq_sched.worker.attempt import Attempt

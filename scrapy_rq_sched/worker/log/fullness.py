@@ -7,7 +7,7 @@ import time
 
 from ... import connection
 from ...frontier.client import Frontier
-from ...frontier.messages import Reply
+from ...frontier.replies import Reply
 from ..state import State
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from ... import connection
 from ...engine.components import filters_in_exchange, is_plain
 from ...errors import one_line
 from ...frontier.client import Frontier, Opened
-from ...frontier.messages import Reply, Standing, Told
+from ...frontier.replies import Reply, Standing, Told
 from ..shares import Shares
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from ...engine.bridge import EngineBridge
-from ...frontier.messages import Reply, Told
+from ...frontier.replies import Reply, Told
 from ...settings import FrontierSettings
 from ..limits import Limits
 from ..state import State

@@ -22,7 +22,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Reply
+from scrapy_rq_sched.frontier.messages import Batch
+from scrapy_rq_sched.frontier.replies import Reply
 
 from .record import record
 

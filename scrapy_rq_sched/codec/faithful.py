@@ -1,0 +1,63 @@
+"""Whatever the serializer is: a request is written so that it is read back as it was, or it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import PayloadError, UnserializableRequestError
+from ..serializers import Serializer, blame, serializer_name
+from .base_types import to_base_types
+
+
+def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
+    """Return *obj* by *serializer*, sure that ``load`` gives the same back.
+
+    What *serializer* refuses or would change may still be kept as its base types, if it equals them.
+
+    :raises UnserializableRequestError: if it does not.
+    """
+    try:
+        return _dump(serializer, obj)
+    except UnserializableRequestError as refusal:
+        try:
+            as_base_types = to_base_types(obj)
+        except RecursionError:
+            raise refusal from None
+        if as_base_types is obj:
+            raise
+    return _dump(serializer, as_base_types)
+
+
+def _dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
+    if getattr(serializer, "faithful", False):
+        return bytes(serializer.dumps(obj))
+    try:
+        written = serializer.dumps(obj)
+        written = written.encode() if isinstance(written, str) else bytes(written)
+        same = _same(serializer.loads(written), obj)
+    except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
+        raise UnserializableRequestError(blame(serializer.dumps, obj, error)) from error
+    if not same:
+        raise UnserializableRequestError("the serializer does not give it back unchanged")
+    return written
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return _same([*one.items()], [*other.items()])
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def load(serializer: Serializer, data: bytes) -> Any:
+    """Return the object in *data*.
+
+    :raises PayloadError: if *serializer* cannot read it.
+    """
+    try:
+        return serializer.loads(data)
+    except Exception as error:  # a serializer may raise anything; the entry is set aside
+        raise PayloadError(f"not {serializer_name(serializer)}: {error}") from error

@@ -1,0 +1,55 @@
+"""What JSON keeps unchanged; and bytes, which stand in it as ``{"$bytes": "<base64>"}``."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from typing import Any
+
+_BYTES = "$bytes"
+_SCALARS = frozenset({str, bool, int, bytes, type(None)})
+
+
+def tag_bytes(value: Any) -> dict[str, str]:
+    """Return what stands for *value* in JSON, if it is bytes; for :class:`json.JSONEncoder`."""
+    if type(value) is bytes:
+        return {_BYTES: base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def untag_bytes(value: dict[str, Any]) -> Any:
+    """Return the bytes that *value* stands for, or *value*; for :func:`json.loads`."""
+    return base64.b64decode(value[_BYTES], validate=True) if len(value) == 1 and _BYTES in value else value
+
+
+def without_brackets(path: str, what: str) -> str:
+    """Return that *what* is at *path*, a place in a request's dict."""
+    # The field of the request stands for itself: meta['depth'], not ['meta']['depth'].
+    return re.sub(r"^\['(\w+)'\]", r"\1", path) + what
+
+
+def problem(value: Any) -> tuple[str, str] | None:
+    """Return where in *value* something is that JSON would change, and what it is; None if nothing is."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return None
+    if kind is float:
+        return None if math.isfinite(value) else ("", f" is {value}, which JSON does not have")
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                return "", f" has the key {key!r}, which JSON would turn into text"
+            if key == _BYTES:
+                return "", f" has the key {_BYTES!r}, which means bytes"
+            within = None if type(item) in _SCALARS else problem(item)
+            if within:
+                return f"[{key!r}]{within[0]}", within[1]
+    elif kind is list:
+        for index, item in enumerate(value):
+            within = problem(item)
+            if within:
+                return f"[{index}]{within[0]}", within[1]
+    else:
+        return "", f" is a {kind.__name__}, which JSON would change"
+    return None

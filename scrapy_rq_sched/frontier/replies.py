@@ -1,0 +1,132 @@
+"""What the frontier answers to what a worker says; ``lua/exchange/reply.lua`` writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A request or a seed that is this worker's to finish.
+
+    :param kind: ``request``; ``drop`` for a request that is to be dropped, because too many wait; or
+        for a seed the type of the key that it came from.
+    :param deaths: how many workers died while they held it.
+    """
+
+    name: str
+    kind: str
+    deaths: int
+    payload: bytes
+
+
+class Told(str, Enum):
+    """What all workers of a frontier are told to do."""
+
+    #: To crawl.
+    CRAWL = ""
+    #: To begin nothing, until they are told to go on.
+    PAUSE = "pause"
+    #: To do what is in hand, and to take no more.
+    DRAIN = "drain"
+    #: To close.
+    STOP = "stop"
+
+
+class Standing(IntEnum):
+    """What the frontier takes a worker for."""
+
+    #: One that it knows.
+    KNOWN = 0
+    #: One that was given up for dead: what it had not begun is another's.
+    LOST = 1
+    #: One that has said more than Redis, which came back with older data, knows of: all that it held went
+    #: back to the queue.
+    REWOUND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the frontier answers. Counts are the fleet's, at the end of the exchange.
+
+    :param epoch: changes when fingerprints were forgotten.
+    :param duplicates: places, from 0, of the pushes that were duplicates.
+    :param stored: how many pushes, from the first, are dealt with; the others found no room.
+    :param full: why there is no room: ``memory`` (Redis has no more), ``bound`` (as many wait as may),
+        ``exceeded`` (more than that wait now), or nothing.
+    :param leased: requests in workers' hands, and :param busy: workers that may add requests without
+        holding any; None if it did not matter.
+    :param returned: requests of dead workers that went back, and :param dead: whose they were.
+    :param set_aside: requests and seeds that went to the failed list, and :param forgotten: entries that
+        it no longer keeps.
+    :param replicated: whether as many replicas as are asked for have all that was pushed.
+    """
+
+    epoch: str
+    standing: Standing = Standing.KNOWN
+    duplicates: tuple[int, ...] = ()
+    stored: int = 0
+    full: str = ""
+    waiting: int = 0
+    delayed: int = 0
+    seeds: int = 0
+    workers: int = 1
+    leased: int | None = None
+    busy: int | None = None
+    finished: bool = False
+    returned: int = 0
+    set_aside: int = 0
+    forgotten: int = 0
+    dead: tuple[str, ...] = ()
+    #: What is gone though no worker took it: ``frontier``, or ``requests`` or ``dupefilter`` and how many
+    #: there were.
+    lost: tuple[str, ...] = ()
+    #: The type and the name of a seeds' key that can hold no seeds.
+    seeds_problem: tuple[str, ...] = ()
+    told: Told = Told.CRAWL
+    leases: list[Lease] = field(default_factory=list)
+    replicated: bool = True
+    #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
+    kept: tuple[int, ...] | None = None
+    popped: tuple[Any, ...] = ()
+
+    @classmethod
+    def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
+        """Return the reply of ``lua/exchange.lua``."""
+        head = json.loads(raw[0].decode("utf-8", "replace"))
+        problem = head["seeds_problem"]
+        return cls(
+            epoch=head["epoch"],
+            standing=Standing(head["standing"]),
+            # Digits and nothing else, whatever somebody may have written there.
+            duplicates=tuple(int(place) - 1 for place in re.findall("[0-9]+", head["duplicates"])),
+            stored=head["stored"],
+            full=head["full"],
+            waiting=head["waiting"],
+            delayed=head["delayed"],
+            seeds=head["seeds"],
+            workers=head["workers"],
+            leased=None if head["leased"] < 0 else head["leased"],
+            busy=None if head["busy"] < 0 else head["busy"],
+            finished=head["finished"],
+            returned=head["returned"],
+            set_aside=head["set_aside"],
+            forgotten=head["forgotten"],
+            dead=tuple(head["dead"].split()),
+            lost=tuple(head["lost"].split()),
+            seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
+            told=Told(head["told"]),
+            leases=list(_leases(raw[1])),
+            replicated=replicated,
+        )
+
+
+def _leases(flat: list[Any]) -> Iterator[Lease]:
+    for name, value in zip(*[iter(flat)] * 2, strict=True):
+        kind, _score, deaths_and_second, payload = value.split(b" ", 3)
+        yield Lease(name.decode(), kind.decode(), int(deaths_and_second.partition(b"@")[0]), payload)

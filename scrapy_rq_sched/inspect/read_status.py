@@ -1,0 +1,243 @@
+"""Read how a crawl stands, in two round trips."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .. import connection
+from ..errors import one_line
+from ..keys import converting
+from .status import Moment, Status, Worker
+from .view import View
+
+#: Seconds of which the pages are counted together; see ``lua/exchange.lua``.
+BUCKET = 10
+#: Seconds over which the pages of a second are taken, those of an hour, and how the queue changes.
+MINUTE, HOUR, TREND = 60, 3600, 600
+#: Members that Redis looks at to estimate what a key takes.
+SAMPLES = 5
+
+_LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
+
+
+def read_status(view: View) -> Status:
+    """Return how *view*'s frontier stands, in two round trips.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    keys = view.keys
+    pipe = view.pipeline()
+    pipe.time()
+    pipe.hgetall(keys.meta)
+    pipe.zrange(keys.workers, 0, -1, withscores=True)
+    pipe.type(keys.requests)
+    pipe.zcard(keys.delayed)
+    pipe.llen(keys.failed)
+    pipe.scard(keys.dupefilter)
+    pipe.hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
+    pipe.exists(keys.finished)
+    pipe.hget(converting(keys.requests), "from")
+    pipe.lrange(keys.pages, 0, -1)
+    for key in keys.start_urls:
+        pipe.type(key)
+    replies = _execute(pipe)
+    told_time, meta, workers, kind, delayed, failed, exact, buckets = replies[:8]
+    finished, converted, pages, *seed_kinds = replies[8:]
+    # Where Redis may not be asked, this machine's is the best there is.
+    now = told_time[0] + told_time[1] / 1e6 if told_time else time.time()
+    meta = {_text(name): _text(text) for name, text in (meta or {}).items()}
+    compact = _Buckets(keys.dupefilter, buckets or (None, None, None))
+
+    pipe = view.pipeline()
+    for key, key_kind in [(keys.requests, kind), *zip(keys.start_urls, seed_kinds, strict=True)]:
+        # What is of another type holds nothing that anybody would crawl: doctor tells.
+        getattr(pipe, _LENGTHS.get(key_kind, "exists"))(key if key_kind in _LENGTHS else f"{key}:never")
+    pipe.memory_usage(keys.requests, samples=SAMPLES)
+    pipe.memory_usage(keys.dupefilter, samples=SAMPLES)
+    for key in compact.samples:
+        pipe.memory_usage(key)
+    ids = [worker.decode("utf-8", "replace") for worker, _ in workers or ()]
+    for worker in ids:
+        pipe.hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
+        pipe.hlen(keys.leases(worker))
+    waiting, *replies = [reply or 0 for reply in _execute(pipe)]
+    seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
+    waiting_bytes, exact_bytes, one, other, *of_workers = replies
+    about = [
+        _worker(worker, deadline / 1000 > now, said or [None] * 5, held or 0, meta)
+        for worker, (_, deadline), said, held in zip(
+            ids, workers or (), of_workers[::2], of_workers[1::2], strict=True
+        )
+    ]
+    seen_bytes = int(exact_bytes) + compact.bytes(int(one), int(other))
+    history = _moments(pages or ())
+    leased = sum(worker.in_hand for worker in about)
+    left = waiting + leased + (delayed or 0) + seeds
+    # What was done before the first of those that are alive joined says nothing of how fast they are.
+    since = min((worker.joined for worker in about if worker.alive), default=None)
+    state = _state(meta, about, waiting, left, bool(finished), converted)
+    rates = _Rates(history, now, waiting, left, since if state == "crawling" else None)
+    return Status(
+        spider=view.spider,
+        key=keys.requests,
+        state=state,
+        now=now,
+        state_since=_number(meta.get("state_since")) / 1000,
+        waiting=waiting,
+        leased=leased,
+        delayed=delayed or 0,
+        failed=failed or 0,
+        seeds=seeds,
+        seen=(exact or 0) + compact.count,
+        # Nothing takes none: where Redis may not be asked, it says nothing.
+        waiting_bytes=int(waiting_bytes) if waiting_bytes or not waiting else None,
+        seen_bytes=seen_bytes if seen_bytes or not (exact or compact.count) else None,
+        pages=_number(meta.get("pages")),
+        per_second=rates.per_second,
+        per_hour=rates.per_hour,
+        growth=rates.growth,
+        seconds_left=rates.seconds_left,
+        seconds_left_at_least=rates.seconds_left_at_least,
+        found=_number(meta.get("found")),
+        unshared=_number(meta.get("unshared")),
+        unshared_reason=one_line(meta.get("unshared_reason", "")),
+        workers=about,
+        history=history,
+        made_with={
+            name: meta[name]
+            for name in (
+                "format",
+                "dupefilter",
+                "SCHEDULER_QUEUE_CLASS",
+                "SCHEDULER_SERIALIZER",
+                "REQUEST_FINGERPRINTER_CLASS",
+            )
+            if name in meta
+        },
+    )
+
+
+class _Buckets:
+    """What a compact filter consists of: see ``lua/filter/compact.lua``."""
+
+    def __init__(self, key: str, state: Sequence[Any]) -> None:
+        name, first, self.count = _text(state[0] or b""), _number(state[1]), _number(state[2])
+        level = 1 << max(0, first.bit_length() - 1)
+        self._whole, self._halves = 2 * level - first, 2 * (first - level)
+        self.samples = f"{key}:{name}:{first}", f"{key}:{name}:{max(first, 2 * first - 1)}"
+        if not self.count:
+            self._whole = self._halves = 0
+
+    def bytes(self, whole: int, half: int) -> int:
+        """Return how many it takes, about.
+
+        :param whole: those of a bucket that is yet to be split, and :param half: of one that was.
+        """
+        return self._whole * whole + self._halves * half
+
+
+def _execute(pipe: Any) -> list[Any]:
+    """Return the replies; None for what Redis refuses, as for a key of a wrong type."""
+    replies = pipe.execute(raise_on_error=False)
+    for reply in replies:
+        if isinstance(reply, connection.RedisError) and not isinstance(reply, connection.ResponseError):
+            raise reply
+    return [None if isinstance(reply, Exception) else reply for reply in replies]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _number(text: Any) -> int:
+    try:
+        number = int(text or 0)
+    except (ValueError, TypeError, OverflowError):  # what somebody else has written there says nothing
+        return 0
+    return number if abs(number) < 2**63 else 0
+
+
+def _worker(name: str, alive: bool, said: Sequence[Any], held: int, meta: dict[str, str]) -> Worker:
+    try:
+        about = json.loads(said[0] or b"{}")
+    except (ValueError, RecursionError):
+        about = {}
+    if not isinstance(about, dict):
+        about = {}
+    joined = _number(said[3])
+    return Worker(
+        name=name,
+        alive=alive,
+        host=str(about.get("host", "")),
+        pid=_number(about.get("pid")),
+        version=str(about.get("version", "")),
+        scrapy=str(about.get("scrapy", "")),
+        pages=_number(said[1]),
+        in_hand=held,
+        busy=said[2] == b"1",
+        joined=joined / 1e6,
+        heard=_number(said[4]) / 1000,
+        told_to_stop=0 < joined < _number(meta.get("stop")),
+    )
+
+
+def _state(
+    meta: dict[str, str], workers: list[Worker], waiting: int, left: int, finished: bool, converted: Any
+) -> str:
+    alive = [worker for worker in workers if worker.alive]
+    if converted:
+        return "importing" if converted == b"import" else "converting"
+    if alive and all(worker.told_to_stop for worker in alive):
+        return "stopping"
+    # Also where nothing waits and nobody is at it: a worker that is started then begins nothing.
+    if meta.get("state") in ("paused", "draining"):
+        return meta["state"]
+    if alive:
+        return "crawling" if left or any(worker.busy for worker in alive) else "idle"
+    if left:
+        return "stopped" if "epoch" in meta else "new"
+    return "finished" if finished or "epoch" in meta else "new"
+
+
+def _moments(entries: Sequence[bytes]) -> list[Moment]:
+    moments = []
+    for entry in reversed(entries):
+        parts = entry.split()
+        if len(parts) == 3 and all(part.isdigit() for part in parts):
+            moments.append(Moment(*map(int, parts)))
+    return moments
+
+
+class _Rates:
+    def __init__(
+        self, history: list[Moment], now: float, waiting: int, left: int, since: float | None
+    ) -> None:
+        recent = [moment for moment in history if moment.second >= (since or 0) // BUCKET * BUCKET]
+        self.per_second = self._rate(recent, now, MINUTE)
+        self.per_hour = HOUR * self._rate(history, now, HOUR)
+        self.growth: float | None = None
+        self.seconds_left: float | None = None
+        self.seconds_left_at_least: float | None = None
+        if since is None:
+            return
+        trend = [moment for moment in recent if moment.second > now - TREND]
+        if len(trend) > 1 and now - trend[0].second > BUCKET:
+            # What waited at the end of the oldest ten seconds.
+            self.growth = (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
+        if self.per_second:
+            self.seconds_left_at_least = left / self.per_second
+            if self.growth is not None and self.growth < 0:
+                self.seconds_left = max(left / -self.growth, self.seconds_left_at_least)
+
+    @staticmethod
+    def _rate(history: list[Moment], now: float, seconds: int) -> float:
+        if not history:
+            return 0.0
+        # From the first ten seconds that are wholly within; a crawl that is younger is not a slower one.
+        begin = max(history[0].second, math.ceil((now - seconds) / BUCKET) * BUCKET)
+        pages = sum(moment.pages for moment in history if moment.second >= begin)
+        return pages / max(1.0, now - begin)

@@ -1,0 +1,104 @@
+"""Clients that redis-py lacks: of a Cluster that may be away, and of a server that is started for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+from redis.cluster import ClusterNode, RedisCluster
+from redis.connection import UnixDomainSocketConnection
+from redis.exceptions import RedisClusterException
+
+from ..errors import FrontierError
+
+
+class LazyCluster(RedisCluster):
+    """A client of a Redis Cluster that asks which nodes there are when it is first used, not when it is made.
+
+    :param connection: what its connections are made with.
+    """
+
+    def __init__(self, nodes: list[tuple[str, int]], connection: Mapping[str, Any]) -> None:
+        self.given_nodes = nodes
+        self.given = dict(connection)
+        self._making = threading.RLock()
+        self._is_being_made = self._is_made = False
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not there: it was not made yet.
+        if name.startswith("__") or self._is_made:
+            raise AttributeError(name)
+        with self._making, as_connection_errors():
+            if self._is_being_made:  # by this thread: what makes it asks for what it has not made yet
+                raise AttributeError(name)
+            if not self._is_made:
+                self._make()
+        return getattr(self, name)
+
+    def _make(self) -> None:
+        nodes = [ClusterNode(host, port) for host, port in self.given_nodes]
+        self._is_being_made = True
+        try:
+            super().__init__(startup_nodes=nodes, **self.given)
+            self._is_made = True
+        finally:
+            self._is_being_made = False
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Execute a command.
+
+        :raises redis.RedisError: if it cannot be.
+        """
+        with as_connection_errors():
+            return super().execute_command(*args, **options)
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._is_made:
+            # A copy: another thread may be finding out which nodes there are.
+            for node in list(self.nodes_manager.nodes_cache.values()):
+                if node.redis_connection is not None:
+                    node.redis_connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+@contextmanager
+def as_connection_errors() -> Iterator[None]:
+    """Turn into a RedisError what redis-py raises where no node of a Cluster is there."""
+    try:
+        yield
+    except RedisClusterException as error:
+        raise redis.ConnectionError(str(error)) from error
+
+
+class EmbeddedConnection(UnixDomainSocketConnection):
+    """A connection to the private server in *folder*, which is started if it does not run.
+
+    What is overridden is redis-py's own hook for the ways to connect.
+
+    :param folder: where it keeps its data and its socket.
+    """
+
+    def __init__(self, folder: str, **options: Any) -> None:
+        # Not for all systems: it needs their locks.
+        from . import shared as local_server
+
+        self._folder = folder
+        self._local_server = local_server
+        super().__init__(path=str(local_server.socket_path(folder)), **options)
+
+    def _connect(self) -> Any:
+        try:
+            self._local_server.join(self._folder)
+            try:
+                return super()._connect()
+            except (ConnectionRefusedError, FileNotFoundError):
+                self._local_server.ensure_running(self._folder)
+                return super()._connect()
+        except FrontierError as error:
+            raise redis.ConnectionError(str(error)) from error
