@@ -1,79 +1,16 @@
-"""Every key that a frontier has in Redis. No other module spells one.
+"""What the keys of a spider's frontier are called in Redis.
 
-``<spider>`` stands for the spider's name; on a Redis Cluster for the name in braces, by which all of them
-are on one slot. Names are scrapy-redis's where it has one. The queue's, the filter's and the seeds' are
-settings; those that follow the seeds' begin with what the queue's begins with (see :attr:`Keys.prefix`).
-``*`` marks the keys that stay when a crawl ends; of the others each is removed then, or has a time to live.
-
-=================================  ================  =======================================================
-key                                type              holds
-=================================  ================  =======================================================
-``<spider>:requests``              list, sorted set  waiting requests, serialized: a list for ``FifoQueue``
-                                                     and ``LifoQueue``, a sorted set for ``PriorityQueue``
-``<spider>:requests:count``        string            how many were ever pushed: equal priorities keep the
-                                                     order of arrival by it
-``<spider>:requests:converting``   hash              while the queue is converted to another serializer:
-                                                     from what, to what, and how much of a list is left; or
-                                                     while a frontier is imported: how far. No worker joins
-``<spider>:dupefilter``            set               fingerprints seen, in hexadecimal; with
-                                                     ``CompactDupeFilter``, those not yet converted
-``<spider>:dupefilter:*``          hash, set, list   with ``CompactDupeFilter``: ``…:buckets``, what it
-                                                     consists of; ``…:<name>:<n>``, 62 bits of each
-                                                     fingerprint; ``…:cleared``, cleared ones yet to be
-                                                     deleted
-``<spider>:dupefilter:frontiers``  set               the frontiers that have this filter, by what their
-                                                     keys begin with: the last of them clears it
-``<spider>:start_urls`` *          list              seeds; a set or a sorted set is read as well
-``<spider>:seeding``               hash              while seeds are pushed from a file: SHA-256 of them, how
-                                                     many are in; for a week if it broke off
-``<spider>:started``               set               fingerprints of the start requests this crawl has had;
-                                                     those that are not filtered end in ``#`` and their
-                                                     number
-``<spider>:delayed``               sorted set        requests and seeds set back for another worker:
-                                                     refused, or passed over because workers died of them.
-                                                     Score: the server's time (milliseconds) from which they
-                                                     may be taken. ``<kind> <score> <worker>/<lease>
-                                                     <request>``
-``<spider>:workers``               sorted set        worker, by the server's time (milliseconds) after which
-                                                     it counts as dead
-``<spider>:worker:<id>``           hash              what a worker said of itself, and its last exchange;
-                                                     for a minute after it has left, that it has: an
-                                                     exchange that comes late does not have it join again
-``<spider>:leases:<id>``           hash              what a worker holds: lease, and ``<kind> <score>
-                                                     <deaths>@<second> <request>``
-``<spider>:history``               hash              SHA-1 of a request that came back, and what befell it:
-                                                     ``died:``, ``unbegun:``, ``refused:`` or ``done:``,
-                                                     worker, ``@`` and second
-``<spider>:failed`` *              list              requests and seeds set aside, each a JSON object with
-                                                     the reason and the time; the latest
-                                                     ``FRONTIER_MAX_FAILED`` of them
-``<spider>:meta``                  hash              what the frontier was made with, its epoch, how many
-                                                     pages were done, and what all workers are told:
-                                                     ``state`` (``paused``, ``draining``), ``stop``. When
-                                                     the crawl was finished (``finished``), until somebody
-                                                     has cleared up. How many requests waited and how many
-                                                     fingerprints there were at the last exchange
-                                                     (``waiting``, ``seen``). How many requests were found,
-                                                     how many of them cannot be shared, and why (``found``,
-                                                     ``unshared``, ``unshared_reason``). When all was
-                                                     found to be gone (``lost``)
-``<spider>:finished``              string            the server's time (milliseconds) of the last finish
-``<spider>:pages``                 list              how many pages were done in each ten seconds of the last
-                                                     hour, the latest first: ``<second> <pages> <waiting>``
-``<spider>:exported``              list              while the frontier is exported: what workers were through
-                                                     with meanwhile, as they held it
-``<spider>:items`` *               list              items, serialized: see ``pipelines.py``
-``<spider>:items:batch:<id>``      string            number of the last batch of items that a worker stored,
-                                                     for an hour
-``<spider>:stats``                 hash              statistics: see ``stats.py``
-``<spider>:stats:batch:<id>``      string            the same of statistics
-=================================  ================  =======================================================
+Which there are, the table in ``frontier/key_table.py`` says. No other module spells one. The queue's, the
+filter's and the seeds' keys are settings; the other keys begin with what the queue's key begins with (see
+:attr:`Keys.prefix`). Names are scrapy-redis's where it has one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from .frontier.key_table import KEYS, Key, Use
 
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"
@@ -216,22 +153,11 @@ class Keys:
         Two of them are what other keys begin with, and are never there. While a Cluster moves a slot, Redis
         refuses a script one of whose keys is not where it would run: so it never runs where only some are.
         """
-        return [
-            self.requests,
-            queue_counter(self.requests),
-            self.dupefilter,
-            self.started,
-            self.delayed,
-            self.workers,
-            self.worker(""),
-            self.leases(""),
-            self.history,
-            self.failed,
-            self.meta,
-            self.finished,
-            self.pages,
-            self.exported,
-        ]
+        return [self.at(key) for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
+
+    def at(self, key: Key) -> str:
+        """Return what *key* is called for this spider."""
+        return key.place.format(requests=self.requests, dupefilter=self.dupefilter, prefix=self.prefix)
 
 
 def queue_counter(requests: str) -> str:

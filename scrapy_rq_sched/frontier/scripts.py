@@ -9,7 +9,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from .. import keys as key_names
 from ..connection import (
     AskError,
     ClusterDownError,
@@ -23,6 +22,8 @@ from ..connection import (
     server_of,
     socket_timeout,
 )
+from ..keys import never
+from .key_table import KEYS, Use
 
 
 class Script:
@@ -113,6 +114,22 @@ def part(name: str) -> bytes:
     return (files("scrapy_rq_sched.frontier.lua") / f"{name}.lua").read_bytes()
 
 
+@cache
+def key_names() -> bytes:
+    """Return the Lua that gives the keys of a frontier their names."""
+    given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
+    lines = [f"local {key.name.upper()} = KEYS[{place}]" for place, key in enumerate(given, 1)]
+    lines.append(f"local SEEDS = {{unpack(KEYS, {len(given) + 1})}}")
+    for key in KEYS:
+        if key.use is Use.DERIVED:
+            root, _, suffix = key.place.partition("}")
+            lines.append(f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'")
+    # The parts of the queue and of the filter know theirs.
+    others = [key for key in given if key.use is Use.ARGUMENT and key.name not in ("requests", "dupefilter")]
+    types = ", ".join(f"{{{key.name.upper()}, '{key.types[0]}'}}" for key in others)
+    return "\n".join([*lines, f"local function types() return {{{types}}} end\n"]).encode()
+
+
 def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
     """Return the script that ``lua/<name>.lua`` makes with all that it needs, each part once.
 
@@ -144,6 +161,8 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
                 else b"local %s = (function()\n%send)()\n"
             )
             text = form % (module[1], text)
+        if file == "keys":
+            text = key_names() + text
         texts[file] = text
 
     add(name)
@@ -163,5 +182,5 @@ def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     """
     script = register(server, "filter_step", dupefilter=kind)
     # Of the keys that lua/keys.lua names this step knows one, the third.
-    names = [key_names.never(key), key, key]
+    names = [never(key), key, key]
     return lambda what, fingerprint="": int(script(names, [what, fingerprint]))

@@ -12,6 +12,7 @@ from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError
 from ..frontier.client import FORMAT
+from ..frontier.key_table import KEYS, Use
 from ..keys import converting
 from ..queue import PriorityQueue
 from .finding import Finding, if_permitted, ok, problem, warning
@@ -78,13 +79,8 @@ def _types(view: View, what: str) -> Iterator[Finding]:
 
 def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     keys = view.keys
-    seen = "string", "set", "zset", "zset", "hash", "list", "hash", "string", "list", "list"
-    names = keys.own()
-    single = [name for name in names if name not in (keys.requests, keys.dupefilter, *names[6:8])]
-    expected: dict[str, tuple[str, ...]] = {key: (kind,) for key, kind in zip(single, seen, strict=True)}
-    expected[converting(keys.requests)] = ("hash",)
-    expected[keys.dupefilter] = ("set",)
-    expected |= {f"{keys.dupefilter}:{name}": (kind,) for name, kind in _BESIDE_A_FILTER.items()}
+    expected = {keys.at(key): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
+    del expected[keys.requests]
     with suppress(FrontierError):  # a queue of the user's own has its own keys
         is_sorted = issubclass(view.named_queue_class, PriorityQueue)
         expected[keys.requests] = ("zset",) if is_sorted else ("list",)
@@ -93,9 +89,6 @@ def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     for name in (worker.decode("utf-8", "replace") for worker in workers):
         expected[keys.worker(name)] = expected[keys.leases(name)] = ("hash",)
     return expected
-
-
-_BESIDE_A_FILTER = {"buckets": "hash", "cleared": "list", "frontiers": "set"}
 
 
 def _conversion(view: View, what: str) -> Iterator[Finding]:

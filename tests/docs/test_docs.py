@@ -33,6 +33,7 @@ import scrapy_rq_sched
 from scrapy_rq_sched import Scheduler, connection, keys
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
+from scrapy_rq_sched.frontier.key_table import KEYS, Key, Use
 from scrapy_rq_sched.servers import health
 from scrapy_rq_sched.settings import FrontierSettings
 
@@ -399,21 +400,10 @@ def test_every_documented_statistic_is_counted() -> None:
     assert not [name for name in STATS if not any(fnmatch.fnmatch(name, each) for each in stats_counted())]
 
 
-def keys_of_docstring() -> list[list[str]]:
-    """Return the rows of the table in ``keys.py``, in one line each, in Markdown."""
-    found: list[list[str]] = []
-    bars = 0
-    for line in (keys.__doc__ or "").splitlines():
-        bars += line.startswith("==")
-        if bars == 2 and not line.startswith("=="):
-            if line.startswith("``<spider>"):
-                name, kind, holds = re.split(r"(?<=\*|`)\s+|\s{2,}", line, maxsplit=2)
-                if name.endswith("`") and kind == "*":
-                    name, (kind, holds) = f"{name} *", re.split(r"\s{2,}", holds, maxsplit=1)
-                found.append([name, kind, holds])
-            else:
-                found[-1][2] += f" {line.strip()}"
-    return [[cell.replace("``", "`") for cell in row] for row in found]
+def key_row(key: Key) -> list[str]:
+    """Return the row of the table on keys that tells of *key*, without links."""
+    types = ", ".join("sorted set" if kind == "zset" else kind for kind in key.types)
+    return [f"`{key.label}`{' *' if key.lasting else ''}", types, key.holds]
 
 
 def test_the_table_of_keys_is_that_of_the_code() -> None:
@@ -421,13 +411,17 @@ def test_the_table_of_keys_is_that_of_the_code() -> None:
         [re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", cell) for cell in row]
         for row in rows((DOCS / "keys.md").read_text())
     ]
-    assert table == keys_of_docstring()
+    assert table == [key_row(key) for key in KEYS]
 
 
-def test_every_key_that_a_script_gets_is_in_the_table() -> None:
-    names = [row[0].rstrip(" *").strip("`") for row in rows((DOCS / "keys.md").read_text())]
-    every = [key if not key.endswith(":") else f"{key}<id>" for key in keys.Keys("<spider>").all()]
-    assert not [key for key in every if key not in names]
+def test_a_key_that_a_script_gets_has_the_name_that_it_has_everywhere() -> None:
+    mine = keys.Keys("<spider>")
+    given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
+    assert len(given) > 10
+    assert mine.own() == [key.label.removesuffix("<id>") for key in given]
+    named = [key for key in given if hasattr(mine, key.name) and key.use is Use.ARGUMENT]
+    assert len(named) > 10
+    assert [getattr(mine, key.name) for key in named] == [key.label for key in named]
 
 
 # -- the API -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import FrontierError, PriorityQueue, RedisSpider, RFPDupeFilter, Scheduler
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError, SettingError
+from scrapy_rq_sched.frontier.key_table import KEYS
 
 from ..crawl import wait_until
 
@@ -300,17 +301,12 @@ def test_a_redis_that_is_not_there_is_one_error_with_its_address(make: Make) -> 
 
 @pytest.mark.single("all of its keys")
 def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, server: redis.Redis) -> None:
-    from scrapy_rq_sched import keys
-
     scheduler = make()
     scheduler.enqueue_request(Request(URL, dont_filter=True, meta={"is_start_request": True}))
     scheduler.enqueue_request(Request(URL))
     server.rpush("example:start_urls", "bad", URL)
     scheduler.next_request()
-    table = {
-        line.split("``")[1] for line in (keys.__doc__ or "").splitlines() if line.startswith("``<spider>")
-    }
-    named = {name.replace("<spider>", "example").replace("<id>", scheduler.name) for name in table}
+    named = {key.label.replace("<spider>", "example").replace("<id>", scheduler.name) for key in KEYS}
     assert {key.decode() for key in server.scan_iter()} <= named
 
 

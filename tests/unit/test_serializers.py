@@ -25,6 +25,7 @@ from lxml.html import fromstring
 from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 
+from scrapy_rq_sched.codec.faithful import dump, load
 from scrapy_rq_sched.codec.request import request_from_dict, request_to_dict
 from scrapy_rq_sched.errors import PayloadError, SettingError, UnserializableRequestError
 from scrapy_rq_sched.serializers import (
@@ -32,8 +33,6 @@ from scrapy_rq_sched.serializers import (
     JSONSerializer,
     MsgpackSerializer,
     PickleSerializer,
-    dump,
-    load,
     load_serializer,
     serializer_name,
 )

@@ -1,0 +1,241 @@
+"""Every key that a frontier has in Redis, and what is in it.
+
+Of this table are made what the scripts are given and how they name it, the check of the keys' types, what the
+doctor looks at, and the table on the page about keys.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Use(Enum):
+    """How a script comes to know a key."""
+
+    #: It is in ``KEYS``.
+    ARGUMENT = 1
+    #: It is in ``KEYS``; a worker's name follows, and the key by itself is never there.
+    PREFIX = 2
+    #: The script makes it of one that is in ``KEYS``.
+    DERIVED = 3
+    #: It is none of the scripts of the frontier that uses it, or it comes last, as the seeds' keys do.
+    NONE = 4
+
+
+class Key(NamedTuple):
+    """A key of a frontier.
+
+    :param name: what it is called in scripts, there in capitals; empty if it is in none.
+    :param place: what it is called in Redis, by the templates of :class:`Keys`.
+    :param types: what types it may have, as Redis calls them.
+    :param holds: what is in it, in Markdown.
+    :param lasting: whether it stays when a crawl ends; of the others each is removed then, or has a time to
+        live.
+    """
+
+    name: str
+    place: str
+    types: tuple[str, ...]
+    holds: str
+    use: Use = Use.NONE
+    lasting: bool = False
+
+    @property
+    def label(self) -> str:
+        """The key of a spider whose keys have their usual names, for people."""
+        roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls")}
+        return self.place.format(prefix="<spider>", **roots) + ("<id>" if self.use is Use.PREFIX else "")
+
+
+#: In the order in which the scripts are given those that they are given.
+KEYS: tuple[Key, ...] = (
+    Key(
+        "requests",
+        "{requests}",
+        (
+            "list",
+            "zset",
+        ),
+        "waiting requests, serialized: a list for `FifoQueue` and `LifoQueue`, a sorted set for "
+        "`PriorityQueue`",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "counter",
+        "{requests}:count",
+        ("string",),
+        "how many were ever pushed: equal priorities keep the order of arrival by it",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "converting",
+        "{requests}:converting",
+        ("hash",),
+        "while the queue is converted to another serializer: from what, to what, and how much of a "
+        "list is left; or while a frontier is imported: how far. No worker joins",
+        Use.DERIVED,
+    ),
+    Key(
+        "dupefilter",
+        "{dupefilter}",
+        ("set",),
+        "fingerprints seen, in hexadecimal; with `CompactDupeFilter`, those not yet converted",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "seen_state",
+        "{dupefilter}:buckets",
+        ("hash",),
+        "with `CompactDupeFilter`: what it consists of",
+        Use.DERIVED,
+    ),
+    Key(
+        "",
+        "{dupefilter}:<name>:<n>",
+        ("set",),
+        "with `CompactDupeFilter`: 62 bits of each fingerprint, as an integer",
+    ),
+    Key(
+        "seen_cleared",
+        "{dupefilter}:cleared",
+        ("list",),
+        "with `CompactDupeFilter`: cleared filters that are yet to be deleted",
+        Use.DERIVED,
+    ),
+    Key(
+        "seen_frontiers",
+        "{dupefilter}:frontiers",
+        ("set",),
+        "the frontiers that have this filter, by what their keys begin with: the last of them clears it",
+        Use.DERIVED,
+    ),
+    Key(
+        "start_urls",
+        "{start_urls}",
+        ("list",),
+        "seeds; a set or a sorted set is read as well",
+        lasting=True,
+    ),
+    Key(
+        "seeding",
+        "{prefix}:seeding",
+        ("hash",),
+        "while seeds are pushed from a file: SHA-256 of them, how many are in; for a week if it broke off",
+    ),
+    Key(
+        "started",
+        "{prefix}:started",
+        ("set",),
+        "fingerprints of the start requests this crawl has had; those that are not filtered end in "
+        "`#` and their number",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "delayed",
+        "{prefix}:delayed",
+        ("zset",),
+        "requests and seeds set back for another worker: refused, or passed over because workers died "
+        "of them. Score: the server's time (milliseconds) from which they may be taken. `<kind> "
+        "<score> <worker>/<lease> <request>`",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "workers",
+        "{prefix}:workers",
+        ("zset",),
+        "worker, by the server's time (milliseconds) after which it counts as dead",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "worker",
+        "{prefix}:worker:",
+        ("hash",),
+        "what a worker said of itself, and its last exchange; for a minute after it has left, that it "
+        "has: an exchange that comes late does not have it join again",
+        Use.PREFIX,
+    ),
+    Key(
+        "leases",
+        "{prefix}:leases:",
+        ("hash",),
+        "what a worker holds: lease, and `<kind> <score> <deaths>@<second> <request>`",
+        Use.PREFIX,
+    ),
+    Key(
+        "history",
+        "{prefix}:history",
+        ("hash",),
+        "SHA-1 of a request that came back, and what befell it: `died:`, `unbegun:`, `refused:` or "
+        "`done:`, worker, `@` and second",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "failed",
+        "{prefix}:failed",
+        ("list",),
+        "requests and seeds set aside, each a JSON object with the reason and the time; the latest "
+        "`FRONTIER_MAX_FAILED` of them",
+        Use.ARGUMENT,
+        lasting=True,
+    ),
+    Key(
+        "meta",
+        "{prefix}:meta",
+        ("hash",),
+        "what the frontier was made with, its epoch, how many pages were done, and what all workers "
+        "are told: `state` (`paused`, `draining`), `stop`. When the crawl was finished (`finished`), "
+        "until somebody has cleared up. How many requests waited and how many fingerprints there were "
+        "at the last exchange (`waiting`, `seen`). How many requests were found, how many of them "
+        "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
+        "gone (`lost`)",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "finished",
+        "{prefix}:finished",
+        ("string",),
+        "the server's time (milliseconds) of the last finish",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "pages",
+        "{prefix}:pages",
+        ("list",),
+        "how many pages were done in each ten seconds of the last hour, the latest first: `<second> "
+        "<pages> <waiting>`",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "exported",
+        "{prefix}:exported",
+        ("list",),
+        "while the frontier is exported: what workers were through with meanwhile, as they held it",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "",
+        "<spider>:items",
+        ("list",),
+        "items, serialized: see `pipelines.py`",
+        lasting=True,
+    ),
+    Key(
+        "",
+        "<spider>:items:batch:<id>",
+        ("string",),
+        "number of the last batch of items that a worker stored, for an hour",
+    ),
+    Key(
+        "",
+        "<spider>:stats",
+        ("hash",),
+        "statistics: see `stats.py`",
+    ),
+    Key(
+        "",
+        "<spider>:stats:batch:<id>",
+        ("string",),
+        "the same of statistics",
+    ),
+)
