@@ -1,7 +1,7 @@
 """What the keys of a spider's frontier are called in Redis.
 
-Which there are, the table in ``frontier/key_table.py`` says. No other module spells one. The queue's, the
-filter's and the seeds' keys are settings; the other keys begin with what the queue's key begins with (see
+Which there are, the table in ``frontier/key_table.py`` says. No other Python module spells one. The queue's,
+the filter's and the seeds' keys are settings; the other keys begin with what the queue's key begins with (see
 :attr:`Keys.prefix`). Names are scrapy-redis's where it has one.
 """
 
@@ -144,7 +144,7 @@ class Keys:
         return f"{self.prefix}:leases:{name}"
 
     def all(self) -> list[str]:
-        """Return what the scripts get as ``KEYS``, in the order that ``lua/keys.lua`` names them."""
+        """Return what the scripts get as ``KEYS``."""
         return [*self.own(), *self.start_urls]
 
     def own(self) -> list[str]:

@@ -17,7 +17,7 @@ from scrapy_rq_sched.serializers import JSONSerializer, PickleSerializer
 # Each module can be imported with nothing but what the wheel asks for; each script is found and read.
 for module in pkgutil.walk_packages(scrapy_rq_sched.__path__, "scrapy_rq_sched."):
     import_module(module.name)
-for discipline in ("fifo", "lifo", "priority", "plain"):
+for discipline in ("fifo", "lifo", "priority", "custom"):
     for dupefilter in ("exact", "compact"):
         Frontier(None, Keys("spider"), "worker", discipline, dupefilter=dupefilter)
 for queue_class in (FifoQueue, PriorityQueue):

@@ -132,7 +132,7 @@ def _whole(text: str) -> int:
 
 def _failed(view: View, output: Output, again: bool) -> FailedRequests:
     # Only what is put back has to know where to; who forgets, or looks, need not know the queue.
-    discipline = view.queue_class.discipline if again else "plain"
+    discipline = view.queue_class.discipline if again else "custom"
     serializer: serializers.Serializer | None
     try:
         serializer = view.serializer

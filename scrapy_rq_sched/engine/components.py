@@ -14,8 +14,8 @@ from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..errors import FrontierMismatchError, SettingError
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
 from ..frontier.client import Frontier
+from ..frontier.custom_queue import CustomQueueFrontier
 from ..frontier.messages import Bounds
-from ..frontier.own_queue import PlainFrontier
 from ..keys import Keys, converting, dupefilter_frontiers
 from ..queue import FifoQueue, LifoQueue, PriorityQueue
 from ..serializers import load_serializer, serializer_name
@@ -85,7 +85,7 @@ def load_queue_class(settings: FrontierSettings) -> Any:
     return cls
 
 
-def is_plain(queue: Any) -> bool:
+def is_custom(queue: Any) -> bool:
     """Return whether *queue* pushes or pops in a way of its own, which the exchange cannot know."""
     cls = type(queue)
     return not any(
@@ -99,7 +99,7 @@ def check_readable(queue: Any) -> None:
 
     :raises FrontierMismatchError: if it has.
     """
-    if is_plain(queue):
+    if is_custom(queue):
         return
     try:
         entry = queue.peek()
@@ -171,14 +171,14 @@ def make_frontier(
         settings.max_failed,
         settings.wait_replicas,
     )
-    if not is_plain(queue):
+    if not is_custom(queue):
         return Frontier(server, keys, worker, queue.discipline, bounds, kind)
     if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
         raise SettingError(
             "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which SCHEDULER_QUEUE_CLASS "
             f"{type(queue).__name__} cannot do: it pushes and pops by itself. Set it to 'slow'"
         )
-    return PlainFrontier(queue, server, keys, worker, "plain", bounds, kind)
+    return CustomQueueFrontier(queue, server, keys, worker, bounds, kind)
 
 
 def dupefilter_class(settings: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -71,6 +71,7 @@ class Frontier:
     :param worker: the worker's name: no spaces, never used before.
     :param discipline: which ``lua/queue/<discipline>.lua`` the queue follows.
     :param dupefilter: which ``lua/filter/<dupefilter>.lua`` keeps what was seen.
+    :param length: how many wait in a queue of the user's own, which the scripts do not look into.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Frontier:
         discipline: str,
         bounds: Bounds | None = None,
         dupefilter: str = "exact",
+        length: Callable[[], int] | None = None,
     ) -> None:
         self.server = server
         self.keys = keys
@@ -92,6 +94,7 @@ class Frontier:
         self._leave = register(server, "leave", discipline, dupefilter)
         self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
         self._dupefilter = dupefilter
+        self._length = length
         self._awaited = itertools.cycle(keys.start_urls)
 
     def open(
@@ -172,8 +175,8 @@ class Frontier:
             )
 
     def _trailing(self) -> tuple[int, ...]:
-        """Return what the discipline's part of the scripts reads from the end of ARGV."""
-        return ()
+        """Return what ``lua/queue/custom.lua`` reads from the end of ARGV."""
+        return () if self._length is None else (self._length(),)
 
     def wait_for_seed(self, timeout: float) -> bool:
         """Wait until there is a seed in the next of the seeds' keys, and leave it there.

@@ -1,7 +1,8 @@
 """Every key that a frontier has in Redis, and what is in it.
 
-Of this table are made what the scripts are given and how they name it, the check of the keys' types, what the
-doctor looks at, and the table on the page about keys.
+Of this table are made what the scripts are given and how they name it, the check of the keys' types and what
+the doctor looks at; a test compares the page about keys with it. A new key also has to be removed when a
+crawl ends: in ``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Key(NamedTuple):
         return self.place.format(prefix="<spider>", **roots) + ("<id>" if self.use is Use.PREFIX else "")
 
 
-#: In the order in which the scripts are given those that they are given.
+#: In the order in which the scripts are given them; some count on the places of the first three.
 KEYS: tuple[Key, ...] = (
     Key(
         "requests",

@@ -1,4 +1,4 @@
-"""The process that keeps a private Redis running until nobody uses it; see ``local_server.py``.
+"""The process that keeps a private Redis running until nobody uses it; see ``shared.py``.
 
 It is run by its path, with the folder and the server's program as arguments, and imports nothing of the
 package: so it stays as small as the server.

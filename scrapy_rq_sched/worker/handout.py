@@ -46,7 +46,7 @@ class Handout:
             self._limits.begun()
             return request
         while state.ready:
-            if not (self._by_hand or self._limits.may_begin):
+            if not (self._by_hand or self._limits.has_capacity):
                 return None
             if not state.beginnings.may_begin(state.ready[0]):
                 return None

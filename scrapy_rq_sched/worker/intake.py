@@ -8,7 +8,7 @@ from typing import Any
 from scrapy import Request, Spider
 
 from ..engine.bridge import EngineBridge
-from ..engine.components import filters_in_exchange, is_plain
+from ..engine.components import filters_in_exchange, is_custom
 from ..errors import UnserializableRequestError, one_line
 from ..frontier.messages import Mode, Push, rank
 from ..frontier.replies import Lease
@@ -42,7 +42,7 @@ class Intake:
         self._state = state
         self._spider = spider
         self._queue = queue
-        self._plain = is_plain(queue)
+        self._pushes_itself = is_custom(queue)
         self._dupefilter = dupefilter
         self._filters_in_exchange = filters_in_exchange(dupefilter)
         self._fingerprint = fingerprint
@@ -118,7 +118,7 @@ class Intake:
         return fingerprint
 
     def _payload(self, request: Request, mode: Mode) -> bytes:
-        if self._plain:
+        if self._pushes_itself:
             return b""  # the queue serializes it by itself
         try:
             entry = bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))

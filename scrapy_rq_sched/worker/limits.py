@@ -15,7 +15,7 @@ import time
 
 from ..frontier.replies import Told
 from ..settings import FrontierSettings
-from .rates import Pace
+from .pace import Pace
 from .state import State
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Limits:
         return len(self._state.outbox) >= self._settings.outbox_size
 
     @property
-    def may_begin(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether one more request may be begun."""
         state = self._state
         if state.told in (Told.PAUSE, Told.STOP):
@@ -88,7 +88,7 @@ class Limits:
     def stands_still(self) -> bool:
         """Whether nothing goes on here, nor will, until there is room for what is in the outbox."""
         state = self._state
-        return state.outbox.blocked and not state.is_at_work and (self.is_full or not self.may_begin)
+        return state.outbox.blocked and not state.is_at_work and (self.is_full or not self.has_capacity)
 
     @property
     def awaits_release(self) -> bool:

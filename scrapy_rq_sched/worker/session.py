@@ -13,7 +13,7 @@ from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 
 from ..engine.bridge import EngineBridge
-from ..engine.components import is_plain, load_fingerprints
+from ..engine.components import is_custom, load_fingerprints
 from ..frontier.client import Frontier
 from ..frontier.messages import Batch, Push, rank
 from ..frontier.replies import Lease, Reply, Told
@@ -128,7 +128,7 @@ class Session:
         if self.closing or state.told == Told.PAUSE:
             state.give_back()
         if self.closing:
-            if is_plain(self.queue):
+            if is_custom(self.queue):
                 while state.memory:
                     self._intake.return_to_queue(state.memory.popleft().request)
             self.lost += state.forget_memory()
@@ -224,7 +224,7 @@ class Session:
             self.engine.close("stopped")
 
     def _keep(self, settled: Settled, reply: Reply) -> None:
-        if self.closing and is_plain(self.queue):
+        if self.closing and is_custom(self.queue):
             self.lost += len(settled.kept)  # the queue has refused them: there is no other place
         else:
             self.state.memory.extend(settled.kept)

@@ -17,8 +17,8 @@ from ..engine.bridge import EventLoop
 from ..errors import FrontierError
 from ..runtime.patience import Patience
 from . import membership
-from .by_hand import InlineExchange
-from .loop import ExchangeLoop
+from .exchange_loop import ExchangeLoop
+from .inline_exchange import InlineExchange
 from .session import Session
 
 
@@ -163,7 +163,7 @@ class Crawling:
         self.session: Session | None = None
         self._session = session
         self._refuse = refuse
-        self._loop = ExchangeLoop(session, EventLoop())
+        self._exchanges = ExchangeLoop(session, EventLoop())
         self._closed = False
 
     def open(self) -> Deferred[None]:
@@ -177,19 +177,19 @@ class Crawling:
                     return
                 self._joined(result, error)
             except FrontierError as refusal:
-                self._loop.close()
+                self._exchanges.close()
                 if self._session.engine is None:
                     opened.errback(refusal)
                     return
                 self._refuse(refusal)
             except Exception as unexpected:  # goes on to whoever waits for it
-                self._loop.close()
+                self._exchanges.close()
                 opened.errback(unexpected)
                 return
             opened.callback(None)
 
         def join() -> None:
-            self._loop.call(lambda: membership.join(self._session), joined)
+            self._exchanges.call(lambda: membership.join(self._session), joined)
 
         join()
         return opened
@@ -200,18 +200,18 @@ class Crawling:
         session = self._session
         if self._closed:
             leave = partial(session.frontier.leave, False, session.settings.persist)
-            self._loop.call(leave, lambda *_: self._loop.close())
+            self._exchanges.call(leave, lambda *_: self._exchanges.close())
             return
         warnings, opened = result
         self.session = session
         membership.welcome(session, warnings, opened)
-        self._loop.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
+        self._exchanges.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
 
     def enqueue(self, request: Request) -> bool:  # noqa: D102
         if not self._session.send(request):
             return False
         if not self._session.state.ready:
-            self._loop.kick()
+            self._exchanges.kick()
         return True
 
     def next(self) -> Request | None:  # noqa: D102
@@ -220,7 +220,7 @@ class Crawling:
             self._session.state.finish_all_but(())
         self._session.prepare()
         request = self._session.take()
-        self._loop.request_taken()
+        self._exchanges.request_taken()
         return request
 
     def has_pending(self) -> bool:  # noqa: D102
@@ -239,7 +239,7 @@ class Crawling:
         if self.session is None:
             return None
         finished = membership.begin_to_leave(session, reason)
-        return self._loop.leave(finished, session.settings.persist, partial(membership.left, session))
+        return self._exchanges.leave(finished, session.settings.persist, partial(membership.left, session))
 
 
 def _at_hand(session: Session) -> int:

@@ -33,9 +33,8 @@ class Mutant:
     edits: tuple[tuple[str, str, str], ...]
 
 
-REFUSE, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
-    f"frontier/lua/exchange/{part}.lua"
-    for part in ("refuse", "begin", "pushes", "release", "upkeep", "reply")
+CHECK, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
+    f"frontier/lua/exchange/{part}.lua" for part in ("check", "begin", "pushes", "release", "upkeep", "reply")
 )
 LEAVE = "frontier/lua/leave.lua"
 
@@ -104,7 +103,7 @@ MUTANTS = {
         ("cut", "break", "client-kill", "redis-restart", "redis-crash"),
         (
             (
-                "worker/loop.py",
+                "worker/exchange_loop.py",
                 "        # The same batch again, or what is left of it: the frontier knows it by its "
                 "number.\n",
                 "        self._batch = None\n",
@@ -146,7 +145,11 @@ MUTANTS = {
         ("clocks",),
         (
             ("frontier/client.py", "import math\n", "import math\nimport time\n"),
-            ("frontier/client.py", "        return ()\n", "        return (int(time.time() * 1000),)\n"),
+            (
+                "frontier/client.py",
+                "        return () if self._length is None else (self._length(),)\n",
+                "        return (int(time.time() * 1000),)\n",
+            ),
             (BEGIN, "now = said.worker, server_time()", "now = said.worker, tonumber(ARGV[#ARGV])"),
         ),
     ),
@@ -223,8 +226,8 @@ MUTANTS = {
         "a key of a wrong type is named before anything is done",
         ("wrong-type",),
         (
-            (REFUSE, "if problem then return", "if false then return"),
-            (REFUSE, "if failure then return failure end", ""),
+            (CHECK, "if problem then return", "if false then return"),
+            (CHECK, "if failure then return failure end", ""),
         ),
     ),
     "no-bound": Mutant(

@@ -183,7 +183,7 @@ def test_a_queue_that_encodes_by_scrapy_redis_names_does_so_in_a_crawl_too(
     server: redis.Redis, cls: Any
 ) -> None:
     made = cls(server, PagesSpider(), "%(spider)s:requests")
-    assert not components.is_plain(made)  # its entries are leased
+    assert not components.is_custom(made)  # its entries are leased
     entry = made.encode_request(Request("http://example.com/1", priority=2), unique=True)
     assert entry[:2] in (b'{"', b">{")
     assert made.decode_request(entry).url == "http://example.com/1"

@@ -20,7 +20,7 @@ FOLDER = Path(str(files("scrapy_rq_sched.frontier.lua")))
 NAMES = sorted(file.relative_to(FOLDER).with_suffix("").as_posix() for file in FOLDER.rglob("*.lua"))
 #: What stands for several files, by the name with which it is needed.
 VARIANTS = {
-    "queue": ["fifo", "lifo", "plain", "priority"],
+    "queue": ["fifo", "lifo", "custom", "priority"],
     "filter": ["exact", "compact"],
 }
 

@@ -8,8 +8,8 @@ from scrapy import version_info
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.errors import InspectionError
+from scrapy_rq_sched.frontier.custom_queue import CustomQueueFrontier
 from scrapy_rq_sched.frontier.messages import Batch
-from scrapy_rq_sched.frontier.own_queue import PlainFrontier
 from scrapy_rq_sched.frontier.replies import Told
 from scrapy_rq_sched.inspect import Control, View, read_status
 
@@ -270,7 +270,7 @@ def test_nothing_is_popped_from_a_queue_of_ones_own_while_the_crawl_is_paused(
 
     queue = Queue("abc")
     waiting = join("a").frontier
-    frontier = PlainFrontier(queue, waiting.server, waiting.keys, "p", "plain")
+    frontier = CustomQueueFrontier(queue, waiting.server, waiting.keys, "p")
     frontier.open({"SCHEDULER_SERIALIZER": "json"})
     control(redis_url).pause()
     assert frontier.exchange(Batch(1, want=2)).popped == ()

@@ -11,7 +11,7 @@ from twisted.internet.defer import succeed
 
 from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.replies import Reply
-from scrapy_rq_sched.worker.loop import ExchangeLoop
+from scrapy_rq_sched.worker.exchange_loop import ExchangeLoop
 from scrapy_rq_sched.worker.rhythm import PLENTY, POLL_UNKNOWN, Rhythm
 from scrapy_rq_sched.worker.session import Session
 

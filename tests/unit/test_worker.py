@@ -92,9 +92,9 @@ def test_a_quarter_more_are_at_work_than_the_concurrent_requests(concurrency: in
     worker = a_worker(concurrency=concurrency)
     answer(worker, leases=4)
     hold(worker, at_work - 1)
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
     hold(worker, 1)
-    assert not worker.limits.may_begin
+    assert not worker.limits.has_capacity
 
 
 def finish(worker: Session, count: int) -> None:
@@ -106,13 +106,13 @@ def test_no_more_are_finished_and_not_released_than_twice_the_concurrent_request
     worker = a_worker(concurrency=4)
     answer(worker, leases=4)
     finish(worker, 7)
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
     finish(worker, 1)
-    assert not worker.limits.may_begin
+    assert not worker.limits.has_capacity
     worker.batch()
-    assert not worker.limits.may_begin
+    assert not worker.limits.has_capacity
     answer(worker)
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
 
 
 def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
@@ -121,7 +121,7 @@ def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
     assert not worker.limits.awaits_release
     finish(worker, 1)
     assert worker.limits.awaits_release
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
 
 
 @pytest.mark.parametrize("unreleased", [0, 8])
@@ -136,14 +136,14 @@ def test_callbacks_that_wait_raise_the_limit_whatever_waits_to_be_released(
     hold(worker, 5)
     assert [worker.limits.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
     worker.state.releases.clear()
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
 
 
 def test_a_release_is_not_waited_for_where_redis_is_far() -> None:
     worker = a_worker(concurrency=4)
     answer(worker, latency=0.02)
     finish(worker, 8)
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
 
 
 def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
@@ -151,7 +151,7 @@ def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
     answer(worker)
     finish(worker, 8)
     worker.limits.cut_off = True
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
 
 
 def test_the_outbox_has_a_bound_beyond_which_nothing_is_begun() -> None:
@@ -255,7 +255,7 @@ def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
     worker.state.finish_all_but(())
     worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.limits.may_begin
+    assert worker.limits.has_capacity
     assert not worker.batch().exceed
 
 
@@ -287,7 +287,7 @@ def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_what_it_found() ->
     worker.state.finish_all_but(())
     worker.batch()
     take(worker, Reply(b"1", stored=4, replicated=False), 0.02)
-    assert not worker.limits.may_begin
+    assert not worker.limits.has_capacity
 
 
 def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:

@@ -1,4 +1,4 @@
--- Needs: exchange/refuse, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/down, exchange/reply
+-- Needs: exchange/check, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/leasing, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see said.lua. Among its fields is of each of these, in this order, how many follow:
@@ -19,7 +19,7 @@
 -- says, and gives the same duplicates and leases again. A worker that has left is refused, however late.
 -- Everything that can fail by a key of the wrong type fails before the first write.
 local turn = begin.turn()
-local refusal = refuse(turn) or begin.heartbeat(turn)
+local refusal = check(turn) or begin.heartbeat(turn)
 if refusal then return refusal end
 begin.recognise(turn)
 begin.orders(turn)
@@ -38,14 +38,14 @@ upkeep.note(turn)
 upkeep.reclaim(turn)
 
 if turn.repeated then
-  down.again(turn)
+  leasing.again(turn)
 else
-  down.begin(turn)
-  down.seeds(turn)
-  down.share(turn)
-  down.delayed(turn)
-  down.requests(turn)
-  down.drop(turn)
-  down.hold(turn)
+  leasing.prepare(turn)
+  leasing.seeds(turn)
+  leasing.share(turn)
+  leasing.delayed(turn)
+  leasing.requests(turn)
+  leasing.drop(turn)
+  leasing.hold(turn)
 end
 return reply(turn)

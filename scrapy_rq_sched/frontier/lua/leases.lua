@@ -6,8 +6,8 @@
 -- late can only ever concern what it was given itself.
 -- second: since when it is held; what was not handed out by an exchange may lack it.
 
--- MEGABYTES: so many bytes of requests go in one exchange
-local leases = {MEGABYTES = 4 * 1024 * 1024}
+-- MAX_BYTES: so many bytes of requests go in one exchange
+local leases = {MAX_BYTES = 4 * 1024 * 1024}
 
 function leases.value(kind, score, deaths, second, request)
   return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. ' ' .. request

@@ -97,7 +97,7 @@ redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter
 if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
-redis.call('HSET', WORKER .. worker, 'exchange', 0, 'duplicates', '', 'busy', busy, 'about', about,
+redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)
 -- It was started before the finish, and comes after it: it does not know when that was.
 if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end

@@ -32,7 +32,7 @@ class Fullness:
         if reply.full == "memory":
             self._no_memory()
         else:
-            self._memory()
+            self._has_room_again()
         most = self._frontier.bounds.max_waiting
         if reply.full == "bound":
             self._once(
@@ -61,7 +61,7 @@ class Fullness:
                 *(connection.address(self._frontier.server), len(self._state.outbox), self._outbox_size),
             )
 
-    def _memory(self) -> None:
+    def _has_room_again(self) -> None:
         now = time.monotonic()
         if self._out_of_memory_since is not None and now - self._last_out_of_memory > ROOM_FOR:
             logger.warning("Redis has room again after %.0f s", now - self._out_of_memory_since)

@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Request, Spider
 
 from ... import connection
-from ...engine.components import filters_in_exchange, is_plain
+from ...engine.components import filters_in_exchange, is_custom
 from ...errors import one_line
 from ...frontier.client import Frontier, Opened
 from ...frontier.replies import Reply, Standing, Told
@@ -72,7 +72,7 @@ def last_word(shares: Shares) -> None:
 
 def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
     """Say what components of the user's own cannot promise."""
-    if is_plain(queue):
+    if is_custom(queue):
         logger.warning(
             "SCHEDULER_QUEUE_CLASS is %s, which pushes and pops by itself: nothing is leased, and what "
             "a killed worker had popped is lost",

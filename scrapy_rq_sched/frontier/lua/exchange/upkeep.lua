@@ -85,7 +85,7 @@ local function reclaim_from(dead, turn)
     begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''),
   }
   local back = {}
-  for _, lease in ipairs(leases.some(LEASES .. dead, RECLAIMED, leases.MEGABYTES)) do
+  for _, lease in ipairs(leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)) do
     if take_over(dead, lease, died) then back[#back + 1] = lease end
   end
   put_back(back, dead, said.most_failed, turn.now)

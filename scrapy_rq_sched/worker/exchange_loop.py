@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 class ExchangeLoop:
     """Exchanges whenever there is something to say, something to get, or a heartbeat due."""
 
-    def __init__(self, session: Session, loop: EventLoop) -> None:
+    def __init__(self, session: Session, event_loop: EventLoop) -> None:
         self._session = session
         self._frontier = session.frontier
-        self._loop = loop
+        self._event_loop = event_loop
         self._lease_timeout = session.settings.lease_timeout
         self._rhythm = Rhythm(session)
-        self._thread = BackgroundThread("frontier-exchange", loop)
-        self._seed_wait = SeedWait(session.frontier, loop, self._seed_awaited)
+        self._thread = BackgroundThread("frontier-exchange", event_loop)
+        self._seed_wait = SeedWait(session.frontier, event_loop, self._seed_awaited)
         self._backoff = backoff(min(LONGEST_BACKOFF, self._lease_timeout / 3))
         self._batch: Batch | None = None
         self._attempt = Attempt()
@@ -62,7 +62,7 @@ class ExchangeLoop:
         """Exchange as soon as the event loop is through with what it is at."""
         if not (self._kicked or self._in_flight or self._outage.failures):
             self._kicked = True
-            self._loop.call_later(0, self._exchange)
+            self._event_loop.call_later(0, self._exchange)
 
     def request_taken(self) -> None:
         """Exchange soon, if the next request would else have to wait for an exchange."""
@@ -98,7 +98,7 @@ class ExchangeLoop:
                 # It may be repeated, as an exchange may.
                 failures += 1
                 self._session.count_error()
-                self._loop.call_later(self._backoff.compute(failures), leave)
+                self._event_loop.call_later(self._backoff.compute(failures), leave)
                 return
             left(result, error)
             self.close()
@@ -124,7 +124,7 @@ class ExchangeLoop:
     def _tick(self) -> None:
         if self._stopping is not None:
             return
-        self._cancel_timer = self._loop.call_later(self._rhythm.interval, self._tick)
+        self._cancel_timer = self._event_loop.call_later(self._rhythm.interval, self._tick)
         self._session.tick()
         if not (self._in_flight or self._outage.failures):
             self._session.prepare()
@@ -183,7 +183,7 @@ class ExchangeLoop:
         more = state.has_news or bool(state.sowing)
         more = more or (self._session.finishing and not self._has_said_the_end)
         if more and time.monotonic() < self._stop_by:
-            self._loop.call_later(self._rhythm.pause, self._exchange)
+            self._event_loop.call_later(self._rhythm.pause, self._exchange)
             return
         if state.has_news:
             logger.error(
@@ -212,7 +212,7 @@ class ExchangeLoop:
         self._attempt.failed(error, at_once=not is_outage)
         may_help = not is_outage and self._attempt.failures == 1
         wait = 0 if may_help else self._backoff.compute(self._outage.failures)
-        self._loop.call_later(wait, self._exchange)
+        self._event_loop.call_later(wait, self._exchange)
 
     def _wait_for_seed(self, reply: Reply) -> None:
         if self._session.state.is_quiet and not (reply.waiting or reply.seeds):

@@ -2,7 +2,7 @@
 -- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
 -- at once: that also shows whether a key has a wrong type.
 --
--- refuse(turn)  -> nil, or an error
+-- check(turn)  -> nil, or an error
 -- -> nil, or the error of a key that could not be read: mostly it has a wrong type
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
@@ -25,7 +25,7 @@ local function read(turn)
   turn.made = meta[1] and true
 end
 
-local function refuse(turn)
+local function check(turn)
   turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, filter.rare()) > 0
   local failure = read(turn)
   local problem = (failure or turn.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
@@ -41,4 +41,4 @@ local function refuse(turn)
   if turn.before.gone then return redis.error_reply('GONE This worker has left the frontier') end
 end
 
-return refuse
+return check

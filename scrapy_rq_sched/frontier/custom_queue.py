@@ -14,25 +14,35 @@ from typing import Any
 from scrapy import Request
 
 from ..connection import DataError, RedisError, may_pass
+from ..keys import Keys
 from .client import Frontier, Left, Opened
-from .messages import Batch
+from .messages import Batch, Bounds
 from .replies import Reply, Told
 
 logger = logging.getLogger(__name__)
 
 
-class PlainFrontier(Frontier):
+class CustomQueueFrontier(Frontier):
     """A frontier whose waiting requests are in *queue*.
 
     :param queue: has ``push(request)``, ``pop()``, ``__len__`` and ``clear()``.
     """
 
-    def __init__(self, queue: Any, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(
+        self,
+        queue: Any,
+        server: Any,
+        keys: Keys,
+        worker: str,
+        bounds: Bounds | None = None,
+        dupefilter: str = "exact",
+    ) -> None:
+        super().__init__(server, keys, worker, "custom", bounds, dupefilter, length=lambda: len(queue))
         self._queue = queue
         # Of the exchange with this number: places that are through, those the queue did not take, and
         # what was popped.
         self._number = 0
+        self._is_busy = False
         self._done: set[int] = set()
         self._kept: list[int] = []
         self._popped: list[Request] = []
@@ -52,11 +62,12 @@ class PlainFrontier(Frontier):
         if batch.number != self._number:
             self._number, self._done, self._kept, self._popped = batch.number, set(), [], []
             self._failed_at = None
-            # Said before anything is popped: nobody may take an empty queue for the end meanwhile.
-            batch.busy = batch.busy or len(self._queue) > 0
-        reply = super().exchange(batch)
-        self._push(batch, reply)
-        self._pop(batch.want if batch.busy and reply.told == Told.CRAWL else 0)
+            # Said before anything is popped: nobody must take an empty queue for the end meanwhile.
+            self._is_busy = len(self._queue) > 0
+        said = replace(batch, busy=batch.busy or self._is_busy)
+        reply = super().exchange(said)
+        self._push(said, reply)
+        self._pop(said.want if said.busy and reply.told == Told.CRAWL else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
     def leave(self, finished: bool, persist: bool) -> Left:
@@ -65,9 +76,6 @@ class PlainFrontier(Frontier):
         if left.cleared:
             self._queue.clear()
         return left
-
-    def _trailing(self) -> tuple[int, ...]:
-        return (len(self._queue),)
 
     def _push(self, batch: Batch, reply: Reply) -> None:
         for place, request in enumerate(batch.requests[: reply.stored]):
