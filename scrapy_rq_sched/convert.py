@@ -24,7 +24,7 @@ from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError,
 from .frontier import refusals
 from .frontier.scripts import register
 from .keys import Keys, converting
-from .queue import FifoQueue, LifoQueue, PriorityQueue
+from .queue import DISCIPLINES
 from .settings import FrontierSettings
 
 #: Entries that are read, or moved, in one step.
@@ -76,7 +76,7 @@ class Conversion:
     ) -> None:
         self.server = server
         self._keys = keys
-        self._is_list = issubclass(queue_class, (FifoQueue, LifoQueue))
+        self._is_list = queue_class.key_type == "list"
         self._source = source
         self._target = target
         self._all_keys = keys.own()
@@ -101,7 +101,7 @@ class Conversion:
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
         queue_class = load_queue_class(read)
-        if not issubclass(queue_class, (PriorityQueue, FifoQueue, LifoQueue)):
+        if not issubclass(queue_class, DISCIPLINES):
             raise SettingError(
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, which keeps requests in its own way"
             )

@@ -1,7 +1,9 @@
 """The disciplines in which waiting requests are kept: first in first out, last in first out, by priority.
 
 Each is a class that can be used by itself, with one plain Redis command a call, and a few lines of
-Lua (``lua/queue/<name>.lua``) by which the exchange works on the same key at the same ends.
+Lua (``lua/queue/<name>.lua``) by which the exchange works on the same key at the same ends. A new one is a
+class, its place in :data:`DISCIPLINES`, and its Lua; a list that is read from another end than those needs a
+look at ``inspect/``, too.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ class Base(ABC):
     discipline: ClassVar[str]
     #: Whether the structure folds equal entries into one, so that each needs something of its own.
     folds_equal: ClassVar[bool] = False
+    #: The type of its key: ``list`` or ``zset``.
+    key_type: ClassVar[str] = "list"
 
     def __init__(self, server: Any, spider: Spider, key: str, serializer: Any = None) -> None:
         self.server = server
@@ -201,6 +205,7 @@ class PriorityQueue(Base):
 
     discipline = "priority"
     folds_equal = True
+    key_type = "zset"
 
     def push(self, request: Request) -> None:
         """Add *request* behind those of its priority."""
@@ -238,3 +243,7 @@ class PriorityQueue(Base):
 SpiderQueue = FifoQueue
 SpiderStack = LifoQueue
 SpiderPriorityQueue = PriorityQueue
+
+
+#: The queues that the exchange works with. Any other class pushes and pops by itself.
+DISCIPLINES: tuple[type[Base], ...] = (PriorityQueue, FifoQueue, LifoQueue)

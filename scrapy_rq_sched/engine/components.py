@@ -17,7 +17,7 @@ from ..frontier.client import Frontier
 from ..frontier.custom_queue import CustomQueueFrontier
 from ..frontier.messages import Bounds
 from ..keys import Keys, converting, dupefilter_frontiers
-from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..queue import DISCIPLINES
 from ..serializers import load_serializer, serializer_name
 from ..settings import FrontierSettings, templates_of_seeds
 
@@ -89,8 +89,7 @@ def is_custom(queue: Any) -> bool:
     """Return whether *queue* pushes or pops in a way of its own, which the exchange cannot know."""
     cls = type(queue)
     return not any(
-        isinstance(queue, ours) and cls.push is ours.push and cls.pop is ours.pop
-        for ours in (FifoQueue, LifoQueue, PriorityQueue)
+        isinstance(queue, ours) and (cls.push, cls.pop) == (ours.push, ours.pop) for ours in DISCIPLINES
     )
 
 

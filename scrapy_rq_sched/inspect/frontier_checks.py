@@ -14,7 +14,6 @@ from ..errors import FrontierError
 from ..frontier.client import FORMAT
 from ..frontier.key_table import KEYS, Use
 from ..keys import converting
-from ..queue import PriorityQueue
 from .finding import Finding, if_permitted, ok, problem, warning
 from .read_status import HOUR, read_status
 from .server_checks import memory_left
@@ -82,8 +81,7 @@ def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     expected = {keys.at(key): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
     del expected[keys.requests]
     with suppress(FrontierError):  # a queue of the user's own has its own keys
-        is_sorted = issubclass(view.named_queue_class, PriorityQueue)
-        expected[keys.requests] = ("zset",) if is_sorted else ("list",)
+        expected[keys.requests] = (view.named_queue_class.key_type,)
     expected |= dict.fromkeys(keys.start_urls, _SEEDS)
     workers = if_permitted(lambda: view.server.zrange(keys.workers, 0, MOST_WORKERS - 1)) or ()
     for name in (worker.decode("utf-8", "replace") for worker in workers):

@@ -14,7 +14,7 @@ from ..engine.components import load_queue_class
 from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware
-from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..queue import DISCIPLINES
 from ..scheduler import Scheduler
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning
@@ -66,7 +66,7 @@ def check_settings(settings: Any) -> Iterator[Finding]:
 
 def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     queue_class = load_queue_class(read)
-    if not issubclass(queue_class, (PriorityQueue, FifoQueue, LifoQueue)):
+    if not issubclass(queue_class, DISCIPLINES):
         yield warning(
             _WHAT,
             f"SCHEDULER_QUEUE_CLASS is {queue_class.__name__}, which pushes and pops by itself: nothing is "

@@ -16,7 +16,7 @@ from .. import connection, serializers
 from ..engine.components import load_keys, load_queue_class
 from ..errors import InspectionError
 from ..keys import Keys
-from ..queue import FifoQueue, LifoQueue, PriorityQueue
+from ..queue import DISCIPLINES
 from ..settings import FrontierSettings
 
 #: Seconds for which it is waited that Redis has freed what was cleared, at the most.
@@ -24,7 +24,7 @@ FREED_WITHIN = 30.0
 #: Keys that a step of a search looks at.
 SCAN_STEP = 1000
 
-_QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (PriorityQueue, FifoQueue, LifoQueue)}
+_QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DISCIPLINES}
 #: What may be read whoever says so. What Redis says of pickle, or of code of the user's, is not followed.
 _HARMLESS = ("json", "json+deflate", "msgpack")
 
@@ -128,7 +128,7 @@ class View:
         """
         name = self.meta.get("SCHEDULER_QUEUE_CLASS", "")
         cls = _QUEUES.get(name) or load_queue_class(self.settings)
-        if not issubclass(cls, (PriorityQueue, FifoQueue, LifoQueue)):
+        if not issubclass(cls, DISCIPLINES):
             raise InspectionError(
                 f"The queue of spider {self.spider!r} is a {cls.__name__}, which keeps requests in its own "
                 "way: it cannot be looked into"
@@ -143,7 +143,7 @@ class View:
         """
         cls = self.named_queue_class
         kind = connection.server_of(self.server, self.keys.requests).type(self.keys.requests).decode()
-        expected = "zset" if issubclass(cls, PriorityQueue) else "list"
+        expected = cls.key_type
         if kind not in ("none", expected):
             raise InspectionError(
                 f"Key {self.keys.requests!r} is a {kind}, where {cls.__name__} has a {expected}. Say which "
@@ -154,7 +154,7 @@ class View:
     @property
     def is_sorted(self) -> bool:
         """Whether the queue is a sorted set, by priority."""
-        return issubclass(self.queue_class, PriorityQueue)
+        return bool(self.queue_class.key_type == "zset")
 
     @cached_property
     def serializer(self) -> serializers.Serializer:
