@@ -24,7 +24,7 @@ from .errors import FrontierError
 from .runtime import identity
 from .settings import FrontierSettings
 from .worker.session import Session
-from .worker.sides import Aside, ByHand, Crawling, Refused, Side
+from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,12 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     ) -> None:
         self.crawler = crawler
         self.server = server
-        self.settings = settings
+        self._settings = settings
+        self._session: Session | None = None
         self.stats: Any = crawler.stats
         self.name = identity.worker_name()
-        self._was_open = False
-        self._side: Side = Refused(refusal)
+        self._closed = False
+        self._side: Side = NotOpen() if refusal is None else Refused(refusal)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -72,6 +73,17 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             return cls(crawler, None, FrontierSettings(), error)
         return cls(crawler, server, settings)
 
+    @property
+    def settings(self) -> FrontierSettings:
+        """The checked settings; set while the scheduler is open, they hold from then on."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, value: FrontierSettings) -> None:
+        self._settings = value
+        if self._session is not None:
+            self._session.settings = value
+
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Join the frontier of *spider*.
 
@@ -80,9 +92,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         :raises FrontierError: if there is no crawl, and something prevents it.
         """
         self.spider = spider
-        if self._was_open:  # by hand it may be opened again, as a worker that was never there
+        if self._closed:  # by hand it may be opened again, as a worker that was never there
             self.name = identity.worker_name()
-        self._was_open = True
+            self._closed = False
         engine = find_engine(self.crawler)
         shell = is_shell(engine)
         if shell or runs_command(spider):
@@ -92,9 +104,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         remarks.log(self.crawler.settings)
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
         try:
-            if isinstance(self._side, Refused) and self._side.error is not None:
+            if isinstance(self._side, Refused):
                 raise self._side.error
-            session = self._make_session(spider, engine)
+            session = self._session = self._make_session(spider, engine)
             if engine is None and not EventLoop.is_running():
                 by_hand = ByHand(session)
                 self._side = by_hand
@@ -159,6 +171,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         :param reason: why the spider is closed, in Scrapy's words, such as ``"finished"`` or ``"shutdown"``.
         :return: a ``Deferred`` that fires when the worker has left, or ``None`` if it has left already.
         """
+        self._closed = True
         closed: Deferred[None] | None = self._side.close(reason)
         return closed
 
@@ -181,7 +194,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     @property
     def refused(self) -> bool:
         """Whether the crawl cannot start, and is about to end."""
-        return isinstance(self._side, Refused) and self._side.error is not None
+        return isinstance(self._side, Refused)
 
     def give_back_begun(self) -> None:
         """Have all requests that Scrapy is at crawled again: what came of them could not be stored."""

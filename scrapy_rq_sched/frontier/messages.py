@@ -183,6 +183,7 @@ class Batch:
             "modes": modes if len(set(modes)) > 1 else [],
             "ranks": ranks if any(ranks) else [],
             "after": [finished.after for finished in self.finished],
+            "most_after": max((finished.after for finished in self.finished), default=0),
             "busy": self.busy,
             "exceed": self.exceed,
             "finishing": self.finishing,

@@ -44,18 +44,32 @@ class Side(Protocol):
         """End it; return what fires when that is done, or None."""
 
 
-class Refused:
-    """A crawl that cannot start, and is about to end; or a scheduler that is not open yet.
+def _not_open(*_: Any) -> Any:
+    raise RuntimeError("The scheduler is not open: call open(spider) first")
 
-    :param error: why, if it is known.
+
+class NotOpen:
+    """A scheduler that was not opened yet: whatever is asked of it raises ``RuntimeError``."""
+
+    session: Session | None = None
+    enqueue = next = has_pending = __len__ = _not_open
+
+    def close(self, reason: str) -> None:  # noqa: D102 - see Side, here and below
+        pass
+
+
+class Refused:
+    """A crawl that cannot start, and is about to end.
+
+    :param error: why.
     """
 
     session: Session | None = None
 
-    def __init__(self, error: FrontierError | None) -> None:
+    def __init__(self, error: FrontierError) -> None:
         self.error = error
 
-    def enqueue(self, request: Request) -> bool:  # noqa: D102 - see Side, here and below
+    def enqueue(self, request: Request) -> bool:  # noqa: D102
         return False
 
     def next(self) -> Request | None:  # noqa: D102

@@ -12,7 +12,7 @@ import redis
 
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Failed, Push
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push
 from scrapy_rq_sched.frontier.replies import Standing
 from scrapy_rq_sched.keys import Keys
 
@@ -547,3 +547,21 @@ def test_what_a_worker_has_refused_is_kept_for_another_as_long_as_there_is_one(
     assert old.say(refused=[(lease.name, "no callback")]).set_aside == 1
     (failure,) = failed(server)
     assert failure["history"].count("refused:") == 1
+
+
+def test_a_parent_whose_children_are_left_out_of_the_exchange_stays_leased(join: Join) -> None:
+    # After two failures a batch goes without its pushes: they may be what cannot be sent.
+    worker, other = join("a"), join("b")
+    worker.push("parent")
+    (lease,) = worker.take(1)
+    worker.number += 1
+    children = [Push("filter", f"child-{n}", 0, b"child %d" % n) for n in range(2)]
+    batch = Batch(worker.number, in_hand=1, pushes=children, finished=[Finished(lease.name, 2)])
+    reply = worker.frontier.exchange(batch.of_first(0))
+    assert (reply.stored, reply.finished) == (0, False)
+    assert other.say().leased == 1
+    worker.number += 1
+    rest = Batch(worker.number, pushes=children, finished=[Finished(lease.name, 2)])
+    assert worker.frontier.exchange(rest).waiting == 2
+    assert payloads([*other.take(2), *other.take(2)]) == ["child 0", "child 1"]
+    assert other.say().leased == 2

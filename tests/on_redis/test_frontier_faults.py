@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -611,6 +612,15 @@ def test_very_many_suspects_do_not_keep_a_worker_from_the_rest(join: Join, serve
     alive.push(*(f"innocent {number}" for number in range(20)))
     leases = [lease for _ in range(3) for lease in alive.say(want=20, suspects=1).leases]
     assert sorted(payloads(leases)) == sorted(f"innocent {number}" for number in range(20))
+
+
+def test_a_seed_that_was_set_back_is_a_suspect_like_a_request(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    server.zadd("s:delayed", {b"list 0 x/1.1 seed": 0})
+    deaths = " ".join(f"died:w{n}@1.000" for n in range(3))
+    server.hset("s:history", hashlib.sha1(b"seed").hexdigest(), deaths)
+    assert worker.say(want=5, want_seeds=5, suspects=1).leases == []
+    assert payloads(worker.say(want=5, want_seeds=5).leases) == ["seed"]
 
 
 def test_a_suspect_that_is_passed_over_is_given_to_a_worker_that_has_none(

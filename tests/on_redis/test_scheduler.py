@@ -310,6 +310,33 @@ def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, serv
     assert {key.decode() for key in server.scan_iter()} <= named
 
 
+def test_what_is_set_after_open_holds(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL))
+    scheduler.persist = True
+    assert urls(scheduler) == [URL]
+    scheduler.close("finished")
+    assert server.exists("example:dupefilter")
+
+
+def test_opened_again_without_a_close_it_is_the_same_worker(make: Make, server: redis.Redis) -> None:
+    scheduler = make()
+    scheduler.enqueue_request(Request(URL))
+    scheduler.next_request()
+    scheduler.open(scheduler.spider)
+    assert server.zcard("example:workers") == 1
+
+
+@pytest.mark.parametrize("use", ["enqueue_request", "next_request", "has_pending_requests", "__len__"])
+def test_a_scheduler_that_is_not_open_says_so(redis_url: str, use: str) -> None:
+    scheduler = Scheduler.from_crawler(get_crawler(ExampleSpider, {"REDIS_URL": redis_url}))
+    arguments = [Request(URL)] if use == "enqueue_request" else []
+    with pytest.raises(RuntimeError, match="not open"):
+        getattr(scheduler, use)(*arguments)
+    assert scheduler.close("finished") is None
+    assert not scheduler.refused
+
+
 class OwnQueue:
     """A queue of a user's own, as scrapy-redis's documentation shows how to write one."""
 

@@ -6,7 +6,7 @@
 --       if it is not there, for how many seconds this is noted, n, then n times: score, seed
 -- Reply how many of it are pushed now. If that is not by n more than before, this step was not the next one,
 --       and nothing was changed: so applied twice is applied once. -1: it is not known, or no longer
-local SEEDING = KEYS[16]
+local SEEDING = KEYS[#KEYS]
 local digest, before, type, seconds, n = argument(), number(), argument(), argument(), number()
 local key, at = SEEDS[1], arguments(2 * n)
 local is = seeds.type_of(key)

@@ -9,7 +9,7 @@ local function read(turn)
     'seen', 'lost')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
-  turn.waiting, turn.seen, turn.pages = queue.length(), filter.count(), redis.pcall('LINDEX', PAGES, 0)
+  turn.waiting, turn.seen, turn.pages = queue.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,
     redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER)}
   for i = 1, #replies do

@@ -3,7 +3,7 @@
 -- gate.is_open(turn)        -> does it admit every entry in this exchange? Then it is not asked.
 -- gate.admits(turn, entry)  -> may this worker have it?
 -- gate.handed(turn, entry)  it was handed out
--- gate.is_for_seeds         whether seeds go through it as well
+-- gate.is_for_seeds         whether seeds that come from their key go through it as well
 --
 -- entry: request; deaths: how many of its workers died; history: what befell it
 -- turn: remembered: whether anything befell any; suspects: how many this worker has in hand
@@ -30,7 +30,7 @@ end
 function refusals.handed() end
 
 -- What has killed often is given to a worker one at a time, so that what only stood beside it is not taken for
--- the cause. Of seeds the worker sees to that.
+-- the cause. With seeds the worker sees to that, but for those that were set back.
 local suspects = {}
 
 function suspects.is_open(turn)

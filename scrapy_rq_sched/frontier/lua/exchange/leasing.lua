@@ -76,9 +76,8 @@ end
 local function admit(turn, kind, score, request)
   local entry = entry_of(turn, request)
   if not entry then return true end
-  local is_seed = seeds.kinds[kind]
-  if turn.is_gated and not gates.admit(turn, entry, is_seed) then return false end
-  if not is_seed then turn.want = turn.want - 1 end
+  if turn.is_gated and not gates.admit(turn, entry) then return false end
+  if not seeds.kinds[kind] then turn.want = turn.want - 1 end
   hand_out(turn, kind, score, entry.deaths, request)
   return true
 end

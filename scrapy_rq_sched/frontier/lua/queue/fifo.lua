@@ -1,14 +1,14 @@
 -- Needs: keys
 -- First in, first out: a list, pushed at its head and taken from its tail.
--- queue.length()       -> how many; the error, if it is of another type
+-- queue.length(call)    -> how many; call: redis.pcall, to be given the error if it is of another type
 -- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
 -- queue.take(n)         -> scores, requests: lists of at most n, next first; the scores mean nothing
 -- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
 -- queue.drop(n)         -> as queue.take, but from the other end: what would come last
 local queue = {type = 'list'}
 
-function queue.length()
-  return redis.pcall('LLEN', REQUESTS)
+function queue.length(call)
+  return (call or redis.call)('LLEN', REQUESTS)
 end
 
 function queue.push(_, requests)

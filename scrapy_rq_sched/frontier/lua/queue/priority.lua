@@ -1,6 +1,6 @@
 -- Needs: keys
 -- By priority: a sorted set, the lowest score first.
--- queue.length()       -> how many; the error, if it is of another type
+-- queue.length(call)    -> how many; call: redis.pcall, to be given the error if it is of another type
 -- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
 -- queue.take(n)         -> scores, requests: lists of at most n, next first
 -- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
@@ -9,8 +9,8 @@ local queue = {type = 'zset'}
 -- The counter's share of a score; see ORDER_BITS in queue.py.
 local ORDER = 4294967296
 
-function queue.length()
-  return redis.pcall('ZCARD', REQUESTS)
+function queue.length(call)
+  return (call or redis.call)('ZCARD', REQUESTS)
 end
 
 function queue.push(ranks, requests)
