@@ -17,7 +17,7 @@ from typing import Any
 from typing_extensions import Self
 
 from . import connection, serializers
-from .codec import faithful, request
+from .codec import request
 from .codec.stand_in import spider_for
 from .engine.components import load_keys, load_queue_class
 from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
@@ -25,6 +25,7 @@ from .frontier import refusals
 from .frontier.scripts import register
 from .keys import Keys, converting
 from .queue import DISCIPLINES
+from .serializers import faithful
 from .settings import FrontierSettings
 
 #: Entries that are read, or moved, in one step.

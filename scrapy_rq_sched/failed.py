@@ -17,12 +17,12 @@ from typing import Any
 from typing_extensions import Self
 
 from . import connection, serializers
-from .codec import faithful
 from .codec.seeds import url_in, url_of_seed
 from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
 from .frontier.scripts import register
 from .keys import Keys
+from .serializers import faithful
 from .settings import FrontierSettings
 
 #: No time, and no count, of an entry is as large.

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 from scrapy import Request, Spider
 
 from . import connection, keys, serializers
-from .codec import faithful, request
+from .codec import request
 from .errors import UnserializableRequestError
+from .serializers import faithful
 
 #: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the
 #: order is exact for 2**32 pushes a crawl and priorities between -2**20 and 2**20; beyond, requests

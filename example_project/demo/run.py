@@ -15,7 +15,7 @@ from rich.console import Console
 
 from scrapy_rq_sched.connection import RedisError, get_redis, hide_password
 from scrapy_rq_sched.errors import FrontierError
-from scrapy_rq_sched.servers.health import check_server
+from scrapy_rq_sched.frontier.health import check_server
 
 from .crawl import Crawl, WorkerFailedError, judge
 from .frontier import FrontierView

@@ -23,7 +23,7 @@ from ..connection import (
     socket_timeout,
 )
 from ..keys import never
-from .key_table import KEYS, Use
+from ..keys.table import KEYS, Use
 
 
 class Script:

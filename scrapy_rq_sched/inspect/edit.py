@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from ..codec import faithful
 from ..errors import InspectionError, UnserializableRequestError
 from ..frontier.scripts import register, seen_step
+from ..serializers import faithful
 from .entries import STEP, Entry, Reader
 from .view import View
 

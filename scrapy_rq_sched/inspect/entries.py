@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any
 
 from .. import serializers
-from ..codec import faithful
 from ..connection import server_of
 from ..engine.components import PICKLE
 from ..errors import PayloadError
 from ..frontier.scripts import Script, register
 from ..queue import FifoQueue
+from ..serializers import faithful
 from .view import View
 
 #: Entries that a step reads.

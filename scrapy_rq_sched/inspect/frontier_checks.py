@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
-from ..codec import faithful
 from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError
 from ..frontier.client import FORMAT
-from ..frontier.key_table import KEYS, Use
 from ..keys import converting
+from ..keys.table import KEYS, Use
+from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
 from .read_status import HOUR, read_status
 from .server_checks import memory_left

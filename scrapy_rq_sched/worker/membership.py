@@ -8,9 +8,9 @@ from typing import Any
 from .. import connection
 from ..engine import components
 from ..errors import one_line
+from ..frontier import health
 from ..frontier.client import Opened
 from ..runtime import identity
-from ..servers import health
 from .log import notices
 from .session import Session
 

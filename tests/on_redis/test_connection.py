@@ -26,9 +26,9 @@ from scrapy.settings import Settings
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUnsuitableError, SettingError
+from scrapy_rq_sched.frontier import health
 from scrapy_rq_sched.frontier.scripts import Script
 from scrapy_rq_sched.runtime.outage import Outage
-from scrapy_rq_sched.servers import health
 
 pytestmark = pytest.mark.single("its address")
 

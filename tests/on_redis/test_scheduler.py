@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import FrontierError, PriorityQueue, RedisSpider, RFPDupeFilter, Scheduler
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError, SettingError
-from scrapy_rq_sched.frontier.key_table import KEYS
+from scrapy_rq_sched.keys.table import KEYS
 
 from ..crawl import wait_until
 

@@ -41,7 +41,7 @@ from scrapy_rq_sched.errors import (
     UnknownCallbackError,
     UnknownClassError,
 )
-from scrapy_rq_sched.servers import health
+from scrapy_rq_sched.frontier import health
 
 from ..crawl import Fleet, wait_until
 from ..project.crawls import lazy, target

@@ -25,7 +25,6 @@ from lxml.html import fromstring
 from scrapy import FormRequest, Request
 from scrapy.http import JsonRequest, XmlRpcRequest
 
-from scrapy_rq_sched.codec.faithful import dump, load
 from scrapy_rq_sched.codec.request import request_from_dict, request_to_dict
 from scrapy_rq_sched.errors import PayloadError, SettingError, UnserializableRequestError
 from scrapy_rq_sched.serializers import (
@@ -36,6 +35,7 @@ from scrapy_rq_sched.serializers import (
     load_serializer,
     serializer_name,
 )
+from scrapy_rq_sched.serializers.faithful import dump, load
 
 from .test_request import (
     REQUESTS,

@@ -1,5 +1,5 @@
 -- Needs: helpers
--- The keys have the names of the table in key_table.py, in capitals; what precedes this is made of it. SEEDS is the
+-- The keys have the names of the table in keys/table.py, in capitals; what precedes this is made of it. SEEDS is the
 -- list of the seeds' keys. WORKER and LEASES are prefixes, which a worker's name follows. types() returns which type
 -- each key must have, but for those that the parts of the queue and of the filter look at. On Redis Cluster all keys
 -- are on one slot, because the spider's part of the name is in braces.

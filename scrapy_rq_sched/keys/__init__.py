@@ -1,6 +1,6 @@
 """What the keys of a spider's frontier are called in Redis.
 
-Which there are, the table in ``frontier/key_table.py`` says. No other Python module spells one. The queue's,
+Which there are, the table in ``keys/table.py`` says. No other Python module spells one. The queue's,
 the filter's and the seeds' keys are settings; the other keys begin with what the queue's key begins with (see
 :attr:`Keys.prefix`). Names are scrapy-redis's where it has one.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .frontier.key_table import KEYS, Key, Use
+from .table import KEYS, Key, Use
 
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 from scrapy.utils.misc import load_object
 
-from .codec import json_values
-from .codec.base_types import to_base_types
-from .errors import SettingError, UnserializableRequestError
+from ..codec.base_types import to_base_types
+from ..errors import SettingError, UnserializableRequestError
+from . import json_values
 
 
 class Serializer(Protocol):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..codec.base_types import to_base_types
 from ..errors import PayloadError, UnserializableRequestError
-from ..serializers import Serializer, blame, serializer_name
-from .base_types import to_base_types
+from . import Serializer, blame, serializer_name
 
 
 def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
