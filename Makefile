@@ -18,9 +18,9 @@ $(VENV)/.installed: setup.cfg pyproject.toml
 demo: $(VENV)/.installed
 	cd example_project && ../$(BIN)/python -m demo
 
-# The inner loop: what needs no processes and no fleet of servers.
+# The inner loop: what needs no processes and no fleet of servers, and is not marked as slow.
 check: lint
-	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/unit tests/on_redis
+	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup -m "not slow" tests/unit tests/on_redis
 
 # The faults come last and fewer at a time, for their scenarios have a clock.
 test: $(VENV)/.installed

@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"):
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     config.addinivalue_line("markers", "single(reason): only on a single server, for this reason")
+    config.addinivalue_line("markers", "slow: takes more than two seconds, and is not in make check")
 
 
 def _wheels_server(package: str) -> str:

@@ -42,6 +42,7 @@ def buckets(server: redis.Redis) -> list[bytes]:
     return [name for name in names if server.type(name) == b"set" and not name.endswith(b":frontiers")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("largest", "bytes_a_url"), [(512, 12), (128, 15), (16, 45)])
 def test_it_knows_what_it_was_told_and_stays_small_whatever_the_server_takes_for_small(
     server: redis.Redis, largest: int, bytes_a_url: float
@@ -309,6 +310,7 @@ def test_what_a_killed_worker_had_not_swept_the_next_sweeps(join: Join, server: 
     assert len(buckets(server)) == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_is_made_in_steps(server: redis.Redis) -> None:
     server.config_set(INTSETS, 16)
     step = seen_step(server, KEY, "compact")
@@ -350,6 +352,7 @@ def test_it_serves_scrapys_own_scheduler(redis_url: str, server: redis.Redis) ->
     scheduler.close("finished")
 
 
+@pytest.mark.slow
 def test_two_workers_crawl_every_page_once_with_it(fleet: Fleet, server: redis.Redis) -> None:
     fleet.start("graph", 2, GRAPH_PAGES=500, GRAPH_LATENCY=0.01, SCHEDULER_PERSIST=True, **COMPACT)
     fleet.wait()

@@ -532,6 +532,7 @@ def test_a_score_that_lua_reads_and_redis_does_not_costs_nothing(
     assert sorted(payloads(worker.take(10))) == ["a", "b", "bad", "c"]
 
 
+@pytest.mark.slow
 def test_a_dead_worker_with_very_many_leases_is_reclaimed_wholly(join: Join, server: redis.Redis) -> None:
     worker = join()
     for first in range(0, 20_000, 1000):

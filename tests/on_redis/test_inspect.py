@@ -218,6 +218,7 @@ def test_no_end_is_foretold_while_the_crawl_is_paused(join: Join, look: Look, se
     assert read_status(look()).growth is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3_000, 5_000, 9_000])
 def test_what_a_compact_filter_takes_is_told_about_right(
     join: Join, look: Look, server: redis.Redis, count: int
@@ -232,6 +233,7 @@ def test_what_a_compact_filter_takes_is_told_about_right(
     assert 0.6 < told / taken < 1.6
 
 
+@pytest.mark.slow
 def test_the_state_is_named(join: Join, look: Look, server: redis.Redis) -> None:
     assert read_status(look()).state == "new"
     worker = join("a")
@@ -307,6 +309,7 @@ def test_all_frontiers_of_a_redis_are_found(server: redis.Redis, redis_url: str)
 # -- what waits ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_comes_next_is_what_is_handed_out_next(join: Join, view: View) -> None:
     worker = join("a")
     push(worker, view, *(f"{n:03}" for n in range(450)))
@@ -330,6 +333,7 @@ def test_what_cannot_be_read_is_said_to_be_so(join: Join, view: View) -> None:
     assert entry.url == ""
 
 
+@pytest.mark.slow
 def test_all_that_waits_is_met(join: Join, view: View) -> None:
     names = [f"{n:04}" for n in range(1234)]
     for n in range(0, 1234, 500):

@@ -102,6 +102,7 @@ def test_keys_on_different_slots_of_a_cluster_are_refused() -> None:
         load(CLUSTER, SCHEDULER_DUPEFILTER_KEY="seen")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", [CLUSTER, "redis+sentinel://localhost:1/name", "embedded:///dev/null/folder"])
 def test_to_make_a_frontier_connects_to_nothing(url: str) -> None:
     server = connection.get_client(Settings({"REDIS_URL": url}))
@@ -115,6 +116,7 @@ def test_to_make_a_frontier_connects_to_nothing(url: str) -> None:
 # -- several crawls side by side -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.single("keys with other names")
 def test_two_jobs_of_one_spider_crawl_side_by_side(fleet: Fleet, server: redis.Redis) -> None:
     of_a_job = {

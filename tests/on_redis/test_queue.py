@@ -423,6 +423,7 @@ def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis,
     assert not [text for text in commands if text.startswith("BZPOPMIN")]
 
 
+@pytest.mark.slow
 @pytest.mark.single("its address")
 @each_queue
 def test_a_pop_may_wait_for_longer_than_the_socket_of_the_client(redis_url: str, cls: type[Base]) -> None:

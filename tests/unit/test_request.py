@@ -542,6 +542,7 @@ _PAYLOADS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(_PAYLOADS)
 def test_any_payload_is_a_request_or_refused(payload: dict[str, Any]) -> None:

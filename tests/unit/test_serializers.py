@@ -207,6 +207,7 @@ def test_a_request_of_plain_values_comes_back_equal(name: str, request: Request)
     assert_same_request(request, fetch(serializer, store(serializer, request)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 @settings(deadline=None, max_examples=300)
 @given(request=ODD_REQUESTS | subclass_requests())
