@@ -135,9 +135,12 @@ class Said:
     in_hand: int = 0
     begun: Held | None = None
     sown: Held | None = None
+    #: Whether the pushes are left out, as after failures. What led to them is not released then.
+    left_out: bool = False
 
     def batch(self) -> Batch:
-        return Batch(
+        after = len(self.pushes)
+        batch = Batch(
             self.number,
             busy=self.busy,
             want=self.want,
@@ -147,12 +150,18 @@ class Said:
             begun=self.begun.name if self.begun else "",
             sown=self.sown.name if self.sown else "",
             pushes=[push for push, _ in self.pushes],
-            finished=[Finished(held.name) for held in self.finished],
+            finished=[Finished(held.name, after) for held in self.finished],
             given_back=[held.name for held in self.given_back],
             refused=[(held.name, "no callback") for held in self.refused],
-            failed=[Failed(held.name, 0, "no good") for held in self.failed],
+            failed=[Failed(held.name, after, "no good") for held in self.failed],
             forgotten=self.forgotten,
         )
+        return batch.of_first(0) if self.left_out else batch
+
+    @property
+    def kept(self) -> list[Held]:
+        """The leases that are done, and are not released because what they led to is left out."""
+        return [*self.finished, *self.failed] if self.left_out else []
 
 
 class Model:
@@ -223,7 +232,7 @@ class Model:
             self._release(name, member, said)
             member.exchange, member.lost, member.reclaimed = said.number, lost, False
             member.begun, member.sown = said.begun, said.sown
-        member.busy = said.busy
+        member.busy = said.busy or said.left_out
         dead = [] if lost else self.dead()[:4]
         returned = sum(self._reclaim(other) for other in dead)
         if not repeated:
@@ -231,7 +240,7 @@ class Model:
         self.due = []
         return {
             "standing": Standing.LOST if lost else Standing.KNOWN,
-            "stored": len(said.pushes),
+            "stored": 0 if said.left_out else len(said.pushes),
             "duplicates": member.duplicates,
             "waiting": len(self.waiting),
             "delayed": len(self.delayed),
@@ -247,7 +256,7 @@ class Model:
 
     def _push(self, said: Said) -> tuple[int, ...]:
         duplicates = []
-        for place, (push, entry) in enumerate(said.pushes):
+        for place, (push, entry) in enumerate([] if said.left_out else said.pushes):
             new = True
             for mode, known in (("start", self.started), ("filter", self.seen)):
                 if new and mode in push.mode.split("+"):
@@ -288,12 +297,13 @@ class Model:
             member.held = [held for held in member.held if held not in released]
             return [held.entry for held in sorted(released, key=lambda held: (held.exchange, held.place))]
 
-        for held in said.finished:
+        finished, failed = ([], []) if said.left_out else (said.finished, said.failed)
+        for held in finished:
             late = held in member.taken_away and held not in member.held
             if late and (held.entry.deaths or held.entry.refused_by):
                 held.entry.done = True
                 member.taken_away.remove(held)
-        for entry in release(said.finished):
+        for entry in release(finished):
             self.accepted.remove(entry.payload)
             self._forget_history(entry)
         self._put_back(release(said.given_back))
@@ -305,7 +315,7 @@ class Model:
                     self._set_aside(entry)
                 else:
                     self.delayed.append(entry)
-        for entry in release(said.failed):
+        for entry in release(failed):
             self._set_aside(entry)
         forgotten = 0
         for mode, fingerprint in said.forgotten:
@@ -615,6 +625,17 @@ class Crawl(RuleBasedStateMachine):
         self.say(worker, True, want=want, want_seeds=want_seeds)
         self.say(worker, True, fates=[(0, "refused")] * len(worker.believes_held))
 
+    @precondition(lambda self: any(worker.believes_held for worker in self.workers))
+    @rule(
+        who=WHO, answered=ANSWERED, pushes=PUSHES.filter(bool), fate=st.sampled_from(["finished", "failed"])
+    )
+    def one_is_done_and_leaves_out_what_it_found(
+        self, who: int, answered: bool, fate: str, pushes: Any
+    ) -> None:
+        holders = [worker for worker in self.workers if worker.believes_held]
+        holder = holders[who % len(holders)]
+        self.say(holder, answered, pushes=pushes, fates=[(0, fate)], left_out=True)
+
     @precondition(lambda self: self.workers)
     @rule(
         who=WHO,
@@ -626,6 +647,7 @@ class Crawl(RuleBasedStateMachine):
         busy=st.booleans(),
         forgotten=FORGOTTEN,
         begun=st.integers(0, 3),
+        left_out=st.booleans(),
     )
     def one_says_everything_at_once(self, who: int, answered: bool, **said: Any) -> None:
         self.say(self.workers[who % len(self.workers)], answered, **said)
@@ -659,6 +681,7 @@ class Crawl(RuleBasedStateMachine):
         self.check_that_a_repeat_changes_nothing(worker, said, reply)
         worker.unanswered = None if answered else said
         if answered:
+            worker.believes_held[:0] = said.kept
             if reply.standing == Standing.LOST:
                 worker.dropped += worker.believes_held[begun:]
                 del worker.believes_held[begun:]
@@ -684,6 +707,7 @@ class Crawl(RuleBasedStateMachine):
         said.in_hand = len(worker.believes_held)
         said.begun, said.sown = worker.last_begun("request"), worker.last_begun("list")
         said.suspects = sum(held.deaths >= 2 for held in worker.believes_held)
+        said.left_out = said.left_out and bool(said.pushes)
         return said
 
     def check_epoch(self, reply: Reply) -> None:
