@@ -22,7 +22,17 @@ from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, Inspect
 from scrapy_rq_sched.failed import FailedRequest, FailedRequests
 from scrapy_rq_sched.frontier.client import FORMAT
 from scrapy_rq_sched.frontier.messages import Failed, Push
-from scrapy_rq_sched.inspect import ArchiveReader, Export, Import, View, export, read_status, restore, verify
+from scrapy_rq_sched.inspect import (
+    ArchiveReader,
+    Export,
+    Import,
+    View,
+    export,
+    read_status,
+    restore,
+    steps,
+    verify,
+)
 from scrapy_rq_sched.keys import Keys, converting
 from scrapy_rq_sched.queue import PriorityQueue
 
@@ -363,8 +373,10 @@ class Crawl:
 @pytest.fixture
 def small_steps(server: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have an export make many steps of a small frontier."""
-    for name, value in (("FIRST", 2), ("MOST", 3), ("MOST_OF_LIST", 3), ("BUCKETS", 1)):
-        monkeypatch.setattr(export, name, value)
+    for name, value in (("FIRST", 2), ("MOST", 3), ("MOST_OF_LIST", 3)):
+        monkeypatch.setattr(steps, name, value)
+    monkeypatch.setattr(export, "FIRST", 2)
+    monkeypatch.setattr(export, "BUCKETS", 1)
     options = {"zset-max-ziplist-entries": 128, "hash-max-ziplist-entries": 512}
     for option in options:
         server.config_set(option, 1)
@@ -618,15 +630,15 @@ def test_a_frontier_that_is_not_there_is_not_exported(server: redis.Redis, redis
 def test_a_list_is_read_whole_and_once_though_it_is_pushed_to_at_the_end_where_it_is_read(
     server: redis.Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch, from_tail: bool
 ) -> None:
-    monkeypatch.setattr(export, "FIRST", 5)
-    monkeypatch.setattr(export, "MOST_OF_LIST", 5)
+    monkeypatch.setattr(steps, "FIRST", 5)
+    monkeypatch.setattr(steps, "MOST_OF_LIST", 5)
     a_worker(server, "fifo")
     key = a_view(redis_url).keys.requests
     entries = [b"%d" % n for n in range(50)]
     server.rpush(key, *(reversed(entries) if from_tail else entries))
     push = server.rpush if from_tail else server.lpush
     found = []
-    for part in Export(a_view(redis_url))._list(key, from_tail):
+    for part in steps.read_list(server, key, from_tail):
         found += part
         push(key, *(b"new" for _ in range(len(found) % 4)))
     assert found == entries
