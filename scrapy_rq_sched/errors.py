@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 #: Characters of a reason that are logged and kept.
 LONGEST_REASON = 1000
 
@@ -19,6 +21,11 @@ def shown(value: object) -> str:
         return one_line(repr(value))
     except Exception as error:  # of an int with too many digits, or of an object of the user's
         return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
+
+
+def described(error: BaseException | None) -> tuple[str, str]:
+    """Return *error* as text: its class and what it says, and its traceback."""
+    return f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
 
 
 class FrontierError(Exception):

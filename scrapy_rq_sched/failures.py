@@ -5,7 +5,6 @@ Scrapy logs them and goes on. With ``FRONTIER_SET_ASIDE`` they are in the failed
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from twisted.python.failure import Failure
 from typing_extensions import Self
 
 from .engine.bridge import find_scheduler
-from .errors import SettingError
+from .errors import SettingError, described
 from .settings import FrontierSettings
 
 Tell = Callable[[Request, str, str], Any]
@@ -31,7 +30,7 @@ def watch_callbacks(crawler: Crawler, tell: Tell) -> None:
         # After a failed download it is a Failure that is here; Scrapy gives both a request.
         request = getattr(response, "request", None)
         if isinstance(request, Request):
-            tell(request, f"its callback raised {_describe(failure.value)}", failure.getTraceback())
+            tell(request, f"its callback raised {described(failure.value)[0]}", failure.getTraceback())
 
     # Not weakly: nobody else will hold it.
     crawler.signals.connect(raised, signals.spider_error, weak=False)
@@ -87,8 +86,8 @@ class FailedDownloads:
     def process_exception(self, request: Request, exception: Exception, spider: Any = None) -> None:
         """Set *request* aside for *exception*, unless that says that it should not be crawled."""
         if not isinstance(exception, IgnoreRequest):
-            trace = "".join(traceback.format_exception(exception))
-            self._tell(request, f"its download failed: {_describe(exception)}", trace)
+            error, trace = described(exception)
+            self._tell(request, f"its download failed: {error}", trace)
 
     def _is_wanted(self, request: Request, status: int) -> bool:
         meta = request.meta
@@ -101,7 +100,3 @@ class FailedDownloads:
         tell = getattr(find_scheduler(self._crawler), "request_failed", None)
         if tell is not None:  # the project may use another scheduler now
             tell(request, reason, trace)
-
-
-def _describe(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -75,7 +75,11 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
 
     @property
     def settings(self) -> FrontierSettings:
-        """The checked settings; set while the scheduler is open, they hold from then on."""
+        """The checked settings.
+
+        Once the scheduler is open, only new values of ``SCHEDULER_PERSIST`` and
+        ``SCHEDULER_IDLE_BEFORE_CLOSE`` have an effect.
+        """
         return self._settings
 
     @settings.setter

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from typing import Any
 
 from scrapy import Request
 
-from ..errors import PayloadError, UnknownCodeError, one_line
+from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.replies import Lease, Told
 from .limits import Limits
 from .log.notices import Notices
@@ -70,7 +69,7 @@ class Handout:
             fingerprint = str(self._fingerprint(request))
         except Exception as error:  # the user's fingerprinter may raise anything
             logger.exception("%s, which was to be dropped, is set aside", request)
-            self._state.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+            self._state.fail(lease, *described(error))
             return None
         # It may have been a start request: nothing in it tells. One that was not filtered, such as a retry,
         # is not the one that was marked as seen.
@@ -97,7 +96,7 @@ class Handout:
             self._state.fail(lease, str(error))
         except Exception as error:  # a queue of the user's own may raise anything
             logger.exception("An entry of %s is set aside", self._queue.key)
-            self._state.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+            self._state.fail(lease, *described(error))
         else:
             return made
         return None

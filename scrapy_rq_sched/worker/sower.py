@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,7 @@ from scrapy import Request, Spider
 
 from ..codec.seeds import Sowing, requests_of_seed
 from ..engine.bridge import EngineBridge
-from ..errors import SeedError, UnknownCodeError, one_line
+from ..errors import SeedError, UnknownCodeError, described, one_line
 from ..frontier.replies import Lease
 from ..settings import FrontierSettings
 from .limits import Limits
@@ -109,13 +108,12 @@ class Sower:
             return True
         except SeedError as error:
             logger.error("Seed %.200r is set aside: %s", lease.payload, one_line(error))
-            cause = error.__cause__
-            trace = "".join(traceback.format_exception(cause)) if cause else ""
+            trace = described(error.__cause__)[1] if error.__cause__ else ""
             self._state.fail(lease, str(error), trace)
             return True
         except Exception as error:  # the user's fingerprinter, say, may raise anything
             logger.exception("Seed %.200r is set aside", lease.payload)
-            self._state.fail(lease, f"{type(error).__name__}: {error}", traceback.format_exc())
+            self._state.fail(lease, *described(error))
             return True
         self._state.finish(lease)
         return True

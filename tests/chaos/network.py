@@ -9,8 +9,9 @@ from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
 
-#: Leases that outlast a row of failed attempts, where nobody is to count as dead.
-LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 10}
+#: Leases that outlast a row of failed attempts, where nobody is to count as dead. Where each tenth reply is lost,
+#: a new connection fails in one of three, for it needs several replies: ten seconds have been too short.
+LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 30}
 
 
 def _connections(name: str, about: str, fault: str, probability: float) -> None:

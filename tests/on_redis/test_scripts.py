@@ -121,6 +121,8 @@ def test_the_doctor_tries_every_command_of_a_workers_scripts() -> None:
     ]
     text = b"".join(scripts.compose(*step) for step in worker_steps).decode()
     called = set(re.findall(r"(?:redis\.p?call|filter\.call|\bpop)\('([A-Z]+)'", text))
+    for ends in re.findall(r"= list_queue\((.*)\)", text):
+        called.update(re.findall(r"[A-Z]+", ends))
     tried = set(re.findall(r"'([A-Z]+)'", scripts.part("doctor").decode()))
     assert len(called) > 30
     assert called <= tried

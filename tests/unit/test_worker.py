@@ -27,10 +27,10 @@ URL = "http://example.com/"
 
 def a_worker(**settings: object) -> Session:
     """Return a session of no frontier, with all that is its own."""
-    crawler = get_crawler(settings_dict={"REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7"})
     read = FrontierSettings(**settings)  # type: ignore[arg-type]
     queue = PriorityQueue(Mock(), Spider("s"), "s:requests")
-    return Session(crawler, Spider("s"), Mock(), queue, RFPDupeFilter(Mock(), "s:dupefilter"), read, None)
+    dupefilter = RFPDupeFilter(Mock(), "s:dupefilter")
+    return Session(get_crawler(), Spider("s"), Mock(), queue, dupefilter, read, None)
 
 
 def enqueue(worker: Session, count: int, payload: bytes = b"x") -> None:

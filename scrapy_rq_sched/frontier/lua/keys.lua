@@ -3,6 +3,7 @@
 -- list of the seeds' keys. WORKER and LEASES are prefixes, which a worker's name follows. types() returns which type
 -- each key must have, but for those that the parts of the queue and of the filter look at. On Redis Cluster all keys
 -- are on one slot, because the spider's part of the name is in braces.
+
 -- What this script has done that it tells in the end: entries set aside, and others dropped for them; whether it has
 -- set back a lease for another worker, or noted what befell a request.
 local tally = {set_aside = 0, dropped = 0, parked = false, befell = false}

@@ -5,7 +5,7 @@
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
 -- second: since when it is held; what was not handed out by an exchange may lack it.
-
+--
 -- MAX_BYTES: so many bytes of requests go in one exchange
 local leases = {MAX_BYTES = 4 * 1024 * 1024}
 

@@ -14,9 +14,11 @@
 --   told: '', 'pause', 'drain' or 'stop'; want, want_seeds: how many it is given at most
 --   lost: what is gone though no script of ours took it
 local begin = {}
+
 -- So many entries must have been there for it to be said that they are gone.
 local NOTICED = 10
 
+-- All its fields stand here, so that Lua makes the table once and does not have to enlarge it.
 function begin.turn()
   local worker, now = said.worker, server_time()
   return {

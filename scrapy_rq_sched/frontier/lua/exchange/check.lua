@@ -3,6 +3,7 @@
 -- at once: that also shows whether a key has a wrong type.
 --
 -- check(turn)  -> nil, or an error
+
 -- -> nil, or the error of a key that could not be read: mostly it has a wrong type
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
