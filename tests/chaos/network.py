@@ -9,8 +9,8 @@ from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
 
-#: Leases that outlast a row of failed attempts, where nobody is to count as dead. Where each tenth reply is lost,
-#: a new connection fails in one of three, for it needs several replies: ten seconds have been too short.
+#: Leases that outlast a row of failed attempts, where nobody is to count as dead. Where each tenth reply is
+#: lost, a new connection, which needs several, fails in one of three: ten seconds have been too short.
 LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 30}
 
 

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.single("what it says is compared to the millisecond")
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 #: The same crawls each time, so that a red build is red again; asked for more, new ones.
 SETTINGS = settings(
-    max_examples=int(EXAMPLES or 80),
+    max_examples=int(EXAMPLES or 40),
     stateful_step_count=40,
     derandomize=not EXAMPLES,
     deadline=None,

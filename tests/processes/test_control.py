@@ -16,7 +16,7 @@ from scrapy_rq_sched.inspect import Control, View, read_status
 from ..client import Join, payloads
 from ..crawl import Fleet, run_python, wait_until
 
-PAGES = 1200
+PAGES = 500
 
 
 @pytest.fixture
@@ -141,7 +141,8 @@ def leased(redis_url: str, spider: str = "graph") -> int:
 
 
 def crawling(fleet: Fleet, count: int, **settings: object) -> None:
-    fleet.start("graph", count, GRAPH_PAGES=PAGES, GRAPH_LATENCY=0.05, **settings)
+    # However many they are, the crawl lasts for three seconds at least: longer than a command takes.
+    fleet.start("graph", count, GRAPH_PAGES=PAGES, GRAPH_LATENCY=0.1 * count, **settings)
     wait_until(lambda: all(fleet.events("parsed", worker) for worker in range(count)))
 
 

@@ -188,19 +188,19 @@ def test_a_queue_of_the_users_own_can_be_looked_at_and_not_put_back(
 def test_a_crawl_that_is_under_way_goes_on_with_what_is_put_back(
     fleet: Fleet, server: redis.Redis, redis_url: str
 ) -> None:
-    fleet.start("graph", 2, GRAPH_PAGES=500, GRAPH_LATENCY=0.5, FRONTIER_MAX_FAILED=400)
+    fleet.start("graph", 2, GRAPH_PAGES=300, GRAPH_LATENCY=0.5, FRONTIER_MAX_FAILED=200)
     wait_until(lambda: len(fleet.events("parsed")) > 1)
-    urls = [f"http://graph.test/again?{number}" for number in range(350)]
+    urls = [f"http://graph.test/again?{number}" for number in range(150)]
     for number, url in enumerate(urls):
         set_aside(server, number, kind="seed", key_type="list", data=url)
     # Meanwhile some fail, and the oldest would be dropped.
     for _ in range(5):
         server.rpush("graph:start_urls", "not a URL")
-    assert "http://graph.test/again?349" in said(redis_url, "--reason", "its callback")
-    assert said(redis_url, "--requeue", "--url", "*again?*").startswith("350 of the failed list")
+    assert "http://graph.test/again?149" in said(redis_url, "--reason", "its callback")
+    assert said(redis_url, "--requeue", "--url", "*again?*").startswith("150 of the failed list")
     fleet.wait()
     crawled = fleet.urls("downloaded")
     assert {url: crawled[url] for url in urls} == dict.fromkeys(urls, 1)
-    assert len(crawled) == 850
+    assert len(crawled) == 450
     assert server.llen("graph:failed") == 5
     assert fleet.reasons() == ["finished", "finished"]

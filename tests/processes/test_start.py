@@ -174,7 +174,7 @@ def test_a_join_whose_reply_was_lost_is_made_again(fleet: Fleet, private_redis: 
 
 
 def test_a_join_that_takes_long_does_not_break_the_crawl(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, milliseconds=3000) as proxy:
+    with Proxy(private_redis.port, milliseconds=1000) as proxy:
         fleet.start("graph", GRAPH_PAGES=1, REDIS_URL=proxy.url)
         wait_until(lambda: "joined the frontier" in fleet.log(), 60)
         proxy.delay(0)

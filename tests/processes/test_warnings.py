@@ -11,7 +11,7 @@ from .test_reactors import without_reactor
 
 IMPORT_ALL = """
 import importlib, pkgutil, scrapy_rq_sched
-for module in pkgutil.iter_modules(scrapy_rq_sched.__path__, "scrapy_rq_sched."):
+for module in pkgutil.walk_packages(scrapy_rq_sched.__path__, "scrapy_rq_sched."):
     importlib.import_module(module.name)
 """
 

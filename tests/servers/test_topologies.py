@@ -48,11 +48,11 @@ def test_two_workers_crawl_every_page_once_and_take_seeds(workers: Fleet, server
 
 @pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
 def test_a_failover_in_mid_crawl_loses_nothing(workers: Fleet, servers: Replaceable) -> None:
-    workers.start("graph", 2, GRAPH_PAGES=1500, GRAPH_LATENCY=0.05, FRONTIER_LEASE_TIMEOUT=5)
+    workers.start("graph", 2, GRAPH_PAGES=800, GRAPH_LATENCY=0.1, FRONTIER_LEASE_TIMEOUT=5)
     wait_until(lambda: len(workers.events("parsed")) > 300)
     servers.fail_over("graph:requests")
     workers.wait(90)
-    assert set(workers.urls("parsed")) == pages(1500)
+    assert set(workers.urls("parsed")) == pages(800)
     assert workers.reasons() == ["finished", "finished"]
     assert "goes on" in workers.log() or "answers again" in workers.log()
 
@@ -151,9 +151,9 @@ def test_a_client_that_threads_begin_to_use_at_once_serves_them_all(servers: Clu
 
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
 def test_a_slot_that_is_moved_in_mid_crawl_loses_nothing(workers: Fleet, servers: Cluster) -> None:
-    workers.start("graph", 2, GRAPH_PAGES=1500, GRAPH_LATENCY=0.05)
+    workers.start("graph", 2, GRAPH_PAGES=800, GRAPH_LATENCY=0.1)
     wait_until(lambda: len(workers.events("parsed")) > 300)
     servers.move_slot("graph:requests")
     workers.wait(90)
-    assert workers.urls("downloaded") == dict.fromkeys(pages(1500), 1)
+    assert workers.urls("downloaded") == dict.fromkeys(pages(800), 1)
     assert workers.reasons() == ["finished", "finished"]
