@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fakeredis
 import pytest
 import redis
 from scrapy.settings import default_settings
@@ -87,6 +88,12 @@ def server(topology: Topology) -> Iterator[redis.Redis]:
     client.config_set(INTSETS, 512)
     yield client
     client.close()
+
+
+@pytest.fixture
+def fake() -> fakeredis.FakeRedis:
+    """A client of a Redis in memory, for what needs no server."""
+    return fakeredis.FakeRedis(server=fakeredis.FakeServer())
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import fakeredis
 import pytest
 import redis
 from scrapy import Request
@@ -30,12 +29,6 @@ class ByHost:
 
     def fingerprint(self, request: Request) -> bytes:
         return request.url.split("/")[2].encode()
-
-
-@pytest.fixture
-def fake() -> fakeredis.FakeRedis:
-    """A client of a Redis in memory, for what needs no server."""
-    return fakeredis.FakeRedis(server=fakeredis.FakeServer())
 
 
 def crawler_with(**settings: Any) -> Crawler:

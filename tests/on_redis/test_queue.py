@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-import fakeredis
 import pytest
 import redis
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scrapy import Request
 
 from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, keys
 from scrapy_rq_sched import queue as queue_module
@@ -29,34 +22,29 @@ from scrapy_rq_sched.errors import (
 )
 from scrapy_rq_sched.queue import Base
 
-from ..crawl import wait_until
+from ..queue_contract import KEY, QueueContract, number_of, page, pop_all
 from ..unit.test_request import PagesSpider, assert_same_request
 
 SPIDER = PagesSpider()
-KEY = "%(spider)s:requests"
 QUEUES: list[type[Base]] = [FifoQueue, LifoQueue, PriorityQueue]
-SERIALIZERS = ["json", "json+deflate", "msgpack", "pickle"]
 
 each_queue = pytest.mark.parametrize("cls", QUEUES)
 
 
-@pytest.fixture
-def fake() -> fakeredis.FakeRedis:
-    """A client of a Redis in memory, for what needs no server."""
-    return fakeredis.FakeRedis(server=fakeredis.FakeServer())
+class TestFifoQueue(QueueContract):
+    cls = FifoQueue
+    takes = staticmethod(lambda waiting: 0)
 
 
-def page(number: int, **fields: Any) -> Request:
-    return Request(f"http://example.com/{number}", **fields)
+class TestLifoQueue(QueueContract):
+    cls = LifoQueue
+    takes = staticmethod(lambda waiting: -1)
 
 
-def number_of(request: Request | None) -> int | None:
-    return None if request is None else int(request.url.rpartition("/")[2])
-
-
-def pop_all(queue: Base) -> list[int | None]:
-    """Return the numbers of the pages in *queue*, in the order in which they come out."""
-    return [number_of(queue.pop()) for _ in range(len(queue))]
+class TestPriorityQueue(QueueContract):
+    cls = PriorityQueue
+    # The first of those with the highest priority.
+    takes = staticmethod(lambda waiting: max(range(len(waiting)), key=lambda place: waiting[place][0]))
 
 
 # -- the order ---------------------------------------------------------------------------------------
@@ -133,47 +121,19 @@ def test_a_priority_too_large_for_an_exact_score_loses_no_request(fake: Any, pri
     assert sorted(pop_all(queue)) == [0, 1, 2]
 
 
-OPERATIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("push"), st.integers(-3, 3)),
-        st.tuples(st.sampled_from(["pop", "pop", "pop", "clear"]), st.just(0)),
-    ),
-    max_size=40,
-)
-
-
-@each_queue
-@settings(deadline=None, max_examples=60)
-@given(operations=OPERATIONS)
-def test_a_queue_does_what_a_python_list_does(cls: type[Base], operations: list[tuple[str, int]]) -> None:
-    queue = cls(fakeredis.FakeRedis(server=fakeredis.FakeServer()), SPIDER, KEY)
-    model: list[tuple[int, int]] = []
-    for number, (operation, priority) in enumerate(operations):
-        if operation == "push":
-            queue.push(page(number, priority=priority))
-            model.append((priority, number))
-            if cls is PriorityQueue:
-                model.sort(key=lambda entry: -entry[0])  # a stable sort keeps the order of arrival
-        elif operation == "pop":
-            expected = model.pop(-1 if cls is LifoQueue else 0)[1] if model else None
-            assert number_of(queue.pop()) == expected
-        else:
-            queue.clear()
-            model.clear()
-        assert len(queue) == len(model)
-
-
 # -- what is in it -----------------------------------------------------------------------------------
 
 
-@each_queue
-def test_an_empty_queue_has_no_request(fake: Any, cls: type[Base]) -> None:
-    queue = cls(fake, SPIDER, KEY)
-    assert (queue.pop(), len(queue)) == (None, 0)
-
-
-@each_queue
-@pytest.mark.parametrize("serializer", [None, *SERIALIZERS])
+@pytest.mark.parametrize(
+    ("cls", "serializer"),
+    [
+        (FifoQueue, None),
+        (LifoQueue, "json"),
+        (PriorityQueue, "json+deflate"),
+        (FifoQueue, "msgpack"),
+        (LifoQueue, "pickle"),
+    ],
+)
 def test_a_request_comes_out_as_it_went_in(fake: Any, cls: type[Base], serializer: str | None) -> None:
     queue = cls(fake, SPIDER, KEY, serializer)
     request = page(
@@ -191,67 +151,6 @@ def test_a_request_comes_out_as_it_went_in(fake: Any, cls: type[Base], serialize
     popped = queue.pop()
     assert popped is not None
     assert_same_request(request, popped)
-
-
-@each_queue
-@pytest.mark.parametrize("of", ["one worker", "two workers"])
-def test_identical_requests_with_dont_filter_stay_two(fake: Any, cls: type[Base], of: str) -> None:
-    queue = cls(fake, SPIDER, KEY)
-    other = queue if of == "one worker" else cls(fake, SPIDER, KEY)
-    for one in (queue, other):
-        one.push(page(1, dont_filter=True))
-    assert (len(queue), pop_all(queue)) == (2, [1, 1])
-
-
-@each_queue
-def test_len_is_the_number_of_requests(fake: Any, cls: type[Base]) -> None:
-    queue = cls(fake, SPIDER, KEY)
-    for number in range(3):
-        queue.push(page(number))
-    queue.pop()
-    assert len(queue) == 2
-
-
-@each_queue
-def test_clear_leaves_no_key_behind(fake: Any, cls: type[Base]) -> None:
-    queue = cls(fake, SPIDER, KEY)
-    for number in range(3):
-        queue.push(page(number))
-    queue.clear()
-    assert (len(queue), fake.keys()) == (0, [])
-
-
-@each_queue
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("%(spider)s:requests", "pages:requests"),
-        ("%(name)s/queue", "pages/queue"),
-        ("{%(spider)s}:requests", "{pages}:requests"),
-        ("fixed", "fixed"),
-    ],
-)
-def test_the_key_has_the_name_of_the_spider_in_it(
-    fake: Any, cls: type[Base], key: str, expected: str
-) -> None:
-    cls(fake, SPIDER, key).push(page(1))
-    assert fake.exists(expected) == 1
-
-
-@each_queue
-def test_two_queues_with_two_keys_have_nothing_in_common(fake: Any, cls: type[Base]) -> None:
-    one, other = cls(fake, SPIDER, KEY), cls(fake, PagesSpider("others"), KEY)
-    one.push(page(1))
-    other.push(page(2))
-    other.push(page(3))
-    other.clear()
-    assert (pop_all(one), pop_all(other)) == ([1], [])
-
-
-@each_queue
-def test_two_queues_with_one_key_are_one_queue(fake: Any, cls: type[Base]) -> None:
-    cls(fake, SPIDER, KEY).push(page(1))
-    assert number_of(cls(fake, PagesSpider(), KEY).pop()) == 1
 
 
 @pytest.mark.parametrize(
@@ -283,8 +182,7 @@ def own_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@each_queue
-@pytest.mark.parametrize("by", ["object", "path"])
+@pytest.mark.parametrize(("cls", "by"), [(FifoQueue, "object"), (PriorityQueue, "path")])
 def test_a_users_serializer_may_be_a_module_whose_dumps_returns_text(
     fake: Any, own_module: ModuleType, cls: type[Base], by: str
 ) -> None:
@@ -296,8 +194,10 @@ def test_a_users_serializer_may_be_a_module_whose_dumps_returns_text(
     assert_same_request(request, popped)
 
 
-@each_queue
-@pytest.mark.parametrize("serializer", ["json", "msgpack", "own_serializer"])
+@pytest.mark.parametrize(
+    ("cls", "serializer"),
+    [(FifoQueue, "json"), (LifoQueue, "msgpack"), (PriorityQueue, "own_serializer")],
+)
 def test_a_request_that_the_serializer_would_change_is_refused_and_not_stored(
     fake: Any, own_module: ModuleType, cls: type[Base], serializer: str
 ) -> None:
@@ -307,26 +207,22 @@ def test_a_request_that_the_serializer_would_change_is_refused_and_not_stored(
     assert len(queue) == 0
 
 
-@each_queue
 @pytest.mark.parametrize(
     "serializer", ["no.such.module", "os", 5, object()], ids=["no module", "module", "number", "object"]
 )
-def test_a_bad_serializer_is_refused_when_the_queue_is_made(
-    fake: Any, cls: type[Base], serializer: Any
-) -> None:
+def test_a_bad_serializer_is_refused_when_the_queue_is_made(fake: Any, serializer: Any) -> None:
     with pytest.raises(SettingError, match="SCHEDULER_SERIALIZER"):
-        cls(fake, SPIDER, KEY, serializer)
+        PriorityQueue(fake, SPIDER, KEY, serializer)
 
 
-@each_queue
 @pytest.mark.parametrize(
-    ("entry", "error"),
+    ("cls", "entry", "error"),
     [
-        (b"\x80\x04K\x01.", PayloadError),
-        (b"http://example.com/", PayloadError),
-        (b"[]", PayloadError),
-        (b'{"url": 5}', PayloadError),
-        (b'{"url": "http://example.com/", "callback": "no_such"}', UnknownCallbackError),
+        (FifoQueue, b"\x80\x04K\x01.", PayloadError),
+        (LifoQueue, b"http://example.com/", PayloadError),
+        (PriorityQueue, b"[]", PayloadError),
+        (FifoQueue, b'{"url": 5}', PayloadError),
+        (LifoQueue, b'{"url": "http://example.com/", "callback": "no_such"}', UnknownCallbackError),
     ],
 )
 def test_an_entry_that_stands_for_no_request_is_an_error(
@@ -408,11 +304,6 @@ def test_a_push_adds_with_the_command_of_the_discipline(
     assert [text.split(" ")[1] for text in commands if text.startswith(command)] == ["pages:requests"]
 
 
-@each_queue
-def test_a_pop_with_a_timeout_of_an_empty_queue_returns_none(server: redis.Redis, cls: type[Base]) -> None:
-    assert cls(server, SPIDER, KEY).pop(timeout=0.01) is None
-
-
 @pytest.mark.single("MONITOR")
 @each_queue
 def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis, cls: type[Base]) -> None:
@@ -421,66 +312,3 @@ def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis,
     with recorded(server) as commands:
         assert number_of(queue.pop(timeout=60)) == 1
     assert not [text for text in commands if text.startswith("BZPOPMIN")]
-
-
-@pytest.mark.slow
-@pytest.mark.single("its address")
-@each_queue
-def test_a_pop_may_wait_for_longer_than_the_socket_of_the_client(redis_url: str, cls: type[Base]) -> None:
-    # Our clients have a socket timeout (connection.DEFAULT_PARAMS).
-    with redis.Redis.from_url(redis_url, socket_timeout=2) as client:
-        assert cls(client, SPIDER, KEY).pop(timeout=2.5) is None
-
-
-@pytest.mark.single("what it says of its clients")
-@each_queue
-def test_a_pop_with_a_timeout_gets_the_request_that_is_pushed_meanwhile(
-    server: redis.Redis, cls: type[Base]
-) -> None:
-    queue = cls(server, SPIDER, KEY)
-    with ThreadPoolExecutor(1) as pool:
-        popped = pool.submit(queue.pop, timeout=30)
-        wait_until(lambda: server.info("clients")["blocked_clients"] == 1, message="the pop waits")
-        queue.push(page(1, priority=3))
-        assert number_of(popped.result(timeout=10)) == 1
-    assert len(queue) == 0
-
-
-def in_threads(count: int, work: Callable[[], list[int]]) -> list[int]:
-    """Return what *work* returns in *count* threads that start at once."""
-    barrier = threading.Barrier(count)
-
-    def run() -> list[int]:
-        barrier.wait(10)
-        return work()
-
-    with ThreadPoolExecutor(count) as pool:
-        futures = [pool.submit(run) for _ in range(count)]
-        return [number for future in futures for number in future.result(timeout=30)]
-
-
-@each_queue
-def test_each_request_is_popped_by_one_of_several_workers(server: redis.Redis, cls: type[Base]) -> None:
-    queue = cls(server, SPIDER, KEY)
-    for number in range(300):
-        queue.push(page(number))
-
-    def pop_until_empty() -> list[int]:
-        own = cls(server, SPIDER, KEY)
-        return [number_of(request) or 0 for request in iter(own.pop, None)]
-
-    assert Counter(in_threads(4, pop_until_empty)) == Counter(range(300))
-
-
-@each_queue
-def test_requests_that_several_workers_push_at_once_are_all_kept(
-    server: redis.Redis, cls: type[Base]
-) -> None:
-    def push_identical() -> list[int]:
-        own = cls(server, SPIDER, KEY)
-        for _ in range(50):
-            own.push(page(1, dont_filter=True))
-        return []
-
-    in_threads(4, push_identical)
-    assert len(cls(server, SPIDER, KEY)) == 200
