@@ -20,11 +20,11 @@ demo: $(VENV)/.installed
 
 # The inner loop: what needs no processes and no fleet of servers, and is not marked as slow.
 check: lint
-	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup -m "not slow" tests/unit tests/on_redis
+	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests/unit tests/on_redis
 
 # The faults come last and fewer at a time, for their scenarios have a clock.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --ignore tests/chaos
+	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/chaos
 	$(BIN)/python -m pytest -n 2 tests/chaos
 
 lint: $(VENV)/.installed

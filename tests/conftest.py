@@ -24,6 +24,8 @@ from .topologies import TOPOLOGIES, Single, Topology
 
 #: The setting of Redis that bounds what a compact filter's buckets may hold.
 INTSETS = "set-max-intset-entries"
+#: Modules whose tests share what is made once and takes long.
+SHARING = {f"tests/processes/test_{name}.py" for name in ("commands", "frontier_command", "sharing")}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +50,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def _wheels_server(package: str) -> str:
     folder = Path(str(importlib.import_module(package).__file__)).parent
     return str(next(folder.glob("_binaries/*/*-server")))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out the tests one by one, but those that share a crawl together.
+
+    ``--dist loadgroup`` would do that, but forgets its groups with pytest 9.2 (pytest-xdist's issue 1386).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            return module if module in SHARING else nodeid
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,9 +13,6 @@ from ..real_crawl import IN_MEMORY, SPIDERS, Crawl, crawl
 from ..site import Site, served
 from ..topologies import Topology
 
-#: Together, for they share their crawls.
-pytestmark = pytest.mark.xdist_group("sharing")
-
 WORKERS = 3
 #: Seconds until an answer: long enough for three workers to be less busy than the site is slow.
 LATENCY = 0.1
