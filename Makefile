@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# How many tests run at a time. Most of a test is waiting, but some have a clock: a slow machine is not to fail them.
-JOBS ?= 2
+# How many tests run at a time. More than half of a test is waiting, so that two processors have enough to do with
+# three; but some tests have a clock, and a slow machine must not fail them.
+JOBS ?= 3
 
 .PHONY: demo check test lint wheel docs bench chaos real-site matrix clean
 

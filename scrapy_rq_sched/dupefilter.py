@@ -15,7 +15,7 @@ from scrapy.utils.request import RequestFingerprinter, referer_str
 from typing_extensions import Self
 
 from . import connection, keys
-from .frontier.scripts import seen_step
+from .frontier.scripts import filter_step
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class CompactDupeFilter(RFPDupeFilter):
 
     @cached_property
     def _step(self) -> Callable[..., int]:
-        return seen_step(self.server, self.key, self.kind)
+        return filter_step(self.server, self.key, self.kind)
 
     def request_seen(self, request: Request) -> bool:
         """Mark *request* as seen, and return whether it was before. Waits for Redis."""

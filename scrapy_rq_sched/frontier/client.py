@@ -17,7 +17,7 @@ from ..keys import Keys
 from . import refusals
 from .messages import Batch, Bounds
 from .replies import Reply
-from .scripts import register, seen_step
+from .scripts import filter_step, register
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Frontier:
         self._open = register(server, "open", discipline, dupefilter)
         self._exchange = register(server, "exchange", discipline, dupefilter)
         self._leave = register(server, "leave", discipline, dupefilter)
-        self._seen_step = seen_step(server, keys.dupefilter, dupefilter)
+        self._filter_step = filter_step(server, keys.dupefilter, dupefilter)
         self._dupefilter = dupefilter
         self._length = length
         self._awaited = itertools.cycle(keys.start_urls)
@@ -164,7 +164,7 @@ class Frontier:
     def _sweep(self) -> None:
         """Delete what is left of cleared filters in steps, as exchanges do while a crawl runs."""
         try:
-            while self._seen_step("sweep"):
+            while self._filter_step("sweep"):
                 pass
         except RedisError as error:
             logger.warning(

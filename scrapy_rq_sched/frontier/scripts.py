@@ -174,7 +174,7 @@ def register(server: Any, name: str, queue: str = "", dupefilter: str = "") -> S
     return Script(server, compose(name, queue, dupefilter))
 
 
-def seen_step(server: Any, key: str, kind: str) -> Callable[..., int]:
+def filter_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     """Return what asks or changes the filter at *key* by itself: ``step(what, fingerprint="")``.
 
     :param kind: which ``lua/filter/<kind>.lua`` keeps it.

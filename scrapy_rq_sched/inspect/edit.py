@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..errors import InspectionError, UnserializableRequestError
-from ..frontier.scripts import register, seen_step
+from ..frontier.scripts import filter_step, register
 from ..serializers import faithful
 from .entries import STEP, Entry, Reader
 from .view import View
@@ -185,7 +185,7 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
         )
     view.wait_until_freed()
     # Only a compact one has what is to be swept, and there is no meta any more that would tell.
-    step = seen_step(view.server, view.keys.dupefilter, "compact")
+    step = filter_step(view.server, view.keys.dupefilter, "compact")
     while problem != b"shared" and "seen" not in keep and step("sweep"):
         pass
     return what.decode("utf-8", "replace") if problem == b"shared" else ""

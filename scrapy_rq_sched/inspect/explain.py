@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from scrapy import Request
 
 from ..failed import FailedRequest, FailedRequests
-from ..frontier.scripts import seen_step
+from ..frontier.scripts import filter_step
 from ..queue import FifoQueue
 from ..serializers import serializer_name
 from .entries import Entry, Held, Reader
@@ -78,7 +78,7 @@ class Explainer:
         self._view = view
         self._reader = Reader(view)
         self._fingerprinter = Fingerprinter(view)
-        self._seen_step = seen_step(view.server, view.keys.dupefilter, view.dupefilter)
+        self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
     def explain(self, text: str) -> Explanation:
         """Return what is known of the URL *text*, or of the request that a JSON object describes.
@@ -116,7 +116,7 @@ class Explainer:
         return self._reader.seed(failed.data) if failed.kind == "seed" else self._reader.request(failed.data)
 
     def _is_seen(self, request: Request) -> bool:
-        return bool(self._seen_step("has", self._fingerprinter.of(request)))
+        return bool(self._filter_step("has", self._fingerprinter.of(request)))
 
     def _has_started(self, fingerprint: str) -> bool:
         return bool(self._view.server.sismember(self._view.keys.started, fingerprint))

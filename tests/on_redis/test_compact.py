@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_rq_sched import CompactDupeFilter
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.frontier.scripts import seen_step
+from scrapy_rq_sched.frontier.scripts import filter_step
 
 from ..client import Client, Join, compact_member, compact_members
 from ..conftest import INTSETS
@@ -48,7 +48,7 @@ def test_it_knows_what_it_was_told_and_stays_small_whatever_the_server_takes_for
     server: redis.Redis, largest: int, bytes_a_url: float
 ) -> None:
     server.config_set(INTSETS, largest)
-    step, seen, choose = seen_step(server, KEY, "compact"), set(), random.Random(largest)
+    step, seen, choose = filter_step(server, KEY, "compact"), set(), random.Random(largest)
     for _ in range(12_000):
         number = choose.randrange(20_000)
         if choose.random() < 0.1:
@@ -78,13 +78,13 @@ def test_buckets_are_split_again_on_a_server_that_takes_less_for_small(
 
 @pytest.mark.parametrize("fingerprint", ["example.com", "", "x" * 40, "ab" * 20, "AB" * 20, "é" * 20])
 def test_a_fingerprint_may_be_any_text(server: redis.Redis, fingerprint: str) -> None:
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     assert [step(what, fingerprint) for what in ("add", "add", "remove", "remove")] == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("alike", ["ab" * 8, "-1234567" * 2, "0x123456" * 2], ids=["hex", "minus", "0x"])
 def test_fingerprints_that_begin_alike_are_told_apart(server: redis.Redis, alike: str) -> None:
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     assert [step("add", f"{alike}{number:024d}") for number in (1, 2, 3, 1)] == [1, 1, 1, 0]
 
 
@@ -125,7 +125,7 @@ def test_a_bucket_that_somebody_has_overwritten_costs_what_was_in_it(join: Join,
 
 
 def test_a_full_redis_refuses_a_url_and_forgets_none(server: redis.Redis) -> None:
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     for number in range(100):
         step("add", a_fingerprint(number))
     server.config_set("maxmemory", 1)
@@ -145,14 +145,14 @@ def test_a_state_that_makes_no_sense_is_begun_anew(join: Join, server: redis.Red
     assert push(worker, range(300)) == ()
     assert push(worker, range(300)) == tuple(range(300))
     server.hset(f"{KEY}:buckets", "first", first)
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     step("clear")
     assert step("sweep") == 0
 
 
 def test_an_entry_to_sweep_that_makes_no_sense_is_passed_over(server: redis.Redis) -> None:
     server.rpush(f"{KEY}:cleared", "x 1 " + "9" * 300, "nonsense", "a 1 3")
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     assert [step("sweep") for _ in range(3)] == [1, 1, 0]
 
 
@@ -220,7 +220,7 @@ def test_a_compact_filter_is_not_taken_for_an_exact_one(join: Join) -> None:
 def test_a_worker_with_an_exact_filter_does_not_join_where_another_spider_keeps_a_compact_one(
     join: Join, server: redis.Redis
 ) -> None:
-    seen_step(server, KEY, "compact")("add", a_fingerprint(1))
+    filter_step(server, KEY, "compact")("add", a_fingerprint(1))
     with pytest.raises(RedisUnsuitableError, match=r"CompactDupeFilter at 's:dupefilter'"):
         join()
 
@@ -231,7 +231,7 @@ def test_a_worker_with_an_exact_filter_does_not_go_on_where_a_compact_one_has_co
 ) -> None:
     worker = join()
     push(worker, [1])
-    seen_step(server, KEY, "compact")("add", a_fingerprint(2))
+    filter_step(server, KEY, "compact")("add", a_fingerprint(2))
     with pytest.raises(redis.exceptions.ResponseError, match=r"CompactDupeFilter at 's:dupefilter'"):
         push(worker, [2])
 
@@ -282,7 +282,7 @@ def test_what_is_left_of_a_cleared_filter_goes_so_much_with_each_exchange(
     join: Join, server: redis.Redis
 ) -> None:
     server.config_set(INTSETS, 16)
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     for number in range(3000):
         step("add", a_fingerprint(number))
     step("clear")
@@ -298,7 +298,7 @@ def test_what_is_left_of_a_cleared_filter_goes_so_much_with_each_exchange(
 
 
 def test_what_a_killed_worker_had_not_swept_the_next_sweeps(join: Join, server: redis.Redis) -> None:
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     for number in range(900):
         step("add", a_fingerprint(number))
     step("clear")
@@ -313,7 +313,7 @@ def test_what_a_killed_worker_had_not_swept_the_next_sweeps(join: Join, server: 
 @pytest.mark.slow
 def test_a_sweep_is_made_in_steps(server: redis.Redis) -> None:
     server.config_set(INTSETS, 16)
-    step = seen_step(server, KEY, "compact")
+    step = filter_step(server, KEY, "compact")
     for number in range(6000):
         step("add", a_fingerprint(number))
     count = len(buckets(server))

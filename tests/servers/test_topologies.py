@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched import connection
-from scrapy_rq_sched.frontier.scripts import seen_step
+from scrapy_rq_sched.frontier.scripts import filter_step
 from scrapy_rq_sched.keys import Keys
 
 from ..client import Client
@@ -102,7 +102,7 @@ def test_no_exchange_is_made_where_only_some_of_the_keys_are(servers: Cluster) -
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
 def test_a_filter_by_itself_is_not_asked_where_only_some_of_its_keys_are(servers: Cluster) -> None:
     client = servers.client()
-    step = seen_step(client, "{s}:dupefilter", "compact")
+    step = filter_step(client, "{s}:dupefilter", "compact")
     assert step("add", "x") == 1
     with servers.moving_slot("s:requests", only="s:dupefilter:buckets"), pytest.raises(redis.RedisError):
         step("add", "x")
