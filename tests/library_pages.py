@@ -46,7 +46,7 @@ def write(folder: Path) -> None:
         page = writer.page(pydoc.describe(module), writer.document(module, name))
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
         known.append((name, "", hasattr(module, "__path__"), False))
-    contents = writer.bigsection("Modules", "index", writer.multicolumn(known, writer.modpkglink))
+    contents = writer.multicolumn(known, writer.modpkglink)
     (folder / "index.html").write_text(writer.page("Index of Modules", contents), encoding="utf-8")
 
 
