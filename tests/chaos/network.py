@@ -96,7 +96,7 @@ def script_flush(arena: Arena) -> Outcome:
 def client_kill(arena: Arena) -> Outcome:
     arena.crawl("graph", "-a", "unfiltered=1", **LONG_LEASE)
     killed = 0
-    for _ in arena.moments(1.0, 0.05, 0.3):
+    for _ in arena.moments(1.0, 0.02, 0.1):
         killed += int(arena.client.client_kill_filter(_type="normal", skipme=True))
     return Outcome(killed)
 
