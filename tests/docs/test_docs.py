@@ -353,8 +353,8 @@ def test_all_modules_are_looked_at() -> None:
 
 def test_every_setting_that_is_read_is_documented() -> None:
     assert {row[0] for row in SETTINGS} <= settings_read()
-    # Scrapy 2.13 reads these two without a default.
-    without_default = {"HTTPERROR_ALLOW_ALL", "HTTPERROR_ALLOWED_CODES"}
+    # Scrapy 2.13 reads these without a default.
+    without_default = {"FEED_URI", "HTTPERROR_ALLOW_ALL", "HTTPERROR_ALLOWED_CODES"}
     assert not [name for name in settings_read() - without_default if not is_setting(name)]
 
 

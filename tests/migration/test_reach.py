@@ -15,7 +15,7 @@ import redis
 import scrapy_redis.connection
 import scrapy_redis.scheduler
 import scrapy_redis.spiders
-from scrapy import Request, Spider
+from scrapy import Request, Spider, version_info
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import DontCloseSpider
 from scrapy.settings import Settings
@@ -207,7 +207,9 @@ def test_an_empty_key_of_seeds_is_refused(project: Project, key: str) -> None:
     log = project.start("offers", "-a", f"redis_key={key}")
     project.wait()
     assert project.running[0].returncode == 1
-    assert ("redis_key is '" if project.is_ours else "redis_key must not be empty") in log.read_text()
+    # What a spider raises as it is made, Scrapy 2.13 logs when it is collected: never in a forked process.
+    if project.is_ours or version_info >= (2, 14):
+        assert ("redis_key is '" if project.is_ours else "redis_key must not be empty") in log.read_text()
     assert not project.has_raised(log)
 
 
