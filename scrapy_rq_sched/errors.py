@@ -23,9 +23,19 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
 
 
-def described(error: BaseException | None) -> tuple[str, str]:
-    """Return *error* as text: its class and what it says, and its traceback."""
-    return f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+def named(error: BaseException | None) -> str:
+    """Return the class of *error* and its message."""
+    return f"{type(error).__name__}: {error}"
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of *error*, and of what caused it, as text."""
+    return "".join(traceback.format_exception(error))
+
+
+def described(error: BaseException) -> tuple[str, str]:
+    """Return the class of *error* and its message, and its traceback."""
+    return named(error), traceback_of(error)
 
 
 class FrontierError(Exception):

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from typing_extensions import Self
 
 from .engine.bridge import find_scheduler
-from .errors import SettingError, described
+from .errors import SettingError, described, named
 from .settings import FrontierSettings
 
 Tell = Callable[[Request, str, str], Any]
@@ -30,7 +30,7 @@ def watch_callbacks(crawler: Crawler, tell: Tell) -> None:
         # After a failed download it is a Failure that is here; Scrapy gives both a request.
         request = getattr(response, "request", None)
         if isinstance(request, Request):
-            tell(request, f"its callback raised {described(failure.value)[0]}", failure.getTraceback())
+            tell(request, f"its callback raised {named(failure.value)}", failure.getTraceback())
 
     # Not weakly: nobody else will hold it.
     crawler.signals.connect(raised, signals.spider_error, weak=False)

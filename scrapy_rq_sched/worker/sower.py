@@ -13,7 +13,7 @@ from scrapy import Request, Spider
 
 from ..codec.seeds import Sowing, requests_of_seed
 from ..engine.bridge import EngineBridge
-from ..errors import SeedError, UnknownCodeError, described, one_line
+from ..errors import SeedError, UnknownCodeError, described, one_line, traceback_of
 from ..frontier.replies import Lease
 from ..settings import FrontierSettings
 from .limits import Limits
@@ -108,7 +108,7 @@ class Sower:
             return True
         except SeedError as error:
             logger.error("Seed %.200r is set aside: %s", lease.payload, one_line(error))
-            trace = described(error.__cause__)[1] if error.__cause__ else ""
+            trace = traceback_of(error.__cause__) if error.__cause__ else ""
             self._state.fail(lease, str(error), trace)
             return True
         except Exception as error:  # the user's fingerprinter, say, may raise anything
