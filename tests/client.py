@@ -80,5 +80,5 @@ def payloads(leases: list[Lease]) -> list[str]:
     return [lease.payload.decode() for lease in leases]
 
 
-def failed(server: redis.Redis) -> list[dict[str, Any]]:
-    return [json.loads(entry) for entry in server.lrange("s:failed", 0, -1)]
+def failed(server: redis.Redis, spider: str = "s") -> list[dict[str, Any]]:
+    return [json.loads(entry) for entry in server.lrange(f"{spider}:failed", 0, -1)]

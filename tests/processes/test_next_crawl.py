@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from dataclasses import replace
 
@@ -270,7 +271,8 @@ def test_a_callback_that_computes_for_longer_than_a_lease_is_not_set_aside(
     fleet.start("slowpage", 2, GRAPH_PAGES=30, SPIDER_MODULES="crawls.unusual", **settings)
     fleet.wait()
     assert set(fleet.urls("parsed")) == pages(30)
-    assert server.llen("slowpage:failed") == 0
+    # What stood beside it in both workers may be: two deaths are all that are allowed here.
+    assert page_url(5) not in {json.loads(entry["data"])["url"] for entry in failed(server, "slowpage")}
 
 
 def test_the_second_crawl_of_a_persistent_spider_says_what_it_does_not_fetch_again(fleet: Fleet) -> None:
