@@ -257,7 +257,8 @@ def test_a_seed_that_stands_for_very_many_requests_does_not_make_its_worker_coun
     fleet.start("manyseeds", 2, SPIDER_MODULES="crawls.unusual", FRONTIER_LEASE_TIMEOUT=0.6)
     wait_until(lambda: len(fleet.events("opened")) == 2)
     server.rpush("manyseeds:start_urls", 150_000)
-    wait_until(lambda: fleet.urls("parsed") == {page_url(1): 1, page_url(2): 1})
+    # Two workers make and send 150,000 requests: on a slow machine that takes more than a minute.
+    wait_until(lambda: fleet.urls("parsed") == {page_url(1): 1, page_url(2): 1}, 240)
     for worker in (0, 1):
         assert "Workers that died" not in fleet.log(worker)
         assert "counted as dead" not in fleet.log(worker)
