@@ -10,6 +10,7 @@ import redis
 
 from ..project.crawls.graph import page_url
 from .arena import UNRELEASED, Arena
+from .network import LONG_LEASE
 from .referee import Outcome
 from .registry import scenario
 
@@ -120,7 +121,8 @@ def garbage_rest(arena: Arena) -> Outcome:
     "is repeated.",
 )
 def wrong_type(arena: Arena) -> Outcome:
-    arena.crawl()
+    # In the long form a key is wrong for longer than a lease; in the short form nobody is to count as dead.
+    arena.crawl(**arena.choose(LONG_LEASE, {}))
     names = ["requests", "dupefilter", "meta"]
     names = arena.choose(names, [*names, "workers", "started"])
     for number, name in enumerate(names):
