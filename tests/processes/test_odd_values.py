@@ -29,7 +29,7 @@ def test_the_crawl_crawls_what_scrapy_crawls_and_ends(field: str, fleet: Fleet, 
     folder = tmp_path / "alone"
     folder.mkdir()
     alone = Fleet(folder, "redis://127.0.0.1:1")
-    options = {"SPIDER_MODULES": "crawls.odd", "GRAPH_LATENCY": 0.01, "FRONTIER_LEASE_TIMEOUT": 5}
+    options = {"SPIDER_MODULES": "crawls.odd", "GRAPH_LATENCY": 0.01, "FRONTIER_LEASE_TIMEOUT": 30}
     try:
         alone.start("odd", 1, "-a", f"field={field}", **options, **IN_MEMORY)
         fleet.start("odd", 2, "-a", f"field={field}", "-a", "workers=2", **options)
