@@ -81,7 +81,7 @@ def redis_stall(arena: Arena) -> Outcome:
     lags = [float(event.what) for event in arena.fleet.events("lag") if begun < event.time < end]
     assert len(downloads) > 20, f"only {len(downloads)} downloads were begun while Redis did not answer"
     # A single attempt takes a second or more before it is given up.
-    assert max(lags, default=0.0) < 0.6, f"an event loop stood still for {max(lags)} s"
+    assert max(lags, default=0.0) < 0.9, f"an event loop stood still for {max(lags)} s"
     return Outcome(1)
 
 
