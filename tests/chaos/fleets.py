@@ -25,7 +25,7 @@ def deploy(arena: Arena) -> Outcome:
         "deploy", workers=0, pages=arena.choose(500, 3000), GRAPH_LATENCY=0.2, FRONTIER_PROJECT="deploy"
     )
     # Slowly: only the first tenth of the pages has links, and the new code has to meet some of them.
-    outgoing = arena.join(count, CONCURRENT_REQUESTS=1, **{**old, "GRAPH_LATENCY": 0.5})
+    outgoing = arena.join(count, CONCURRENT_REQUESTS=1, GRAPH_LATENCY=0.5, **old)
     arena.all_opened()
     arena.reach(2 / len(arena.pages))
     arena.join(count, **new)
