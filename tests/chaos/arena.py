@@ -32,6 +32,9 @@ def unreleased(concurrency: int) -> int:
 UNRELEASED = unreleased(CONCURRENCY)
 #: Seconds without an exchange after which a worker is dead, in the short form and in the long one.
 LEASES = 2.0, 5.0
+#: Where nobody is to count as dead: neither after a row of failed attempts (where each tenth reply is lost, a
+#: new connection, which needs several, fails in one of three), nor on a machine that keeps a worker waiting.
+LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 30}
 #: Seconds for which a scenario waits for something to happen.
 PATIENCE = 25.0
 #: How many workers may be starting at a time: more would keep those at work from the processors.

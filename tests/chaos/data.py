@@ -9,8 +9,7 @@ import time
 import redis
 
 from ..project.crawls.graph import page_url
-from .arena import UNRELEASED, Arena
-from .network import LONG_LEASE
+from .arena import LONG_LEASE, UNRELEASED, Arena
 from .referee import Outcome
 from .registry import scenario
 
@@ -30,7 +29,7 @@ RUBBISH: list[bytes] = [
 
 def _feed(arena: Arena, put: str, explained: int = 0) -> Outcome:
     """Put rubbish into the keys that *put* names, twice, and see that it does not stay there."""
-    arena.crawl()
+    arena.crawl(**LONG_LEASE)
     faults = 0
     shares = arena.choose([0.2, 0.5], [0.1, 0.3, 0.5, 0.7])
     for share in shares:
@@ -148,7 +147,7 @@ def wrong_type(arena: Arena) -> Outcome:
 )
 def too_large(arena: Arena) -> Outcome:
     arena.client.config_set("proto-max-bulk-len", 1024 * 1024)
-    arena.crawl("large", pages=101, SPIDER_MODULES="crawls.unusual", CONCURRENT_REQUESTS=4)
+    arena.crawl("large", pages=101, SPIDER_MODULES="crawls.unusual", CONCURRENT_REQUESTS=4, **LONG_LEASE)
     return Outcome(1)
 
 

@@ -8,7 +8,7 @@ import signal
 from tests.project.crawls.faults import MOMENTS
 from tests.project.crawls.graph import page_url
 
-from .arena import UNRELEASED, Arena, unreleased
+from .arena import LONG_LEASE, UNRELEASED, Arena, unreleased
 from .referee import Outcome
 from .registry import scenario
 
@@ -115,7 +115,9 @@ def stop_and_continue(arena: Arena) -> Outcome:
 def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int) -> None:
     @scenario(name, about, again=True)
     def end(arena: Arena) -> Outcome:
-        arena.crawl(workers=arena.choose(2, 4), GRAPH_LATENCY=arena.choose(0.1, 0.2))
+        clean = times == 1
+        lease = LONG_LEASE if clean else {}
+        arena.crawl(workers=arena.choose(2, 4), GRAPH_LATENCY=arena.choose(0.1, 0.2), **lease)
         victims = arena.choose([0], [0, 1, 2])
         for victim in victims:
             arena.reach(0.1 + 0.2 * victim)
@@ -124,7 +126,6 @@ def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int
                 arena.wait_for_log("Received ", [victim])
                 arena.fleet.kill(victim, sent)
         arena.fleet.wait(workers=victims)
-        clean = times == 1
         reasons = [event.what for victim in victims for event in arena.fleet.events("closed", victim)]
         assert not clean or reasons == ["shutdown"] * len(victims), reasons
         return Outcome(len(victims), len(victims) * explained)

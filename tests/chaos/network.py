@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 
-from .arena import UNRELEASED, Arena
+from .arena import LONG_LEASE, UNRELEASED, Arena
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
-
-#: Leases that outlast a row of failed attempts, where nobody is to count as dead. Where each tenth reply is
-#: lost, a new connection, which needs several, fails in one of three: ten seconds have been too short.
-LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 30}
 
 
 def _connections(name: str, about: str, fault: str, probability: float) -> None:
@@ -34,9 +30,9 @@ _connections("swallow", "Of each tenth request that Redis has served the reply i
 _connections("break", "Each tenth request is lost, or breaks off in the middle.", "break_before", 0.1)
 
 
-def _outages(arena: Arena, lengths: list[float], crash: bool) -> Outcome:
-    workers = arena.choose(2, 4)
-    arena.crawl("graph", "-a", "unfiltered=1", workers=workers, pages=arena.choose(500, 6000))
+def _outages(arena: Arena, lengths: list[float], crash: bool, **settings: object) -> Outcome:
+    workers, pages = arena.choose((2, 500), (4, 6000))
+    arena.crawl("graph", "-a", "unfiltered=1", workers=workers, pages=pages, **settings)
     for number, seconds in enumerate(lengths):
         arena.reach(0.1 + 0.7 * number / len(lengths))
         with arena.lasting(seconds):
@@ -52,7 +48,7 @@ def _outages(arena: Arena, lengths: list[float], crash: bool) -> Outcome:
     "redis-restart", "Redis is restarted with its data, away for less than a lease; nothing is repeated."
 )
 def redis_restart(arena: Arena) -> Outcome:
-    return _outages(arena, arena.choose([0.5], [1, 1, 3]), crash=False)
+    return _outages(arena, arena.choose([0.5], [1, 1, 3]), crash=False, **LONG_LEASE)
 
 
 @scenario("redis-crash", "Redis is killed, and away for longer than a lease; nothing is repeated.")

@@ -11,7 +11,7 @@ from scrapy.utils.request import fingerprint
 from scrapy_rq_sched.embedded import PrivateRedis
 from tests.proxy import Proxy
 
-from .arena import Arena
+from .arena import LONG_LEASE, Arena
 from .referee import Outcome
 from .registry import scenario
 
@@ -28,7 +28,8 @@ def redis_full(arena: Arena) -> Outcome:
     workers = arena.choose(2, 4)
     # Pages that lead to nothing go on: there have to be enough of them, and slow ones.
     pages, latency = arena.choose((600, 0.04), (12_000, 0.3))
-    arena.crawl("graph", "-a", "unfiltered=1", workers=workers, pages=pages, GRAPH_LATENCY=latency)
+    settings = {"GRAPH_LATENCY": latency, **LONG_LEASE}
+    arena.crawl("graph", "-a", "unfiltered=1", workers=workers, pages=pages, **settings)
     episodes = arena.choose(1, 3)
     for number in range(episodes):
         arena.reach(0.1 + 0.2 * number)
@@ -125,7 +126,7 @@ def bound_slow(arena: Arena) -> Outcome:
     bound = 20
     # So many that without a bound far more would wait than with it.
     pages = arena.choose(800, 3000)
-    arena.crawl(pages=pages, FRONTIER_MAX_WAITING=bound, FRONTIER_MAX_WAITING_POLICY="slow")
+    arena.crawl(pages=pages, FRONTIER_MAX_WAITING=bound, FRONTIER_MAX_WAITING_POLICY="slow", **LONG_LEASE)
     most = 0
     while arena.share < 1 and arena.busy():
         most = max(most, int(arena.client.zcard("graph:requests")))
