@@ -32,8 +32,8 @@ def unreleased(concurrency: int) -> int:
 UNRELEASED = unreleased(CONCURRENCY)
 #: Seconds without an exchange after which a worker is dead, in the short form and in the long one.
 LEASES = 2.0, 5.0
-#: Where nobody is to count as dead: neither after a row of failed attempts (where each tenth reply is lost, a
-#: new connection, which needs several, fails in one of three), nor on a machine that keeps a worker waiting.
+#: Leases that outlast a row of failed attempts, where nobody is to count as dead. Where each tenth reply is
+#: lost, a new connection, which needs several, fails in one of three: ten seconds have been too short.
 LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 30}
 #: Seconds for which a scenario waits for something to happen.
 PATIENCE = 25.0
@@ -111,6 +111,14 @@ class Arena:
     def choose(self, short: Value, long: Value) -> Value:
         """Return the one or the other, by the form that is played."""
         return long if self.long else short
+
+    @property
+    def without_deaths(self) -> dict[str, int]:
+        """The settings of a crawl in which nobody dies.
+
+        The short form is played on machines that may keep a worker waiting for longer than its short lease.
+        """
+        return self.choose(LONG_LEASE, {})
 
     def crawl(
         self, spider: str = "graph", *arguments: str, workers: int = 2, pages: int = 0, **settings: object

@@ -9,7 +9,7 @@ import time
 import redis
 
 from ..project.crawls.graph import page_url
-from .arena import LONG_LEASE, UNRELEASED, Arena
+from .arena import UNRELEASED, Arena
 from .referee import Outcome
 from .registry import scenario
 
@@ -29,7 +29,7 @@ RUBBISH: list[bytes] = [
 
 def _feed(arena: Arena, put: str, explained: int = 0) -> Outcome:
     """Put rubbish into the keys that *put* names, twice, and see that it does not stay there."""
-    arena.crawl(**LONG_LEASE)
+    arena.crawl(**arena.without_deaths)
     faults = 0
     shares = arena.choose([0.2, 0.5], [0.1, 0.3, 0.5, 0.7])
     for share in shares:
@@ -121,7 +121,7 @@ def garbage_rest(arena: Arena) -> Outcome:
 )
 def wrong_type(arena: Arena) -> Outcome:
     # In the long form a key is wrong for longer than a lease; in the short form nobody is to count as dead.
-    arena.crawl(**arena.choose(LONG_LEASE, {}))
+    arena.crawl(**arena.without_deaths)
     names = ["requests", "dupefilter", "meta"]
     names = arena.choose(names, [*names, "workers", "started"])
     for number, name in enumerate(names):
@@ -147,7 +147,8 @@ def wrong_type(arena: Arena) -> Outcome:
 )
 def too_large(arena: Arena) -> Outcome:
     arena.client.config_set("proto-max-bulk-len", 1024 * 1024)
-    arena.crawl("large", pages=101, SPIDER_MODULES="crawls.unusual", CONCURRENT_REQUESTS=4, **LONG_LEASE)
+    settings = {"SPIDER_MODULES": "crawls.unusual", "CONCURRENT_REQUESTS": 4, **arena.without_deaths}
+    arena.crawl("large", pages=101, **settings)
     return Outcome(1)
 
 

@@ -8,7 +8,7 @@ import signal
 from tests.project.crawls.faults import MOMENTS
 from tests.project.crawls.graph import page_url
 
-from .arena import LONG_LEASE, UNRELEASED, Arena, unreleased
+from .arena import UNRELEASED, Arena, unreleased
 from .referee import Outcome
 from .registry import scenario
 
@@ -116,7 +116,7 @@ def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int
     @scenario(name, about, again=True)
     def end(arena: Arena) -> Outcome:
         clean = times == 1
-        lease = LONG_LEASE if clean else {}
+        lease = arena.without_deaths if clean else {}
         arena.crawl(workers=arena.choose(2, 4), GRAPH_LATENCY=arena.choose(0.1, 0.2), **lease)
         victims = arena.choose([0], [0, 1, 2])
         for victim in victims:

@@ -6,7 +6,7 @@ import signal
 
 from tests.project.crawls.graph import page_url
 
-from .arena import LONG_LEASE, UNRELEASED, Arena
+from .arena import UNRELEASED, Arena
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
@@ -27,7 +27,7 @@ def deploy(arena: Arena) -> Outcome:
         pages=arena.choose(500, 3000),
         GRAPH_LATENCY=0.2,
         FRONTIER_PROJECT="deploy",
-        **LONG_LEASE,
+        **arena.without_deaths,
     )
     # Slowly: only the first tenth of the pages has links, and the new code has to meet some of them.
     outgoing = arena.join(count, CONCURRENT_REQUESTS=1, GRAPH_LATENCY=0.5, **old)
@@ -76,7 +76,7 @@ def churn(arena: Arena) -> Outcome:
     "before its last start request is crawled; nothing is repeated.",
 )
 def slow_start(arena: Arena) -> Outcome:
-    arena.crawl("churn", workers=0, pages=20, GRAPH_LATENCY=0.02, **arena.choose(LONG_LEASE, {}))
+    arena.crawl("churn", workers=0, pages=20, GRAPH_LATENCY=0.02, **arena.without_deaths)
     arena.pages.add(page_url(900_001))
     arena.join(1, START_PAUSE=arena.choose(4, 30))
     # One that is not there yet when the others finish is late, and nobody waits for it.
@@ -99,7 +99,7 @@ def slow_start(arena: Arena) -> Outcome:
 )
 def all_at_once(arena: Arena) -> Outcome:
     count = arena.choose(5, 16)
-    arena.crawl(workers=0, pages=20, GRAPH_LATENCY=0, **LONG_LEASE)
+    arena.crawl(workers=0, pages=20, GRAPH_LATENCY=0, **arena.without_deaths)
     # The first is there at once; the others take as long as on a busy machine, and come when it has left.
     arena.join(1)
     arena.join(count - 1, environment={"START_DELAY": "3"})

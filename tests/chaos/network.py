@@ -48,7 +48,7 @@ def _outages(arena: Arena, lengths: list[float], crash: bool, **settings: object
     "redis-restart", "Redis is restarted with its data, away for less than a lease; nothing is repeated."
 )
 def redis_restart(arena: Arena) -> Outcome:
-    return _outages(arena, arena.choose([0.5], [1, 1, 3]), crash=False, **LONG_LEASE)
+    return _outages(arena, arena.choose([0.5], [1, 1, 3]), crash=False, **arena.without_deaths)
 
 
 @scenario("redis-crash", "Redis is killed, and away for longer than a lease; nothing is repeated.")

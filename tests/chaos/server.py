@@ -11,7 +11,7 @@ from scrapy.utils.request import fingerprint
 from scrapy_rq_sched.embedded import PrivateRedis
 from tests.proxy import Proxy
 
-from .arena import LONG_LEASE, Arena
+from .arena import Arena
 from .referee import Outcome
 from .registry import scenario
 
@@ -28,7 +28,7 @@ def redis_full(arena: Arena) -> Outcome:
     workers = arena.choose(2, 4)
     # Pages that lead to nothing go on: there have to be enough of them, and slow ones.
     pages, latency = arena.choose((600, 0.04), (12_000, 0.3))
-    settings = {"GRAPH_LATENCY": latency, **LONG_LEASE}
+    settings = {"GRAPH_LATENCY": latency, **arena.without_deaths}
     arena.crawl("graph", "-a", "unfiltered=1", workers=workers, pages=pages, **settings)
     episodes = arena.choose(1, 3)
     for number in range(episodes):
@@ -126,7 +126,9 @@ def bound_slow(arena: Arena) -> Outcome:
     bound = 20
     # So many that without a bound far more would wait than with it.
     pages = arena.choose(800, 3000)
-    arena.crawl(pages=pages, FRONTIER_MAX_WAITING=bound, FRONTIER_MAX_WAITING_POLICY="slow", **LONG_LEASE)
+    arena.crawl(
+        pages=pages, FRONTIER_MAX_WAITING=bound, FRONTIER_MAX_WAITING_POLICY="slow", **arena.without_deaths
+    )
     most = 0
     while arena.share < 1 and arena.busy():
         most = max(most, int(arena.client.zcard("graph:requests")))

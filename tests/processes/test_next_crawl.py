@@ -254,7 +254,8 @@ def test_a_request_that_redis_does_not_take_keeps_nobody_from_the_others(
 def test_a_seed_that_stands_for_very_many_requests_does_not_make_its_worker_count_as_dead(
     fleet: Fleet, server: redis.Redis
 ) -> None:
-    # Made in one go, so many would take longer than a lease; a busy machine must not.
+    # Made in one go, so many requests take longer than the lease. It is long enough for a worker that does
+    # make some at a time on a busy machine.
     settings = {"FRONTIER_LEASE_TIMEOUT": 1.5, "FRONTIER_OUTBOX_SIZE": 1_000_000}
     fleet.start("manyseeds", 2, SPIDER_MODULES="crawls.unusual", **settings)
     wait_until(lambda: len(fleet.events("opened")) == 2)
