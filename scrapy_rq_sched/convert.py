@@ -23,7 +23,7 @@ from .engine.components import load_keys, load_queue_class
 from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
 from .frontier import refusals
 from .frontier.scripts import register
-from .keys import Keys, converting
+from .keys import Keys
 from .queue import DISCIPLINES
 from .serializers import faithful
 from .settings import FrontierSettings
@@ -142,7 +142,7 @@ class Conversion:
         pipe.zrange(keys.workers, 0, -1, withscores=True)
         pipe.exists(keys.delayed)
         pipe.hget(keys.meta, "exporting")
-        pipe.hmget(converting(keys.requests), "from", "to")
+        pipe.hmget(keys.converting, "from", "to")
         (seconds, microseconds), kind, workers, delayed, exporting, before = pipe.execute()
         now = seconds * 1000 + microseconds / 1000
         alive = sum(deadline > now for _, deadline in workers)
@@ -281,7 +281,7 @@ def _known_serializers(server: Any, keys: Keys) -> tuple[str, str]:
 
     scrapy-redis does not note its serializer; it writes pickles.
     """
-    source, target = server.hmget(converting(keys.requests), "from", "to")
+    source, target = server.hmget(keys.converting, "from", "to")
     if source and target and source != b"import":
         return source.decode(), target.decode()
     made_with = server.hget(keys.meta, "SCHEDULER_SERIALIZER") or b"pickle"

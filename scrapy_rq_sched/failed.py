@@ -20,6 +20,7 @@ from . import connection, serializers
 from .codec.seeds import url_in, url_of_seed
 from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
+from .frontier.replies import lease_value
 from .frontier.scripts import register
 from .keys import Keys
 from .serializers import faithful
@@ -48,6 +49,7 @@ class FailedRequest:
     :param entry: the whole entry, as it is in Redis.
     :param origin: where it goes if it is tried again: the type of the seeds' key, or ``request``.
     :param score: its score there.
+    :param slot: the slot of a request; empty if no worker knew it.
     """
 
     id: str
@@ -63,6 +65,7 @@ class FailedRequest:
     entry: bytes
     origin: str = "request"
     score: str = "0"
+    slot: str = ""
 
     @classmethod
     def parse(cls, entry: bytes) -> FailedRequest:
@@ -94,6 +97,7 @@ class FailedRequest:
                 entry,
                 str(fields.get("key_type", "list")) if fields["kind"] == "seed" else "request",
                 str(fields.get("score", "0")),
+                str(fields.get("slot", "")).replace(" ", ""),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             unread = "this entry of the failed list cannot be read"
@@ -292,7 +296,11 @@ class FailedRequests:
         return moved
 
     def _move_some(self, picked: list[tuple[int, FailedRequest]], moved: int, again: bool) -> list[int]:
-        fields = [part for n, f in picked for part in (n - moved, f.entry, f.origin, f.score, f.data)]
+        fields = [
+            part
+            for n, f in picked
+            for part in (n - moved, f.entry, lease_value(f.origin, f.score, f.data, f.slot))
+        ]
         # What no entry can be: nobody knows it before.
         marker = f"taken:{secrets.token_hex(16)}"
         arguments = ("requeue", self._most, int(again), marker, len(picked), *fields)

@@ -40,6 +40,8 @@ class FrontierSettings:
     dupefilter_key: str = keys.DUPEFILTER
     #: ``SCHEDULER_SERIALIZER``
     serializer: Any = "json"
+    #: ``FRONTIER_BY_SLOT``
+    by_slot: bool = True
     #: ``SCHEDULER_PERSIST``
     persist: bool = False
     #: ``SCHEDULER_FLUSH_ON_START``
@@ -105,6 +107,7 @@ class FrontierSettings:
             queue_key=read.template("SCHEDULER_QUEUE_KEY", cls.queue_key),
             dupefilter_key=read.template("SCHEDULER_DUPEFILTER_KEY", cls.dupefilter_key),
             serializer=settings.get("SCHEDULER_SERIALIZER") or cls.serializer,
+            by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             persist=read.boolean("SCHEDULER_PERSIST"),
             flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
             idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
@@ -197,9 +200,9 @@ class _Reader:
     def __init__(self, settings: Any) -> None:
         self._settings = settings
 
-    def boolean(self, name: str) -> bool:
+    def boolean(self, name: str, default: bool = False) -> bool:
         try:
-            return bool(self._settings.getbool(name, False))
+            return bool(self._settings.getbool(name, default))
         except (ValueError, TypeError):
             raise self._refusal(name, "True or False") from None
 

@@ -16,7 +16,7 @@ from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matt
 from ..frontier.client import Frontier
 from ..frontier.custom_queue import CustomQueueFrontier
 from ..frontier.messages import Bounds
-from ..keys import Keys, converting, dupefilter_frontiers
+from ..keys import Keys, dupefilter_frontiers
 from ..queue import DISCIPLINES
 from ..serializers import load_serializer, serializer_name
 from ..settings import FrontierSettings, templates_of_seeds
@@ -150,7 +150,7 @@ def _is_strange(server: Any, keys: Keys) -> bool:
         return (
             is_filled()
             and not server.exists(keys.meta)
-            and not server.exists(dupefilter_frontiers(keys.dupefilter), converting(keys.requests))
+            and not server.exists(dupefilter_frontiers(keys.dupefilter), keys.converting)
             and is_filled()
         )
     except connection.ResponseError:

@@ -52,12 +52,14 @@ class Push:
     :param fingerprint: in hexadecimal; empty for ``force``.
     :param priority: Scrapy's: the higher, the sooner.
     :param payload: the serialized request; empty for one that the worker keeps in its own memory.
+    :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits with those of all slots.
     """
 
     mode: Mode
     fingerprint: str
     priority: float
     payload: bytes
+    slot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,8 @@ class Batch:
     def _seldom(self, bounds: Bounds) -> dict[str, Any]:
         """Return those fields that are not 0, false or empty: the script takes a missing one for that."""
         modes = [push.mode for push in self.pushes]
+        slots = {push.slot: 0 for push in self.pushes}
+        slots = {slot: place for place, slot in enumerate(slots, 1)}
         # JSON has no infinite numbers; Lua reads them in text.
         ranks = [
             -push.priority if math.isfinite(push.priority) else str(-push.priority) for push in self.pushes
@@ -182,6 +186,8 @@ class Batch:
             "mode": modes[0] if len(set(modes)) == 1 else "",
             "modes": modes if len(set(modes)) > 1 else [],
             "ranks": ranks if any(ranks) else [],
+            "slots": list(slots) if any(slots) else [],
+            "slot_of": [slots[push.slot] for push in self.pushes] if len(slots) > 1 else [],
             "after": [finished.after for finished in self.finished],
             "most_after": max((finished.after for finished in self.finished), default=0),
             "busy": self.busy,

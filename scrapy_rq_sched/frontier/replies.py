@@ -17,12 +17,20 @@ class Lease:
     :param kind: ``request``; ``drop`` for a request that is to be dropped, because too many wait; or
         for a seed the type of the key that it came from.
     :param deaths: how many workers died while they held it.
+    :param slot: the name of its slot; empty if no worker knew it.
     """
 
     name: str
     kind: str
     deaths: int
     payload: bytes
+    slot: str = ""
+
+
+def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
+    """Return what stands in Redis for a lease, as ``lua/leases.lua`` reads it, of what nobody has held."""
+    place = f"0@@{slot}" if slot else "0"
+    return f"{kind} {score} {place} ".encode("utf-8", "replace") + payload
 
 
 class Told(str, Enum):
@@ -128,5 +136,6 @@ class Reply:
 
 def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
-        kind, _score, deaths_and_second, payload = value.split(b" ", 3)
-        yield Lease(name.decode(), kind.decode(), int(deaths_and_second.partition(b"@")[0]), payload)
+        kind, _score, particulars, payload = value.split(b" ", 3)
+        deaths, _second, slot = (*particulars.split(b"@", 2), b"", b"")[:3]
+        yield Lease(name.decode(), kind.decode(), int(deaths), payload, slot.decode("utf-8", "replace"))

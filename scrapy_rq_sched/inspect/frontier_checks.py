@@ -11,7 +11,6 @@ from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError
 from ..frontier.client import FORMAT
-from ..keys import converting
 from ..keys.table import KEYS, Use
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
@@ -90,7 +89,7 @@ def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
 
 
 def _conversion(view: View, what: str) -> Iterator[Finding]:
-    kind = if_permitted(lambda: view.server.hgetall(converting(view.keys.requests)))
+    kind = if_permitted(lambda: view.server.hgetall(view.keys.converting))
     if kind and kind.get(b"from") == b"import":
         yield problem(
             what,

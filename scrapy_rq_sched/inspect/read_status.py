@@ -10,7 +10,6 @@ from typing import Any
 
 from .. import connection
 from ..errors import one_line
-from ..keys import converting
 from .status import Moment, Status, Worker
 from .view import View
 
@@ -40,7 +39,7 @@ def read_status(view: View) -> Status:
     pipe.scard(keys.dupefilter)
     pipe.hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
     pipe.exists(keys.finished)
-    pipe.hget(converting(keys.requests), "from")
+    pipe.hget(keys.converting, "from")
     pipe.lrange(keys.pages, 0, -1)
     for key in keys.start_urls:
         pipe.type(key)

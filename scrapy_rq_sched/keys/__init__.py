@@ -106,6 +106,25 @@ class Keys:
         return f"{self.prefix}:started"
 
     @property
+    def converting(self) -> str:
+        """How far a conversion of the queue, or an import, has got."""
+        return f"{self.prefix}:converting"
+
+    @property
+    def slots(self) -> str:
+        """Slots that have waiting requests."""
+        return f"{self.prefix}:slots"
+
+    @property
+    def slots_cleared(self) -> str:
+        """Indexes of slots that were cleared, whose requests are yet to be deleted."""
+        return f"{self.prefix}:slots:cleared"
+
+    def slot_requests(self, slot: str) -> str:
+        """Return the key of the waiting requests of *slot*."""
+        return f"{self.requests}:slot:{slot}"
+
+    @property
     def delayed(self) -> str:
         """Requests and seeds set back for another worker."""
         return f"{self.prefix}:delayed"
@@ -168,11 +187,6 @@ def queue_counter(requests: str) -> str:
 def never(key: str) -> str:
     """Return a key on the slot of *key* that is never there; see :meth:`Keys.all`."""
     return f"{key}:never"
-
-
-def converting(requests: str) -> str:
-    """Return the key of how far the conversion of the queue *requests* has got."""
-    return f"{requests}:converting"
 
 
 def dupefilter_frontiers(dupefilter: str) -> str:

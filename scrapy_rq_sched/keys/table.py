@@ -16,7 +16,7 @@ class Use(Enum):
 
     #: It is in ``KEYS``.
     ARGUMENT = 1
-    #: It is in ``KEYS``; a worker's name follows, and the key by itself is never there.
+    #: It is in ``KEYS``; the name of a worker or a slot follows, and the key by itself is never there.
     PREFIX = 2
     #: The script makes it of one that is in ``KEYS``.
     DERIVED = 3
@@ -33,6 +33,7 @@ class Key(NamedTuple):
     :param holds: what is in it, in Markdown.
     :param lasting: whether it stays when a crawl ends; of the others each is removed then, or has a time to
         live.
+    :param follows: if it is what other keys begin with, what follows.
     """
 
     name: str
@@ -41,12 +42,13 @@ class Key(NamedTuple):
     holds: str
     use: Use = Use.NONE
     lasting: bool = False
+    follows: str = "id"
 
     @property
     def label(self) -> str:
         """The key of a spider whose keys have their usual names, for people."""
         roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls")}
-        return self.place.format(prefix="<spider>", **roots) + ("<id>" if self.use is Use.PREFIX else "")
+        return self.place.format(prefix="<spider>", **roots) + (f"<{self.follows}>" if self.use is Use.PREFIX else "")
 
 
 #: In the order in which the scripts are given them; some count on the places of the first three.
@@ -68,14 +70,6 @@ KEYS: tuple[Key, ...] = (
         ("string",),
         "how many were ever pushed: equal priorities keep the order of arrival by it",
         Use.ARGUMENT,
-    ),
-    Key(
-        "converting",
-        "{requests}:converting",
-        ("hash",),
-        "while the queue is converted to another serializer: from what, to what, and how much of a "
-        "list is left; or while a frontier is imported: how far. No worker joins",
-        Use.DERIVED,
     ),
     Key(
         "dupefilter",
@@ -110,6 +104,39 @@ KEYS: tuple[Key, ...] = (
         ("set",),
         "the frontiers that have this filter, by what their keys begin with: the last of them clears it",
         Use.DERIVED,
+    ),
+    Key(
+        "slots",
+        "{prefix}:slots",
+        ("zset",),
+        "slots that have waiting requests; the slot of the lowest score gives the next one",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "slot_requests",
+        "{requests}:slot:",
+        (
+            "list",
+            "zset",
+        ),
+        "waiting requests of a slot, kept as in the queue's key, where those are whose slot no worker knows yet",
+        Use.PREFIX,
+        follows="slot",
+    ),
+    Key(
+        "slots_cleared",
+        "{prefix}:slots:cleared",
+        ("list",),
+        "keys of cleared indexes of slots, whose requests are yet to be deleted",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "converting",
+        "{prefix}:converting",
+        ("hash",),
+        "while the queue is converted to another serializer: from what, to what, and how much of a "
+        "list is left; or while a frontier is imported: how far. No worker joins",
+        Use.ARGUMENT,
     ),
     Key(
         "start_urls",

@@ -7,6 +7,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 
+from ..codec.slots import slot_of
 from ..engine.bridge import EngineBridge
 from ..engine.components import filters_in_exchange, is_custom
 from ..errors import UnserializableRequestError, one_line
@@ -27,6 +28,7 @@ class Intake:
 
     :param fingerprint: returns a request's fingerprint.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
+    :param by_slot: whether requests wait by slot.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class Intake:
         fingerprint: Any,
         notices: Notices,
         engine: EngineBridge | None,
+        by_slot: bool,
     ) -> None:
         self._state = state
         self._spider = spider
         self._queue = queue
         self._pushes_itself = is_custom(queue)
+        self._by_slot = by_slot and not self._pushes_itself
         self._dupefilter = dupefilter
         self._filters_in_exchange = filters_in_exchange(dupefilter)
         self._fingerprint = fingerprint
@@ -63,7 +67,8 @@ class Intake:
             return False
         payload = self._payload(request, mode)
         # What is kept in memory may have a priority that is no number.
-        self._state.enqueue(Push(mode, fingerprint, rank(request.priority), payload), request)
+        slot = slot_of(request) if self._by_slot else ""
+        self._state.enqueue(Push(mode, fingerprint, rank(request.priority), payload, slot), request)
         if mode == "filter":
             # Seen from now on, by whoever: what is on its way needs no second push.
             self._state.seen.add(fingerprint)
@@ -78,10 +83,11 @@ class Intake:
         try:
             request = self._queue.decode_request(lease.payload)
             mode: Mode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
-            push = Push(mode, self._fingerprint_of(request, mode), rank(request.priority), lease.payload)
+            fingerprint = self._fingerprint_of(request, mode)
+            push = Push(mode, fingerprint, rank(request.priority), lease.payload, lease.slot)
         except Exception as error:  # whoever is leased it meets the same, and sets it aside
             logger.warning("An entry of %s is queued as it was: %s", self._queue.key, one_line(error))
-            request, push = Request("data:,"), Push("force", "", 0, lease.payload)
+            request, push = Request("data:,"), Push("force", "", 0, lease.payload, lease.slot)
         self._state.enqueue(push, request)
 
     def return_to_queue(self, request: Request) -> None:

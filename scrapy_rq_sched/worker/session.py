@@ -72,7 +72,9 @@ class Session:
         self.notices = Notices(crawler.stats, spider.name)
         self._stats: Any = crawler.stats
         fingerprint = load_fingerprints(crawler, dupefilter, settings.seen_cache).of
-        self._intake = Intake(state, spider, queue, dupefilter, fingerprint, self.notices, engine)
+        self._intake = Intake(
+            state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
+        )
         self._handout = Handout(state, limits, queue, fingerprint, self.notices, by_hand=engine is None)
         crawl = crawl or self.send
         refuse = self._handout.refuse

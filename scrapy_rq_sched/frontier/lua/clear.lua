@@ -1,4 +1,4 @@
--- Needs: keys, seen
+-- Needs: keys, clearing, seen
 -- Remove a frontier. What takes long to free is freed in the background; of a compact filter's buckets, by
 -- seen.sweep().
 --
@@ -17,7 +17,8 @@ local workers = redis.pcall('ZRANGE', WORKERS, 0, -1)
 for _, worker in ipairs(workers.err and {} or workers) do
   redis.call('UNLINK', LEASES .. worker, WORKER .. worker)
 end
-redis.call('UNLINK', REQUESTS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
+clearing.clear()
+redis.call('UNLINK', CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
   PAGES, EXPORTED)
 if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end

@@ -39,7 +39,7 @@ for _, command in ipairs({
   {'SPOP', probe, 1},
   {'ZADD', probe, 0, 'x'}, {'ZREM', probe, 'x'}, {'ZCARD', probe}, {'ZCOUNT', probe, 0, 0},
   {'ZRANGE', probe, 0, 0}, {'ZRANGEBYSCORE', probe, 0, 0}, {'ZSCORE', probe, 'x'}, {'ZPOPMIN', probe},
-  {'ZPOPMAX', probe}, {'UNLINK', probe}, {'DEL', probe},
+  {'ZPOPMAX', probe}, {'ZRANDMEMBER', probe, 1}, {'RENAME', probe, probe}, {'UNLINK', probe}, {'DEL', probe},
 }) do
   is_refused(unpack(command))
 end

@@ -1,4 +1,4 @@
--- Needs: exchange/check, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/leasing, exchange/reply
+-- Needs: exchange/check, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/handing, exchange/leasing, exchange/turns, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see said.lua. Among its fields is of each of these, in this order, how many follow:
@@ -38,14 +38,14 @@ upkeep.note(turn)
 upkeep.reclaim(turn)
 
 if turn.repeated then
-  leasing.again(turn)
+  handing.again(turn)
 else
-  leasing.prepare(turn)
+  handing.prepare(turn)
   leasing.seeds(turn)
   leasing.share(turn)
   leasing.delayed(turn)
-  leasing.requests(turn)
+  turns.take(turn)
   leasing.drop(turn)
-  leasing.hold(turn)
+  handing.hold(turn)
 end
 return reply(turn)

@@ -21,7 +21,7 @@ end
 local failures = {}
 
 function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now)
-  local kind, score, _, request = leases.read(lease[2])
+  local kind, score, _, request, slot = leases.read(lease[2])
   local history = histories.of(request)
   local deaths = histories.count(history, 'died')
   local entry = {
@@ -32,6 +32,7 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   }
   if traceback ~= '' then entry.traceback = traceback end
   if seeds.kinds[kind] then entry.key_type = kind end
+  if slot ~= '' then entry.slot = slot end
   if is_text(request) then
     entry.data = request
   else

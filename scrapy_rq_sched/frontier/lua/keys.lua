@@ -5,8 +5,8 @@
 -- are on one slot, because the spider's part of the name is in braces.
 
 -- What this script has done that it tells in the end: entries set aside, and others dropped for them; whether it has
--- set back a lease for another worker, or noted what befell a request.
-local tally = {set_aside = 0, dropped = 0, parked = false, befell = false}
+-- set back a lease for another worker, or noted what befell a request; where it has put what was at a slot's key.
+local tally = {set_aside = 0, dropped = 0, parked = false, befell = false, garbage = ''}
 
 -- The epoch tells every worker's cache of what was seen whether it still holds. A new one is like none
 -- before it, also where Redis has come back with older data: so it is the time, not a counter.

@@ -1,31 +1,32 @@
 -- Needs: keys, seeds
--- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second> <request>'.
+-- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second>@<slot> <request>'.
 -- kind is 'request'; 'drop' for a request that is to be dropped, and counts as one that waits until it
 -- is; or for a seed its kind, as in seeds.lua.
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
--- second: since when it is held; what was not handed out by an exchange may lack it.
+-- second: since when it is held; what was not handed out by an exchange may lack it. slot: without its @ if it is ''.
 --
 -- MAX_BYTES: so many bytes of requests go in one exchange
 local leases = {MAX_BYTES = 4 * 1024 * 1024}
 
-function leases.value(kind, score, deaths, second, request)
-  return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. ' ' .. request
+function leases.value(kind, score, deaths, second, request, slot)
+  local place = slot == '' and ' ' or '@' .. slot .. ' '
+  return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. place .. request
 end
 
--- -> kind, score, deaths, request. What somebody else wrote there is a request that nobody can read:
+-- -> kind, score, deaths, request, slot. What somebody else wrote there is a request that nobody can read:
 -- it is set aside when it is taken.
 function leases.read(value)
-  local kind, score, deaths, request = string.match(value, '^(%l+%d*) (%S+) (%d+)@?%d* (.*)$')
+  local kind, score, deaths, slot, request = string.match(value, '^(%l+%d*) (%S+) (%d+)@?%d*@?(%S*) (.*)$')
   local rank = tonumber(score)
-  if not rank or rank ~= rank then return 'request', '0', '0', value end
+  if not rank or rank ~= rank then return 'request', '0', '0', value, '' end
   if not seeds.kinds[kind] then
     -- From a key that this worker is not set up with: it goes where it is read.
     local type = string.match(kind, '^%l+')
     kind = seeds.length[type] and type or kind == 'drop' and kind or 'request'
   end
   -- As Lua has read it: what else is in the text, Redis may refuse after the first write.
-  return kind, string.format('%.17g', rank), deaths, request
+  return kind, string.format('%.17g', rank), deaths, request, slot
 end
 
 -- A bounded part of the leases at *key*, as {{name, value}, …}: at least one, and no more than *bytes* go beyond.
@@ -51,17 +52,18 @@ function leases.place(name)
 end
 
 -- Set back for another worker. The lease's name keeps two equal requests apart.
-function leases.park(kind, score, lease, request, now)
+function leases.park(kind, score, lease, request, slot, now)
   tally.parked = true
-  redis.call('ZADD', DELAYED, now, kind .. ' ' .. score .. ' ' .. lease .. ' ' .. request)
+  local place = slot == '' and ' ' or '@' .. slot .. ' '
+  redis.call('ZADD', DELAYED, now, kind .. ' ' .. score .. ' ' .. lease .. place .. request)
 end
 
--- -> kind, score, request of what was set back
+-- -> kind, score, request, slot of what was set back
 function leases.parked(entry)
-  local kind, score, request = string.match(entry, '^(%l+%d*) (%S+) %S+ (.*)$')
+  local kind, score, slot, request = string.match(entry, '^(%l+%d*) (%S+) [^ @]+@?(%S*) (.*)$')
   local _
   kind, score, _, request = leases.read(kind and kind .. ' ' .. score .. ' 0 ' .. request or entry)
-  return kind, score, request
+  return kind, score, request, slot or ''
 end
 
 return leases

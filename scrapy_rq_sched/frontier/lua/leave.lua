@@ -1,4 +1,4 @@
--- Needs: keys, queue, seeds, seen, fleet
+-- Needs: keys, waiting, clearing, seeds, seen, fleet
 -- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -33,8 +33,8 @@ if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SE
   return {1, left, failed}
 end
 local leased, busy = fleet.count()
-local waiting = queue.length() + redis.call('ZCARD', DELAYED)
-if leased + busy + waiting > 0 then return {0, left, failed} end
+local undone = waiting.length() + redis.call('ZCARD', DELAYED)
+if leased + busy + undone > 0 then return {0, left, failed} end
 local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
 if seeds.count() > 0 then return {0, left, failed} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
@@ -58,6 +58,7 @@ redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED)
 redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting', 'finished', 'waiting', 'lost', 'found',
   'unshared', 'unshared_reason')
 if persist == '1' then return {0, left, failed} end
-redis.call('UNLINK', REQUESTS, META)
+clearing.clear()
+redis.call('UNLINK', META)
 seen.clear(frontier)
 return {1, left, failed}

@@ -2,18 +2,13 @@
 -- A queue that is a list, pushed at its head. Only its ends differ: which command takes the next entry, which one
 -- takes the entry that would come last, and which one puts an entry back before the next.
 --
--- list_queue(take, drop, put_back)  -> queue
--- queue.length(call)    -> how many; call: redis.pcall, to be given the error if it is of another type
--- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
--- queue.take(n)         -> scores, requests: lists of at most n, next first; the scores mean nothing
--- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
--- queue.drop(n)         -> as queue.take, but from the other end: what would come last
+-- list_queue(take, drop, put_back)  -> queue, with the functions of queue/priority.lua; the scores mean nothing
 
 -- One by one: Redis 6.2 looks for the last n from the head, through the whole list.
-local function pop(command, n)
+local function pop(command, key, n)
   local scores, requests = {}, {}
   for i = 1, n do
-    local request = redis.call(command, REQUESTS)
+    local request = redis.call(command, key)
     if not request then break end
     scores[i], requests[i] = '0', request
   end
@@ -23,25 +18,29 @@ end
 local function list_queue(take, drop, put_back)
   local list = {type = 'list'}
 
-  function list.length(call)
-    return (call or redis.call)('LLEN', REQUESTS)
+  function list.length(key, call)
+    return (call or redis.call)('LLEN', key)
   end
 
-  function list.push(_, requests)
-    in_chunks(requests, function(...) redis.call('LPUSH', REQUESTS, ...) end)
+  function list.scores(ranks)
+    return ranks
   end
 
-  function list.take(n)
-    return pop(take, n)
+  function list.add(key, _, requests)
+    in_chunks(requests, function(...) redis.call('LPUSH', key, ...) end)
   end
 
-  function list.drop(n)
-    return pop(drop, n)
+  function list.take(key, n)
+    return pop(take, key, n)
   end
 
-  function list.put_back(entries)
+  function list.drop(key, n)
+    return pop(drop, key, n)
+  end
+
+  function list.put_back(key, entries)
     for i = #entries, 1, -1 do
-      redis.call(put_back, REQUESTS, entries[i][2])
+      redis.call(put_back, key, entries[i][2])
     end
   end
 

@@ -1,4 +1,4 @@
--- Needs: keys, queue, seeds, seen, filter, fleet
+-- Needs: keys, queue, waiting, clearing, seeds, seen, filter, fleet
 -- A worker joins the frontier, which is made if there is none.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -37,7 +37,7 @@ if own_deadline and (was_away or own_deadline > now) then others = others - 1 en
 -- is still idle.
 local finish, uncleared_finish = tonumber(redis.call('GET', FINISHED)), tonumber(redis.call('HGET', META, 'finished'))
 local leased, reading = fleet.count()
-local idle = leased + reading + redis.call('EXISTS', REQUESTS, DELAYED) == 0
+local idle = leased + reading + redis.call('EXISTS', REQUESTS, SLOTS, DELAYED) == 0
 uncleared_finish = idle and uncleared_finish
 finish = math.max(finish or 0, uncleared_finish or 0)
 local anew = finish > 0 and now - age >= finish and (others == 0 or uncleared_finish)
@@ -76,7 +76,8 @@ if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
-  redis.call('UNLINK', REQUESTS, CONVERTING, DELAYED, WORKERS)
+  clearing.clear()
+  redis.call('UNLINK', CONVERTING, DELAYED, WORKERS)
 end
 local kept_for = ''
 if flushed or uncleared then
@@ -103,6 +104,6 @@ redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about
 if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 return {
-  '', flushed and 1 or 0, kept_for, queue.length(), filter.count(), seeds_count, flushed and 0 or leased,
+  '', flushed and 1 or 0, kept_for, waiting.length(), filter.count(), seeds_count, flushed and 0 or leased,
   redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED), tonumber(redis.call('HGET', META, 'unshared')) or 0,
 }

@@ -1,4 +1,4 @@
--- Needs: keys, queue, seeds, leases, failures, exporting
+-- Needs: keys, waiting, seeds, leases, failures, exporting
 -- Put {lease, value} pairs back to where they stood.
 local function put_back(held, worker, most, now)
   if #held == 0 then return end
@@ -6,8 +6,8 @@ local function put_back(held, worker, most, now)
   local requests, values = {}, {}
   for i, pair in ipairs(held) do
     values[i] = pair[2]
-    local kind, score, _, request = leases.read(pair[2])
-    if not seeds.kinds[kind] then requests[#requests + 1] = {score, request} end
+    local kind, score, _, request, slot = leases.read(pair[2])
+    if not seeds.kinds[kind] then requests[#requests + 1] = {score, request, slot} end
   end
   -- Seeds are read from the head of their list: the first goes back last.
   for i = #held, 1, -1 do
@@ -16,7 +16,7 @@ local function put_back(held, worker, most, now)
       failures.set_aside(worker, held[i], 'the key of the seeds is of another type now', '', 0, most, now)
     end
   end
-  queue.put_back(requests)
+  waiting.put_back(requests, now)
   exporting.note(values, now)
 end
 

@@ -3,7 +3,7 @@
 --
 -- ARGV  worker that stands for whoever asks, most that the failed list keeps, again (0/1: put it back; else it
 --       is forgotten), marker: what no entry can be, n, then n times: place in the list where it was read,
---       entry, kind, score, request
+--       entry, what a lease of it would be (see leases.lua)
 -- Reply {how many there were: another may have taken an entry since it was read, how many were looked for};
 --       the others are to be asked for again. {-1, 0}: the frontier is exported, and who reads the list would
 --       miss what moves
@@ -42,7 +42,7 @@ end
 -- To take entries out one by one would be to go through the list for each: they are marked first.
 local back, found, handled, first = {}, 0, 0, length
 for i = 1, number() do
-  local expected, entry, kind, score, request = number(), argument(), argument(), argument(), argument()
+  local expected, entry, value = number(), argument(), argument()
   local place, sure = find(entry, expected)
   if not sure then break end
   handled = i
@@ -50,7 +50,7 @@ for i = 1, number() do
     redis.call('LSET', FAILED, from_nearer_end(place), marker)
     first = math.min(first, place)
     found = found + 1
-    back[found] = {'0.' .. i, kind .. ' ' .. score .. ' 0 ' .. request}
+    back[found] = {'0.' .. i, value}
   end
 end
 -- From the end of the list that is nearer; it stops at the last one.

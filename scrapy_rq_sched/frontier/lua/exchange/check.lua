@@ -1,4 +1,4 @@
--- Needs: keys, queue, filter
+-- Needs: keys, queue, waiting, filter
 -- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
 -- at once: that also shows whether a key has a wrong type.
 --
@@ -10,7 +10,7 @@ local function read(turn)
     'seen', 'lost')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
-  turn.waiting, turn.seen, turn.pages = queue.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
+  turn.waiting, turn.seen, turn.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,
     redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER)}
   for i = 1, #replies do
@@ -27,7 +27,7 @@ local function read(turn)
 end
 
 local function check(turn)
-  turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, filter.rare()) > 0
+  turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, SLOTS_CLEARED, filter.rare()) > 0
   local failure = read(turn)
   local problem = (failure or turn.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
     or wrong_type({{turn.held, 'hash'}, {turn.own, 'hash'}})

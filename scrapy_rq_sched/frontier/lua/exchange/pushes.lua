@@ -1,4 +1,4 @@
--- Needs: keys, queue, seen, filter, exchange/said
+-- Needs: keys, waiting, clearing, seen, filter, exchange/said
 -- What the worker has found is stored, and what it did not crawl after all is forgotten.
 --
 -- turn: duplicates: places, from 1, of the pushes that were; stored: how many pushes, from the first, are dealt
@@ -26,10 +26,15 @@ local function lacks_room(turn, waiting)
   return said.exceed and 'exceeded' or 'bound'
 end
 
+-- -> the slot of the i-th push; '' if the worker has not named one
+local function slot_of(i)
+  return said.slots and said.slots[said.slot_of and said.slot_of[i] or 1] or ''
+end
+
 function pushes.store(turn)
-  local n, waiting, over = said.pushes, turn.waiting, turn.over
+  local n, before, over = said.pushes, turn.waiting, turn.over
   local fingerprints, payloads = arguments(n) - 1, arguments(n) - 1
-  local ranks, requests, duplicates, stored, full, has_new = {}, {}, {}, 0, '', false
+  local ranks, requests, slots, duplicates, stored, full, has_new = {}, {}, {}, {}, 0, '', false
   local may_lack = turn.full_memory or said.policy == 'slow'
   -- Of a batch that is only filtered, and for which there is room, all is asked at once.
   local at_once = said.mode == 'filter' and not (may_lack or over or turn.repeated)
@@ -40,7 +45,7 @@ function pushes.store(turn)
       new = known[i] == 0
     else
       local mode, fingerprint = said.mode or said.modes[i], ARGV[fingerprints + i]
-      local lacks = may_lack and lacks_room(turn, waiting + #requests)
+      local lacks = may_lack and lacks_room(turn, before + #requests)
       if lacks and not over and is_new(mode, fingerprint) then full = lacks end
       -- What finds no room keeps its place, and so does all that comes after it.
       if full ~= '' and full ~= 'exceeded' then break end
@@ -53,13 +58,14 @@ function pushes.store(turn)
       if ARGV[payloads + i] ~= '' then
         requests[#requests + 1] = ARGV[payloads + i]
         ranks[#requests] = said.ranks and said.ranks[i] or 0
+        slots[#requests] = slot_of(i)
       end
     end
     stored = i
   end
-  if full == '' then full = lacks_room(turn, waiting + #requests) or '' end
+  if full == '' then full = lacks_room(turn, before + #requests) or '' end
   if full ~= '' then turn.want_seeds = 0 end
-  if #requests > 0 then queue.push(ranks, requests) end
+  if #requests > 0 then waiting.push(ranks, requests, slots, turn.now) end
   if has_new and (turn.has_rare or turn.meta.finished) then
     -- A crawl that goes on has not finished, whoever thought so.
     redis.call('PERSIST', STARTED)
@@ -79,7 +85,10 @@ function pushes.forget(turn)
     end
   end
   filter.settle()
-  if turn.has_rare then seen.sweep(SWEPT) end
+  if turn.has_rare then
+    seen.sweep(SWEPT)
+    clearing.sweep(SWEPT)
+  end
   if not turn.over and forgotten > 0 then change_epoch() end
 end
 

@@ -57,13 +57,13 @@ function release.refuse(turn)
     local lease, reason = argument(), argument()
     local value = let_go(turn, lease, 0)
     if value then
-      local kind, score, _, request = leases.read(value)
+      local kind, score, _, request, slot = leases.read(value)
       -- What nobody alive can do would go round for ever: then, and only then, it is set aside.
       if gates.refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now) then
         reason = reason .. ', nor has that of any worker alive'
         failures.set_aside(turn.worker, {lease, value}, reason, '', 0, said.most_failed, turn.now)
       else
-        leases.park(kind, score, turn.worker .. '/' .. lease, request, turn.now)
+        leases.park(kind, score, turn.worker .. '/' .. lease, request, slot, turn.now)
       end
     end
   end

@@ -1,4 +1,4 @@
--- Needs: keys, queue, seeds, filter, fleet, exchange/said
+-- Needs: keys, waiting, seeds, filter, fleet, exchange/said
 -- How an exchange ends: what is known of the crawl, and the reply.
 
 -- The latest ten seconds are at the head: a step of the same length however long the crawl is.
@@ -32,7 +32,8 @@ local function reply(turn)
   local seeds_count, problem = seeds.count()
   local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
   local leased, busy, finished = -1, -1, false
-  turn.waiting, turn.seen = queue.length(), filter.count()
+  waiting.settle()
+  turn.waiting, turn.seen = waiting.length(), filter.count()
   -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
   if turn.waiting == 0 then
     leased, busy = fleet.lately(turn.now)

@@ -1,4 +1,4 @@
--- Needs: keys, queue, put_back, importing
+-- Needs: keys, waiting, put_back, importing
 -- One step of an import: what was held, and seeds, go to where they stood.
 --
 -- ARGV  id, step (its number, from 1), n, then n times: '<kind> <score> <deaths>@<second> <request>', the next
@@ -7,9 +7,9 @@
 local id, step, n = argument(), number(), number()
 local done = importing.step(id, step)
 if done then return done end
-local held, before = {}, queue.length()
+local held, before = {}, waiting.length()
 for i = 1, n do held[i] = {'0.' .. i, argument()} end
 put_back(held, 'import', 2 ^ 53, server_time())
-importing.count(REQUESTS, queue.length() - before)
+importing.count(REQUESTS, waiting.length() - before)
 importing.count(FAILED, tally.set_aside)
 return {''}

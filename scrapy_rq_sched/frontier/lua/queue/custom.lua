@@ -7,15 +7,19 @@ function queue.length()
   return tonumber(ARGV[#ARGV])
 end
 
-function queue.push(ranks, requests) end
+function queue.scores()
+  return {}
+end
 
-function queue.take(n)
+function queue.add() end
+
+function queue.take()
   return {}, {}
 end
 
-function queue.put_back(entries) end
+function queue.put_back() end
 
-function queue.drop(n)
+function queue.drop()
   return {}, {}
 end
 

@@ -1,49 +1,53 @@
 -- Needs: keys
 -- By priority: a sorted set, the lowest score first.
--- queue.length(call)    -> how many; call: redis.pcall, to be given the error if it is of another type
--- queue.push(ranks, requests)  lists of -priority and of requests, in order of arrival
--- queue.take(n)         -> scores, requests: lists of at most n, next first
--- queue.put_back(entries)  entries = { {score, request}, … }: what was taken, to where it stood
--- queue.drop(n)         -> as queue.take, but from the other end: what would come last
+-- queue.length(key, call)  -> how many; call: redis.pcall, to be given the error if it is of another type
+-- queue.scores(ranks)      -> what queue.add needs of requests of these -priorities, in order of arrival
+-- queue.add(key, scores, requests)
+-- queue.take(key, n)       -> scores, requests: lists of at most n, next first
+-- queue.put_back(key, entries)  entries = { {score, request}, … }: what was taken, to where it stood
+-- queue.drop(key, n)       -> as queue.take, but from the other end: what would come last
 local queue = {type = 'zset'}
 -- The counter's share of a score; see ORDER_BITS in queue.py.
 local ORDER = 4294967296
 
-function queue.length(call)
-  return (call or redis.call)('ZCARD', REQUESTS)
+function queue.length(key, call)
+  return (call or redis.call)('ZCARD', key)
 end
 
-function queue.push(ranks, requests)
+function queue.scores(ranks)
   -- Not INCRBY: whatever somebody may have put there, a push does not fail half-way.
-  local count = tonumber(redis.call('GET', COUNTER)) or 0
+  local count, scores = tonumber(redis.call('GET', COUNTER)) or 0, {}
   if not (count >= 0 and count < 9007199254740992) then count = 0 end
-  redis.call('SET', COUNTER, string.format('%.0f', count + #requests))
-  local values = {}
-  for i, request in ipairs(requests) do
-    values[2 * i - 1], values[2 * i] = ranks[i] + (count + i) % ORDER / ORDER, request
-  end
-  in_chunks(values, function(...) redis.call('ZADD', REQUESTS, ...) end)
+  redis.call('SET', COUNTER, string.format('%.0f', count + #ranks))
+  for i, rank in ipairs(ranks) do scores[i] = rank + (count + i) % ORDER / ORDER end
+  return scores
 end
 
-local function pop(command, n)
-  local popped, scores, requests = n > 0 and redis.call(command, REQUESTS, n) or {}, {}, {}
+function queue.add(key, scores, requests)
+  local values = {}
+  for i, request in ipairs(requests) do values[2 * i - 1], values[2 * i] = scores[i], request end
+  in_chunks(values, function(...) redis.call('ZADD', key, ...) end)
+end
+
+local function pop(command, key, n)
+  local popped, scores, requests = n > 0 and redis.call(command, key, n) or {}, {}, {}
   for i = 1, #popped, 2 do
     requests[(i + 1) / 2], scores[(i + 1) / 2] = popped[i], popped[i + 1]
   end
   return scores, requests
 end
 
-function queue.take(n)
-  return pop('ZPOPMIN', n)
+function queue.take(key, n)
+  return pop('ZPOPMIN', key, n)
 end
 
-function queue.drop(n)
-  return pop('ZPOPMAX', n)
+function queue.drop(key, n)
+  return pop('ZPOPMAX', key, n)
 end
 
-function queue.put_back(entries)
+function queue.put_back(key, entries)
   for _, entry in ipairs(entries) do
-    redis.call('ZADD', REQUESTS, entry[1], entry[2])
+    redis.call('ZADD', key, entry[1], entry[2])
   end
 end
 

@@ -1,0 +1,41 @@
+"""The slot of a request, by a name that can be part of a key in Redis."""
+
+from __future__ import annotations
+
+import hashlib
+from urllib.parse import quote
+
+from scrapy import Request
+from scrapy.utils.httpobj import urlparse_cached
+
+#: Characters that stand for themselves in a name, besides those that :func:`urllib.parse.quote` leaves alone: none that
+#: separates the parts of a lease, that ``redis-cli keys`` takes for a pattern, or that a Cluster takes for a hash tag.
+SAFE = "!$&()+,/:;="
+#: Characters of the longest name. ``meta`` comes from pages.
+LONGEST = 200
+#: The name of the slot of requests without a host, such as ``data:,``. No host has it.
+NO_HOST = "-"
+
+
+def slot_of(request: Request) -> str:
+    """Return the name of *request*'s slot, by Scrapy's rule: ``meta["download_slot"]``, or else its host.
+
+    It is the rule of ``Downloader.get_slot_key``, but for ``CONCURRENT_REQUESTS_PER_IP``.
+    """
+    slot = request.meta.get("download_slot")
+    return slot_name(urlparse_cached(request).hostname or "" if slot is None else str(slot))
+
+
+def slot_name(slot: str) -> str:
+    """Return the name of the slot that Scrapy calls *slot*: printable ASCII, without spaces, not longer than a key may be.
+
+    A host name is its own name. Different slots have different names.
+    """
+    if slot in ("", NO_HOST):
+        return "%2D" if slot else NO_HOST
+    name = quote(slot, safe=SAFE, errors="surrogatepass")
+    if len(name) <= LONGEST:
+        return name
+    digest = hashlib.sha256(slot.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    # No name that is short enough has a tilde so far behind.
+    return f"{name[: LONGEST - len(digest)]}~{digest}"

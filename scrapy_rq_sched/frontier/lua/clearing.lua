@@ -1,0 +1,36 @@
+-- Needs: keys
+-- Forget all requests that wait, and their index; see waiting.lua.
+local clearing = {}
+-- Of cleared slots, so many are deleted at once.
+local AT_ONCE = 100
+
+-- -> is there more? Deletes the requests of at most n of the slots that were cleared.
+function clearing.sweep(n)
+  local cleared = redis.call('LINDEX', SLOTS_CLEARED, 0)
+  if not cleared then return false end
+  local slots = redis.pcall('ZPOPMIN', cleared, n)
+  for i = 1, has_failed(slots) and 0 or #slots, 2 do
+    -- A crawl that has begun since may have the same slot.
+    if not redis.call('ZSCORE', SLOTS, slots[i]) then redis.call('UNLINK', SLOT_REQUESTS .. slots[i]) end
+  end
+  if has_failed(slots) or redis.call('EXISTS', cleared) == 0 then redis.call('LPOP', SLOTS_CLEARED) end
+  return redis.call('EXISTS', SLOTS_CLEARED) == 1
+end
+
+-- Whatever somebody may have put at these keys. Of more slots than a few, the requests are left to clearing.sweep().
+function clearing.clear()
+  redis.call('UNLINK', REQUESTS)
+  local slots = redis.pcall('ZCARD', SLOTS)
+  if has_failed(slots) then
+    redis.call('UNLINK', SLOTS)
+  elseif slots > 0 then
+    local cleared = SLOTS_CLEARED .. ':' .. exact_time()
+    if wrong_type({{SLOTS_CLEARED, 'list'}}) then redis.call('UNLINK', SLOTS_CLEARED) end
+    redis.call('RENAME', SLOTS, cleared)
+    redis.call('RPUSH', SLOTS_CLEARED, cleared)
+    clearing.sweep(AT_ONCE)
+  end
+  redis.call('HDEL', META, 'in_slots')
+end
+
+return clearing -- seldom used

@@ -1,0 +1,67 @@
+-- Needs: keys, seeds, leases, histories, exchange/said, exchange/gates
+-- How a request or a seed becomes a lease of this worker.
+--
+-- turn: leases: lease, value, lease, value, …, for Redis and for the worker; bytes: how large they are together
+-- prefix: of their names; second: since when they are held
+local handing = {}
+
+function handing.prepare(turn)
+  turn.remembered = (turn.has_rare or tally.befell) and redis.call('EXISTS', HISTORY) == 1
+  turn.gates = gates.closed(turn)
+  turn.is_gated = #turn.gates > 0
+end
+
+function handing.hand_out(turn, kind, score, deaths, request, slot)
+  local handed = turn.leases
+  local n = #handed
+  handed[n + 1] = turn.prefix .. n / 2 + 1
+  handed[n + 2] = leases.value(kind, score, deaths, turn.second, request, slot)
+  turn.bytes = turn.bytes + #request
+end
+
+-- The same leases as before.
+function handing.again(turn)
+  local held, handed = pairs_of(redis.call('HGETALL', turn.held)), turn.leases
+  table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
+  for _, lease in ipairs(held) do
+    if string.match(lease[1], '^(%d+)%.') == tostring(said.exchange) then
+      local kind, score, deaths, request, slot = leases.read(lease[2])
+      handed[#handed + 1] = lease[1]
+      handed[#handed + 1] = leases.value(kind, score, deaths, turn.second, request, slot)
+    end
+  end
+end
+
+-- Where no gate asks for more; as text, for that is what becomes of it.
+local UNASKED = {deaths = '0'}
+
+-- -> the entry, as the gates take it; nil if it is done already
+function handing.entry_of(turn, request)
+  if not turn.remembered then
+    return turn.is_gated and {request = request, deaths = 0, history = ''} or UNASKED
+  end
+  local deaths, history = histories.deaths(request)
+  if histories.count(history, 'done') == 0 then
+    return {request = request, deaths = deaths, history = history}
+  end
+  redis.call('HDEL', HISTORY, redis.sha1hex(request))
+end
+
+-- -> whether that is all there is to do with it; else it is not for this worker
+function handing.admit(turn, kind, score, request, slot)
+  local entry = handing.entry_of(turn, request)
+  if not entry then return true end
+  if turn.is_gated and not gates.admit(turn, entry) then return false end
+  if not seeds.kinds[kind] then turn.want = turn.want - 1 end
+  handing.hand_out(turn, kind, score, entry.deaths, request, slot)
+  return true
+end
+
+function handing.hold(turn)
+  in_chunks(turn.leases, function(...) redis.call('HSET', turn.held, ...) end)
+  if #turn.leases == 0 then return end
+  if turn.meta.finished then redis.call('HDEL', META, 'finished') end
+  if turn.before.over then redis.call('HDEL', turn.own, 'over') end
+end
+
+return handing
