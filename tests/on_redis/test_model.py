@@ -69,6 +69,7 @@ class Entry:
     number: int
     priority: int = 0
     kind: str = "request"
+    slot: str = ""
     #: Workers that died after they had said that they had begun it, and before.
     died: int = 0
     unbegun: int = 0
@@ -169,7 +170,8 @@ class Model:
 
     def __init__(self, discipline: str) -> None:
         self.discipline = discipline
-        self.waiting: list[Entry] = []  # the next one first
+        self.queues: dict[str, list[Entry]] = {"": []}  # of each slot, the next one first
+        self.turns: list[str] = []  # slots with requests, the next one first
         self.seeds: list[Entry] = []
         self.delayed: list[Entry] = []
         self.failed: list[tuple[Entry, int]] = []  # with the deaths that it had
@@ -180,6 +182,10 @@ class Model:
         self.due: list[Entry] = []  # of the delayed, the next one first
         self.epoch = 0
         self.ages = 0
+
+    @property
+    def waiting(self) -> list[Entry]:
+        return [entry for queue in self.queues.values() for entry in queue]
 
     def dead(self) -> list[str]:
         """Return who is dead and not yet reclaimed, the longest dead first."""
@@ -266,17 +272,29 @@ class Model:
                 duplicates.append(place)
             elif push.payload:
                 self.accepted.add(entry.payload)
-                self.waiting.insert(0 if self.discipline == "lifo" else len(self.waiting), entry)
+                queue = self._queue_of(entry)
+                queue.insert(0 if self.discipline == "lifo" else len(queue), entry)
         self._sort()
         return tuple(duplicates)
 
+    def _queue_of(self, entry: Entry) -> list[Entry]:
+        """Return the queue that *entry* comes into; its slot has a turn from now on."""
+        if entry.slot and entry.slot not in self.turns:
+            self.turns.append(entry.slot)
+        return self.queues.setdefault(entry.slot, [])
+
     def _sort(self) -> None:
         if self.discipline == "priority":
-            self.waiting.sort(key=lambda entry: (-entry.priority, entry.number))
+            for queue in self.queues.values():
+                queue.sort(key=lambda entry: (-entry.priority, entry.number))
 
     def _put_back(self, entries: Iterable[Entry]) -> None:
         entries = list(entries)
-        self.waiting[:0] = [entry for entry in entries if entry.kind == "request"]
+        requests = [entry for entry in entries if entry.kind == "request"]
+        for entry in requests:
+            self._queue_of(entry)
+        for slot, queue in self.queues.items():
+            queue[:0] = [entry for entry in requests if entry.slot == slot]
         self.seeds[:0] = [entry for entry in entries if entry.kind != "request"]
         self._sort()
 
@@ -375,10 +393,28 @@ class Model:
         for entry in self.due[:50]:  # it does not look further at what is set back
             if (want if entry.kind == "request" else said.want_seeds) > 0 and admit(entry):
                 self.delayed.remove(entry)
-        while want > 0 and self.waiting:
-            entry = self.waiting.pop(0)
-            if not admit(entry):
-                self.delayed.append(entry)
+
+        def take(slot: str, most: int) -> int:
+            queue, before = self.queues[slot], most
+            while want > 0 and most > 0 and queue:
+                entry = queue.pop(0)
+                most -= 1
+                if not admit(entry):
+                    self.delayed.append(entry)
+            return before - most
+
+        while want > 0:
+            due, flat = self.turns[:want], bool(self.queues[""])
+            each = math.ceil(want / max(1, len(due) + flat))
+            from_flat = take("", each)
+            for slot in due:
+                if want <= 0:
+                    break
+                take(slot, each)
+                self.turns.remove(slot)
+                self.turns += [slot] if self.queues[slot] else []
+            if not due and not from_flat:
+                break
         for place, entry in enumerate(taken):
             member.held.append(Held(entry, said.number, place, entry.deaths))
 
@@ -433,6 +469,7 @@ PUSHES = st.lists(
         st.integers(0, 11),
         st.sampled_from([0, 0, 0, 1, -1, 7, 2**20, -(2**20)]),
         st.sampled_from([False] * 9 + [True]),  # whether it stays in the worker's memory
+        st.sampled_from(["", "", "a", "a", "b", "c"]),  # its slot
     ),
     min_size=1,
     max_size=8,
@@ -471,7 +508,7 @@ class Crawl(RuleBasedStateMachine):
     def a_fleet_joins(self, count: int, busy: bool, priorities: list[int]) -> None:
         for _ in range(count):
             self.join(busy)
-        self.say(self.workers[0], True, [("force", 0, priority, False) for priority in priorities])
+        self.say(self.workers[0], True, [("force", 0, priority, False, "") for priority in priorities])
 
     @precondition(lambda self: len(self.workers) < 4)
     @rule(busy=st.booleans())
@@ -656,7 +693,7 @@ class Crawl(RuleBasedStateMachine):
         self,
         worker: Worker,
         answered: bool,
-        pushes: Iterable[tuple[Any, int, int, bool]] = (),
+        pushes: Iterable[tuple[Any, int, int, bool, str]] = (),
         fates: Iterable[tuple[int, str]] = (),
         forgotten: Iterable[tuple[str, str]] = (),
         begun: int = 1,
@@ -693,11 +730,11 @@ class Crawl(RuleBasedStateMachine):
     def compose(self, worker: Worker, pushes: Any, fates: Any, forgotten: Any, numbers: Any) -> Said:
         worker.number += 1
         said = Said(worker.number, forgotten=list(forgotten), **numbers)
-        for mode, fingerprint, priority, in_memory in pushes:
+        for mode, fingerprint, priority, in_memory, slot in pushes:
             self.entries += 1
-            entry = Entry(f"request-{self.entries}".encode(), self.entries, priority)
+            entry = Entry(f"request-{self.entries}".encode(), self.entries, priority, slot=slot)
             payload = b"" if in_memory and mode != "force" else entry.payload
-            said.pushes.append((Push(mode, str(fingerprint), priority, payload), entry))
+            said.pushes.append((Push(mode, str(fingerprint), priority, payload, slot), entry))
         for place, fate in fates:
             if worker.believes_held:
                 held = worker.believes_held.pop(place % len(worker.believes_held))
@@ -783,18 +820,25 @@ class Crawl(RuleBasedStateMachine):
     def redis_holds_what_the_model_holds(self) -> None:
         model = self.model
         with self.server.pipeline() as pipe:
-            if model.discipline == "priority":
-                pipe.zrange("s:requests", 0, -1)
-            else:
-                pipe.lrange("s:requests", 0, -1)
+            for slot in model.queues:
+                key = f"s:requests:slot:{slot}" if slot else "s:requests"
+                if model.discipline == "priority":
+                    pipe.zrange(key, 0, -1)
+                else:
+                    pipe.lrange(key, 0, -1)
+            pipe.zrange("s:slots", 0, -1).hget("s:meta", "in_slots")
             pipe.lrange("s:start_urls", 0, -1).zrange("s:delayed", 0, -1).lrange("s:failed", 0, -1)
             pipe.smembers("s:dupefilter").smembers("s:started").zrange("s:workers", 0, -1)
             pipe.hgetall("s:history")
             for name in model.members:
                 pipe.hgetall(f"s:leases:{name}")
-            waiting, seeds, delayed, failed, seen, started, workers, history, *held = pipe.execute()
+            replies = pipe.execute()
+        queues, replies = replies[: len(model.queues)], replies[len(model.queues) :]
+        turns, in_slots, seeds, delayed, failed, seen, started, workers, history, *held = replies
         if model.discipline == "fifo":
-            waiting.reverse()  # it is taken from the tail
+            for queue in queues:
+                queue.reverse()  # it is taken from the tail
+        waiting = [payload for queue in queues for payload in queue]
         delayed = [payload_of(member) for member in delayed]
         failed = [(e["kind"], e["data"].encode(), e["deaths"]) for e in map(json.loads, failed)]
         leases = [{(name, payload_of(value)) for name, value in hash_.items()} for hash_ in held]
@@ -805,6 +849,8 @@ class Crawl(RuleBasedStateMachine):
         assert Counter([*waiting, *seeds, *delayed, *aside, *leased]) == Counter(model.accepted)
 
         assert waiting == [entry.payload for entry in model.waiting]
+        assert [slot.decode() for slot in turns] == model.turns
+        assert int(in_slots or 0) == len(model.waiting) - len(model.queues[""])
         assert seeds == [entry.payload for entry in model.seeds]
         assert set(delayed) == {entry.payload for entry in model.delayed}
         assert sorted(failed) == sorted(
@@ -894,14 +940,17 @@ class Crawl(RuleBasedStateMachine):
             self.redis_holds_what_the_model_holds()
             drained += last.believes_held
         if self.model.discipline == "priority":
-            # In the words of the docs, and not by the model: the first of the highest priority first.
-            # But for what is given out one at a time, and so later.
-            calm = [
-                (-held.entry.priority, held.entry.number)
-                for held in drained
-                if held.deaths < 2 and held.entry.kind == "request" and held.entry not in set_back
-            ]
-            assert calm == sorted(calm)
+            # In the words of the docs, and not by the model: of each slot the first of the highest priority
+            # first. But for what is given out one at a time, and so later.
+            for slot in self.model.queues:
+                calm = [
+                    (-held.entry.priority, held.entry.number)
+                    for held in drained
+                    if held.deaths < 2
+                    and (held.entry.kind, held.entry.slot) == ("request", slot)
+                    and held.entry not in set_back
+                ]
+                assert calm == sorted(calm)
         self.say(last, True, want_seeds=100)
         return self.say(last, True, fates=[(0, "finished")] * len(last.believes_held))
 

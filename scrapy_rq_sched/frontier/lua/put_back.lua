@@ -16,7 +16,7 @@ local function put_back(held, worker, most, now)
       failures.set_aside(worker, held[i], 'the key of the seeds is of another type now', '', 0, most, now)
     end
   end
-  waiting.put_back(requests, now)
+  waiting.put_back(requests)
   exporting.note(values, now)
 end
 

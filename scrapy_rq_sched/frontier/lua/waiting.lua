@@ -4,10 +4,11 @@
 --
 -- SLOTS is the index. A slot is in it as long as requests of it may wait; what is at the key of any other slot is
 -- left from a cleared frontier, and not read. Its score is the server's time (milliseconds) from which the slot may
--- give a request. META has in in_slots how many wait in all slots: only people rely on that number.
+-- give a request. Those of one script differ by a quarter of a microsecond, which is as exact as a score is: so they
+-- keep their order, and a script that runs later, later ones. META has in in_slots how many wait in all slots: only people rely on that number.
 local waiting = {}
--- By how much the number that wait in slots has changed in this script.
-local changed = 0
+-- By how much the number that wait in slots has changed in this script; its time, and how many turns it has given.
+local changed, moment, given = 0, nil, 0
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot
@@ -53,13 +54,27 @@ function waiting.settle()
   changed = 0
 end
 
--- A slot that gives a request for the first time has its turn before those that are served already.
-local function enter(slot, now)
-  if redis.call('ZADD', SLOTS, 'NX', now, slot) == 1 then redis.call('UNLINK', SLOT_REQUESTS .. slot) end
+-- -> the server's time (milliseconds)
+local function now()
+  if not moment then
+    local time = redis.call('TIME')
+    moment = time[1] * 1000 + time[2] / 1000
+  end
+  return moment
+end
+
+-- -> a score behind those of all slots that are due
+local function last_turn()
+  given = given + 1
+  return string.format('%.17g', now() + given / 4096)
+end
+
+local function enter(slot)
+  if redis.call('ZADD', SLOTS, 'NX', last_turn(), slot) == 1 then redis.call('UNLINK', SLOT_REQUESTS .. slot) end
 end
 
 -- ranks, requests, slots: lists of -priorities, of requests and of their slots, in order of arrival
-function waiting.push(ranks, requests, slots, now)
+function waiting.push(ranks, requests, slots)
   local scores, by_slot, order = queue.scores(ranks), {}, {}
   for i, request in ipairs(requests) do
     local slot = slots[i]
@@ -73,7 +88,7 @@ function waiting.push(ranks, requests, slots, now)
   for _, slot in ipairs(order) do
     local group = by_slot[slot]
     if slot ~= '' then
-      enter(slot, now)
+      enter(slot)
       changed = changed + #group[2]
     end
     queue.add(usable_key(slot), group[1], group[2])
@@ -81,15 +96,17 @@ function waiting.push(ranks, requests, slots, now)
 end
 
 -- entries: {score, request, slot}: what was taken, to where it stood; the first to be taken again comes first
-function waiting.put_back(entries, now)
-  local by_slot = {}
+function waiting.put_back(entries)
+  local by_slot, order = {}, {}
   for _, entry in ipairs(entries) do
-    by_slot[entry[3]] = by_slot[entry[3]] or {}
-    by_slot[entry[3]][#by_slot[entry[3]] + 1] = entry
+    local slot = entry[3]
+    if not by_slot[slot] then by_slot[slot], order[#order + 1] = {}, slot end
+    by_slot[slot][#by_slot[slot] + 1] = entry
   end
-  for slot, its in pairs(by_slot) do
+  for _, slot in ipairs(order) do
+    local its = by_slot[slot]
     if slot ~= '' then
-      enter(slot, now)
+      enter(slot)
       changed = changed + #its
     end
     queue.put_back(usable_key(slot), its)
@@ -103,15 +120,15 @@ function waiting.take(slot, n)
   return scores, requests
 end
 
--- The slots that are due until *time*, those first that are due longest.
-function waiting.due(time, n)
-  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', time, 'LIMIT', '0', n)
+-- The slots that are due, those first that are due longest.
+function waiting.due(n)
+  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', now() + 1, 'LIMIT', '0', n)
 end
 
--- A slot has had its turn. It has its next at *time*; with no request left it has none.
-function waiting.served(slot, left, time)
+-- A slot has had its turn. Its next is after those of the others; with no request left it has none.
+function waiting.served(slot, left)
   if left > 0 then
-    redis.call('ZADD', SLOTS, time, slot)
+    redis.call('ZADD', SLOTS, last_turn(), slot)
   else
     redis.call('ZREM', SLOTS, slot)
   end

@@ -65,7 +65,7 @@ function pushes.store(turn)
   end
   if full == '' then full = lacks_room(turn, before + #requests) or '' end
   if full ~= '' then turn.want_seeds = 0 end
-  if #requests > 0 then waiting.push(ranks, requests, slots, turn.now) end
+  if #requests > 0 then waiting.push(ranks, requests, slots) end
   if has_new and (turn.has_rare or turn.meta.finished) then
     -- A crawl that goes on has not finished, whoever thought so.
     redis.call('PERSIST', STARTED)

@@ -24,7 +24,7 @@ local function from_slot(turn, slot, most)
         leases.park('request', scores[i], name, request, slot, turn.now)
       end
     end
-    if #too_much > 0 then waiting.put_back(too_much, turn.now) end
+    if #too_much > 0 then waiting.put_back(too_much) end
     count = count - #too_much
     chunk = math.min(4 * chunk, PASSED_OVER)
   end
@@ -34,18 +34,16 @@ end
 -- Slots take turns, and so that none waits for a longer one, each gives as many as the others. What is of no known slot
 -- is handed out as if it were one more slot.
 function turns.take(turn)
-  local flat, served = waiting.length_of(''), 0
+  local flat = waiting.length_of('')
   while turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES do
-    local due = waiting.due(turn.now + 1, math.min(turn.want, MOST_SLOTS))
+    local due = waiting.due(math.min(turn.want, MOST_SLOTS))
     local each = math.ceil(turn.want / math.max(1, #due + (flat > 0 and 1 or 0)))
     local from_flat = from_slot(turn, '', math.min(flat, each))
     flat = flat - from_flat
     for _, slot in ipairs(due) do
       if turn.want <= 0 then break end
       local there = waiting.length_of(slot)
-      local left = there - from_slot(turn, slot, math.min(there, each))
-      served = served + 1
-      waiting.served(slot, left, turn.now + served / 1048576)
+      waiting.served(slot, there - from_slot(turn, slot, math.min(there, each)))
     end
     if #due == 0 and from_flat == 0 then break end
   end
