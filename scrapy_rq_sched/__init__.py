@@ -1,10 +1,11 @@
 """A Scrapy scheduler and dupefilter that keep a crawl's frontier in Redis, for many workers."""
 
 from .addon import Addon
+from .codec.failed_request import FailedRequest
 from .connection import get_redis, get_redis_from_settings
 from .dupefilter import CompactDupeFilter, RFPDupeFilter
 from .errors import FrontierError
-from .failed import FailedRequest, FailedRequests
+from .failed import FailedRequests
 from .queue import FifoQueue, LifoQueue, PriorityQueue
 from .runtime import identity
 from .scheduler import Scheduler

@@ -125,8 +125,8 @@ class Conversion:
         """Return what :meth:`run` would meet, and change nothing."""
         met = Converted()
         for entries in self._entries():
-            for entry in entries:
-                self._convert(*entry, met)
+            for entry, score in entries:
+                self._convert(entry, score, "", met)
         return met
 
     def check(self) -> None:
@@ -170,24 +170,33 @@ class Conversion:
             conversion broke off.
         """
         met = Converted()
-        left = self._begin_or_go_on()
-        if self._is_list:
-            self._run_list(met, left)
-        else:
-            self._run_sorted_set(met)
+        for slot in self._slots():
+            left = self._begin_or_go_on(slot)
+            if self._is_list:
+                self._run_list(slot, met, left)
+            else:
+                self._run_sorted_set(slot, met)
         self._end(keys=self._all_keys, args=[serializers.serializer_name(self._target)])
         return met
 
-    def _begin_or_go_on(self) -> int:
+    def _slots(self) -> list[str]:
+        """Return the slots whose requests wait; the empty one, of those of no known slot, comes first."""
+        return ["", *(slot.decode() for slot in self.server.zrange(self._keys.slots, 0, -1))]
+
+    def _begin_or_go_on(self, slot: str) -> int:
         names = [serializers.serializer_name(serializer) for serializer in (self._source, self._target)]
-        problem, *rest = self._begin(keys=self._all_keys, args=[*names, int(self._is_list)])
+        problem, *rest = self._begin(keys=self._keys.of_queue(slot), args=[*names, int(self._is_list)])
         if problem:
             raise refusals.to_convert(problem, rest, self._keys, self._is_list)
         return int(rest[0])
 
     def _entries(self) -> Iterator[list[tuple[bytes, str]]]:
         """Yield all entries and their scores, some at a time."""
-        key = self._keys.requests
+        for slot in self._slots():
+            yield from self._entries_of(slot)
+
+    def _entries_of(self, slot: str) -> Iterator[list[tuple[bytes, str]]]:
+        key = self._keys.queue(slot)
         if self._is_list:
             for start in range(0, self.server.llen(key), STEP):
                 yield [(entry, "0") for entry in self.server.lrange(key, start, start + STEP - 1)]
@@ -198,37 +207,37 @@ class Conversion:
             first = False
             yield [(entry, repr(score)) for entry, score in found]
 
-    def _run_list(self, met: Converted, left: int) -> None:
+    def _run_list(self, slot: str, met: Converted, left: int) -> None:
         # The list is turned round once, from its tail to its head: so each step is short, however long it is.
         # How many are left to do is in Redis, changed in the same step.
         while left:
-            entries = self.server.lrange(self._keys.requests, -min(STEP, left), -1)[::-1]
-            self._replace([(entry, "0") for entry in entries], met, left)
+            entries = self.server.lrange(self._keys.queue(slot), -min(STEP, left), -1)[::-1]
+            self._replace(slot, [(entry, "0") for entry in entries], met, left)
             left -= len(entries)
 
-    def _run_sorted_set(self, met: Converted) -> None:
+    def _run_sorted_set(self, slot: str, met: Converted) -> None:
         # Once more after the last that was found: scrapy-redis does not know that it should not push. But not
         # for ever, where the source can read what the target has written.
         last = math.inf
         while True:
             done = met.total - met.already
-            for entries in self._entries():
-                self._replace(entries, met)
+            for entries in self._entries_of(slot):
+                self._replace(slot, entries, met)
             found = met.total - met.already - done
             if not 0 < found < last:
                 return
             last = found
 
-    def _replace(self, entries: list[tuple[bytes, str]], met: Converted, left: int = 0) -> None:
+    def _replace(self, slot: str, entries: list[tuple[bytes, str]], met: Converted, left: int = 0) -> None:
         arguments: list[Any] = [left, len(entries)]
         for entry, score in entries:
-            arguments += [entry, *self._convert(entry, score, met)]
-        if not self._step(keys=self._all_keys, args=arguments):
+            arguments += [entry, *self._convert(entry, score, slot, met)]
+        if not self._step(keys=self._keys.of_queue(slot), args=arguments):
             raise FrontierError(
                 "The queue has changed meanwhile: another is at it. Stop it, and run this again"
             )
 
-    def _convert(self, entry: bytes, score: str, met: Converted) -> tuple[bytes, str]:
+    def _convert(self, entry: bytes, score: str, slot: str, met: Converted) -> tuple[bytes, str]:
         """Return the entry in the target, or what goes into the failed list instead."""
         try:
             data = self._source.loads(entry)
@@ -238,11 +247,11 @@ class Conversion:
                 return entry, ""
             met.unreadable += 1
             reason = f"not {serializers.serializer_name(self._source)}: {error}"
-            return self._set_aside(entry, score, reason, met)
+            return self._set_aside(entry, score, slot, reason, met)
         try:
             converted = self._dump(data)
         except (PayloadError, UnserializableRequestError, UnknownCodeError) as error:
-            return self._set_aside(entry, score, str(error), met)
+            return self._set_aside(entry, score, slot, str(error), met)
         met.changed += 1
         return converted, ""
 
@@ -259,7 +268,9 @@ class Conversion:
             return False
         return isinstance(data, dict) and "url" in data
 
-    def _set_aside(self, entry: bytes, score: str, reason: str, met: Converted) -> tuple[bytes, str]:
+    def _set_aside(
+        self, entry: bytes, score: str, slot: str, reason: str, met: Converted
+    ) -> tuple[bytes, str]:
         met.problems[reason] += 1
         failed = {
             "id": f"convert/{secrets.token_hex(6)}",
@@ -271,6 +282,7 @@ class Conversion:
             "deliveries": 0,
             "history": "",
             "score": score,
+            "slot": slot,
             "data_hex": entry.hex(),
         }
         return b"", json.dumps(failed)

@@ -5,18 +5,16 @@ It waits for Redis, so it is for scripts and shells, not for a spider's callback
 
 from __future__ import annotations
 
-import json
-import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import Self
 
 from . import connection, serializers
+from .codec.failed_request import FailedRequest
 from .codec.seeds import url_in, url_of_seed
 from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
@@ -26,82 +24,8 @@ from .keys import Keys
 from .serializers import faithful
 from .settings import FrontierSettings
 
-#: No time, and no count, of an entry is as large.
-MOST = 10**11
 #: Entries that are read, or moved, in one step: so many take Redis some milliseconds.
 STEP = 100
-
-
-@dataclass(frozen=True, slots=True)
-class FailedRequest:
-    """An entry of the failed list.
-
-    :param id: unlike that of any other entry; empty if somebody else wrote it.
-    :param kind: ``request``, or ``seed``; ``unknown`` if the entry cannot be read.
-    :param reason: why it was set aside.
-    :param time: when, in seconds since 1970, by the server's clock.
-    :param worker: who set it aside, or who died with it.
-    :param deliveries: how often it was handed out to a worker.
-    :param deaths: how many workers died while they had it.
-    :param history: ``died:<worker>@<second>`` for each death, ``refused:<worker>@<second>`` once a worker.
-    :param traceback: of the exception that was the reason, if one was.
-    :param data: what was queued or seeded, as it was.
-    :param entry: the whole entry, as it is in Redis.
-    :param origin: where it goes if it is tried again: the type of the seeds' key, or ``request``.
-    :param score: its score there.
-    :param slot: the slot of a request; empty if no worker knew it.
-    """
-
-    id: str
-    kind: str
-    reason: str
-    time: int
-    worker: str
-    deliveries: int
-    deaths: int
-    history: str
-    traceback: str
-    data: bytes
-    entry: bytes
-    origin: str = "request"
-    score: str = "0"
-    slot: str = ""
-
-    @classmethod
-    def parse(cls, entry: bytes) -> FailedRequest:
-        """Return what *entry*, a JSON object in UTF-8, says.
-
-        What cannot be read becomes the data of an entry of the kind ``unknown``, which says so as its reason.
-        """
-        try:
-            fields = json.loads(entry.decode("utf-8", "surrogateescape"))
-            data = fields["data"].encode("utf-8", "surrogateescape") if "data" in fields else None
-            if data is None:
-                data = bytes.fromhex(fields["data_hex"])
-            numbers = [fields["time"], fields["deaths"], fields.get("deliveries", 0)]
-            if not all(isinstance(n, (int, float)) and 0 <= n < MOST for n in numbers):
-                raise ValueError("a number of it is none")
-            if not math.isfinite(float(fields.get("score", "0"))) or " " in str(fields.get("score")):
-                raise ValueError("its score is none")
-            return cls(
-                str(fields.get("id", "")),
-                str(fields["kind"]),
-                str(fields["reason"]),
-                int(fields["time"]),
-                str(fields["worker"]),
-                int(fields.get("deliveries", 0)),
-                int(fields["deaths"]),
-                str(fields["history"]),
-                str(fields.get("traceback", "")),
-                data,
-                entry,
-                str(fields.get("key_type", "list")) if fields["kind"] == "seed" else "request",
-                str(fields.get("score", "0")),
-                str(fields.get("slot", "")).replace(" ", ""),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-            unread = "this entry of the failed list cannot be read"
-            return cls("", "unknown", unread, 0, "", 0, 0, "", "", entry, entry)
 
 
 class FailedRequests:
@@ -296,11 +220,8 @@ class FailedRequests:
         return moved
 
     def _move_some(self, picked: list[tuple[int, FailedRequest]], moved: int, again: bool) -> list[int]:
-        fields = [
-            part
-            for n, f in picked
-            for part in (n - moved, f.entry, lease_value(f.origin, f.score, f.data, f.slot))
-        ]
+        values = [(n - moved, f.entry, lease_value(f.origin, f.score, f.data, f.slot)) for n, f in picked]
+        fields = [part for value in values for part in value]
         # What no entry can be: nobody knows it before.
         marker = f"taken:{secrets.token_hex(16)}"
         arguments = ("requeue", self._most, int(again), marker, len(picked), *fields)

@@ -40,8 +40,6 @@ class FrontierSettings:
     dupefilter_key: str = keys.DUPEFILTER
     #: ``SCHEDULER_SERIALIZER``
     serializer: Any = "json"
-    #: ``FRONTIER_BY_SLOT``
-    by_slot: bool = True
     #: ``SCHEDULER_PERSIST``
     persist: bool = False
     #: ``SCHEDULER_FLUSH_ON_START``
@@ -80,6 +78,8 @@ class FrontierSettings:
     max_waiting: int = 0
     #: ``FRONTIER_MAX_WAITING_POLICY``
     max_waiting_policy: str = "slow"
+    #: ``FRONTIER_BY_SLOT``
+    by_slot: bool = True
     #: ``FRONTIER_SET_ASIDE``
     set_aside: frozenset[str] = frozenset()
     #: ``FRONTIER_WAIT_REPLICAS``

@@ -8,8 +8,8 @@ from urllib.parse import quote
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-#: Characters that stand for themselves in a name, besides those that :func:`urllib.parse.quote` leaves alone: none that
-#: separates the parts of a lease, that ``redis-cli keys`` takes for a pattern, or that a Cluster takes for a hash tag.
+#: Characters that stand for themselves in a name, besides those that :func:`urllib.parse.quote` leaves alone.
+#: None of them separates the parts of a lease, or begins a pattern of ``redis-cli keys`` or a hash tag.
 SAFE = "!$&()+,/:;="
 #: Characters of the longest name. ``meta`` comes from pages.
 LONGEST = 200
@@ -27,7 +27,7 @@ def slot_of(request: Request) -> str:
 
 
 def slot_name(slot: str) -> str:
-    """Return the name of the slot that Scrapy calls *slot*: printable ASCII, without spaces, not longer than a key may be.
+    """Return the name of the slot that Scrapy calls *slot*: printable ASCII, without spaces, and not long.
 
     A host name is its own name. Different slots have different names.
     """

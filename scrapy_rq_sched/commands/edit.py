@@ -11,9 +11,10 @@ from ..codec.patterns import Host, Pattern
 from ..errors import InspectionError, one_line
 from ..inspect import View, read_status
 from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget
-from ..inspect.entries import SEARCH_STEP, STEP, Entry
+from ..inspect.entries import STEP, Entry
 from ..inspect.explain import needle_of
 from ..inspect.fingerprint import Fingerprinter
+from ..inspect.queues import SEARCH_STEP
 from .action import Action, Context, until_interrupted
 from .output import Fields, number
 

@@ -8,8 +8,9 @@ from collections import Counter, deque
 from typing import Any
 
 from .. import serializers
+from ..codec.failed_request import FailedRequest
 from ..errors import InspectionError, one_line
-from ..failed import FailedRequest, FailedRequests
+from ..failed import FailedRequests
 from ..inspect import View
 from .action import Action, Context
 from .output import Fields, Output, Table, number, single_line, when

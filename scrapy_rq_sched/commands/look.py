@@ -11,6 +11,7 @@ from ..engine.components import PICKLE
 from ..inspect import read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation
+from ..inspect.queues import Queues
 from ..inspect.status import Status
 from .action import Action, Context
 from .output import Fields, Table, duration, number, single_line, when
@@ -73,7 +74,7 @@ class Peek(Action):
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show them."""
         view = context.view(opts.spider)
-        entries = Reader(view).next(opts.count)
+        entries = Queues(view).next(opts.count)
         if opts.json:
             for place, entry in enumerate(entries, 1):
                 context.output.json({"place": place, **as_dict(entry)})

@@ -92,6 +92,7 @@ class Frontier:
         self._open = register(server, "open", discipline, dupefilter)
         self._exchange = register(server, "exchange", discipline, dupefilter)
         self._leave = register(server, "leave", discipline, dupefilter)
+        self._sweep_slots = register(server, "sweep")
         self._filter_step = filter_step(server, keys.dupefilter, dupefilter)
         self._dupefilter = dupefilter
         self._length = length
@@ -165,6 +166,8 @@ class Frontier:
         """Delete what is left of cleared filters in steps, as exchanges do while a crawl runs."""
         try:
             while self._filter_step("sweep"):
+                pass
+            while self._sweep_slots(self._all_keys, []):
                 pass
         except RedisError as error:
             logger.warning(

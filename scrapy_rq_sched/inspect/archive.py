@@ -9,8 +9,9 @@ line           holds
                fingerprints of start requests
 ``waiting``    score, request, score, request, …: of a list from the end where it is pushed (``FifoQueue``)
                or from the end where it is not (``LifoQueue``)
+``by slot``    waiting requests of a slot, as ``leased``, the next to be taken first
 ``seeds``      ``<kind> <score> 0 <seed>``, as a worker would hold them, the next to be taken first
-``leased``     what workers held: ``<kind> <score> <deaths>@<second> <request>``
+``leased``     what workers held: ``<kind> <score> <deaths>@<second>@<slot> <request>``
 ``delayed``    time, entry, time, entry, …
 ``failed``     entries of the failed list, the latest first
 ``history``    what befell requests that came back: SHA-1, text, SHA-1, text, …
@@ -43,6 +44,7 @@ WIDTHS = {
     "compact": 1,
     "started": 1,
     "waiting": 2,
+    "by slot": 1,
     "seeds": 1,
     "leased": 1,
     "delayed": 2,
@@ -56,7 +58,7 @@ _SCORED = ("waiting", "delayed")
 #: Bytes of a line, at the most: Redis has no value of more than 512 MB.
 LONGEST_LINE = 1 << 28
 #: Fields of ``meta`` that are not of the crawl, but of one Redis, or of a moment.
-OWN_META = re.compile("epoch|state|state_since|stop|exporting|imported|spider|.*_keys?")
+OWN_META = re.compile("epoch|state|state_since|stop|exporting|imported|spider|in_slots|.*_keys?")
 _SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from ..errors import InspectionError, UnserializableRequestError
 from ..frontier.scripts import filter_step, register
 from ..serializers import faithful
 from .entries import STEP, Entry, Reader
+from .queues import Queues
 from .view import View
 
 #: Whether an entry is meant.
@@ -30,6 +31,7 @@ class Waiting:
         view.require()
         self._view = view
         self._reader = Reader(view)
+        self._queues = Queues(view)
         #: What could not be written with another priority, and why.
         self.unwritable: list[str] = []
         self._rewrite = register(view.server, "rewrite", "priority")
@@ -40,7 +42,7 @@ class Waiting:
 
         :param needle: what all that are chosen have in them as bytes, if that is known.
         """
-        for entries in self._reader.waiting(needle):
+        for entries in self._queues.waiting(needle):
             yield [entry for _, entry in entries if chosen(entry)]
 
     def remove(
@@ -66,7 +68,8 @@ class Waiting:
                 yield self._change([(entry, b"", 0.0) for entry in entries])
             return
         self._check_rest()
-        yield from self._sift_list(chosen, ends, before)
+        for slot in self._queues.slots():
+            yield from self._sift_list(slot, chosen, ends, before)
 
     def reprioritize(
         self, chosen: Chosen, priority: int, needle: bytes | None = None
@@ -107,11 +110,18 @@ class Waiting:
 
     def _change(self, changes: list[tuple[Entry, bytes, float]]) -> list[Entry]:
         changed: list[Entry] = []
+        by_slot = sorted(changes, key=lambda change: change[0].slot)
+        for slot, its in groupby(by_slot, key=lambda change: change[0].slot):
+            changed += self._change_in(slot, its)
+        return changed
+
+    def _change_in(self, slot: str, changes: Iterable[tuple[Entry, bytes, float]]) -> list[Entry]:
+        changed: list[Entry] = []
         for part in in_steps(changes):
             arguments: list[Any] = [len(part)]
             for entry, data, score in part:
                 arguments += [entry.data, data, repr(score)]
-            done = self._rewrite(self._view.keys.all(), arguments)
+            done = self._rewrite(self._view.keys.of_queue(slot), arguments)
             if done == -1:
                 raise _exported(self._view)
             changed += [part[place - 1][0] for place in done]
@@ -131,20 +141,20 @@ class Waiting:
             )
 
     def _sift_list(
-        self, chosen: Chosen, ends: Callable[[], bool], before: Callable[[list[Entry]], None]
+        self, slot: str, chosen: Chosen, ends: Callable[[], bool], before: Callable[[list[Entry]], None]
     ) -> Iterator[list[Entry]]:
-        key, server = self._view.keys.requests, self._view.server
+        key, server = self._view.keys.queue(slot), self._view.server
         left = server.llen(key)
         while left > 0:
             tail = server.lrange(key, -min(STEP, left), -1)[::-1]
-            entries = [self._reader.request(data) for data in tail]
+            entries = [self._reader.request(data, None, slot) for data in tail]
             # Turned half round it would be crawled in another order: so all the way, whoever interrupts.
             gone = [not ends() and chosen(entry) for entry in entries]
             before([entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone])
             arguments: list[Any] = [len(entries)]
             for entry, is_gone in zip(entries, gone, strict=True):
                 arguments += [entry.data, int(not is_gone)]
-            done = self._sift(self._view.keys.all(), arguments)
+            done = self._sift(self._view.keys.of_queue(slot), arguments)
             if done == -1:
                 raise _exported(self._view)
             if done:  # else somebody has taken some, and the tail is read again
@@ -187,6 +197,9 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     # Only a compact one has what is to be swept, and there is no meta any more that would tell.
     step = filter_step(view.server, view.keys.dupefilter, "compact")
     while problem != b"shared" and "seen" not in keep and step("sweep"):
+        pass
+    sweep_slots = register(view.server, "sweep")
+    while sweep_slots(view.keys.all(), []):
         pass
     return what.decode("utf-8", "replace") if problem == b"shared" else ""
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from .. import serializers
 from ..connection import server_of
 from ..engine.components import PICKLE
 from ..errors import PayloadError
-from ..frontier.scripts import Script, register
-from ..queue import FifoQueue
 from ..serializers import faithful
 from .view import View
 
 #: Entries that a step reads.
 STEP = 200
-#: Members that Redis looks at in a step of a search.
-SEARCH_STEP = 500
 
-_LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*) (.*)", re.DOTALL)
-_DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) \S+ (.*)", re.DOTALL)
+_LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*)@?(\S*) (.*)", re.DOTALL)
+_DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+@?(\S*) (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -36,6 +31,7 @@ class Entry:
     :param score: its score, if it has one: ``-priority`` and a fraction.
     :param fields: what it says, as a dict; empty if it cannot be read.
     :param problem: why it cannot be read; empty if it can.
+    :param slot: the name of its slot; empty if no worker knew it, and of a seed.
     """
 
     kind: str
@@ -43,6 +39,7 @@ class Entry:
     score: float | None = None
     fields: dict[str, Any] | None = None
     problem: str = ""
+    slot: str = ""
 
     @property
     def method(self) -> str:
@@ -93,15 +90,15 @@ class Reader:
         self.view = view
         self._server = server_of(view.server, view.keys.requests)
 
-    def request(self, data: bytes, score: float | None = None) -> Entry:
+    def request(self, data: bytes, score: float | None = None, slot: str = "") -> Entry:
         """Return the request that *data* is."""
         try:
             fields = faithful.load(self.view.serializer, data)
         except PayloadError as error:
-            return Entry("request", data, score, problem=_why_unreadable(data, error))
+            return Entry("request", data, score, None, _why_unreadable(data, error), slot)
         if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
-            return Entry("request", data, score, problem="it is no request")
-        return Entry("request", data, score, fields)
+            return Entry("request", data, score, None, "it is no request", slot)
+        return Entry("request", data, score, fields, "", slot)
 
     def seed(self, data: bytes) -> Entry:
         """Return the seed that *data* is: a URL, or a JSON object with one."""
@@ -113,71 +110,6 @@ class Reader:
         except (ValueError, RecursionError) as error:
             return Entry("seed", data, problem=f"not JSON: {error}")
         return Entry("seed", data, fields=fields)
-
-    def next(self, count: int) -> Iterator[Entry]:
-        """Yield the *count* requests that come next, and leave them there."""
-        key, sorted_set = self.view.keys.requests, self.view.is_sorted
-        for start in range(0, count, STEP):
-            last = min(start + STEP, count) - 1
-            found: list[Any]
-            if sorted_set:
-                found = self._server.zrange(key, start, last, withscores=True)
-            elif issubclass(self.view.queue_class, FifoQueue):
-                found = [(data, None) for data in reversed(self._server.lrange(key, -last - 1, -start - 1))]
-            else:
-                found = [(data, None) for data in self._server.lrange(key, start, last)]
-            yield from (self.request(*entry) for entry in found)
-            if len(found) <= last - start:
-                return
-
-    def place(self, entry: Entry) -> int | None:
-        """Return how many requests of a sorted set come before *entry*; None if it does not wait any more."""
-        rank: int | None = self._server.zrank(self.view.keys.requests, entry.data)
-        return rank
-
-    def waiting(self, needle: bytes | None = None) -> Iterator[list[tuple[int | None, Entry]]]:
-        """Yield all that waits, a step at a time, each with its index if the queue is a list.
-
-        What is there from the first step to the last is met; of the rest, some. A list is gone through from
-        the end at which nothing shifts towards the beginning: there an entry may be met twice.
-
-        :param needle: what an entry has in it, or it is not wanted; so most need not be sent.
-        """
-        yield from self._sorted_set(needle) if self.view.is_sorted else self._list(needle)
-
-    def _sorted_set(self, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
-        key, cursor, first = self.view.keys.requests, 0, True
-        while cursor or first:
-            first = False
-            if needle is None:
-                cursor, found = self._server.zscan(key, cursor, count=SEARCH_STEP)
-            else:
-                following, *flat = self._find(needle, cursor)
-                cursor = int(following)
-                found = [(data, float(score)) for data, score in zip(flat[::2], flat[1::2], strict=True)]
-            yield [(None, self.request(data, score)) for data, score in found]
-
-    def _list(self, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
-        # Pushed at the head. A queue is taken from its tail, a stack from its head.
-        from_head = issubclass(self.view.queue_class, FifoQueue)
-        key, start = self.view.keys.requests, 0
-        while (count := min(SEARCH_STEP, self._server.llen(key) - start)) > 0:
-            first = start if from_head else -start - count
-            found: Iterable[tuple[int, bytes]]
-            if needle is None:
-                found = enumerate(self._server.lrange(key, first, first + count - 1))
-            else:
-                _, *flat = self._find(needle, first, count)
-                found = zip(flat[::2], flat[1::2], strict=True)
-            yield [(first + place, self.request(data)) for place, data in found]
-            start += count
-
-    def _find(self, needle: bytes, start: int, count: int = SEARCH_STEP) -> Any:
-        return self._search(self.view.keys.all(), [needle, count, start])
-
-    @cached_property
-    def _search(self) -> Script:
-        return register(self.view.server, "find", self.view.queue_class.discipline)
 
     def held(self, worker: str | None = None) -> Iterator[Held]:
         """Yield what workers hold.
@@ -197,8 +129,9 @@ class Reader:
         parts = _LEASE.fullmatch(value)
         if parts is None:
             return Held(worker, alive, name, 0, 0, Entry("request", value, problem="it is no lease"))
-        kind, score, deaths, since, data = parts.groups()
-        return Held(worker, alive, name, _number(since), _number(deaths), self._of_kind(kind, score, data))
+        kind, score, deaths, since, slot, data = parts.groups()
+        entry = self._of_kind(kind, score, slot, data)
+        return Held(worker, alive, name, _number(since), _number(deaths), entry)
 
     def delayed(self) -> Iterator[tuple[float, Entry]]:
         """Yield what is set back for another worker, and when it is due, in seconds since 1970."""
@@ -224,13 +157,14 @@ class Reader:
                 scanned = self._server.zscan_iter(key, count=STEP)
                 yield from ((key, None, self.seed(data)) for data, _ in scanned)
 
-    def _of_kind(self, kind: bytes, score: bytes, data: bytes) -> Entry:
+    def _of_kind(self, kind: bytes, score: bytes, slot: bytes, data: bytes) -> Entry:
         if kind not in (b"request", b"drop"):
             return self.seed(data)
+        name = slot.decode("utf-8", "replace")
         try:
-            return self.request(data, float(score) if self.view.is_sorted else None)
+            return self.request(data, float(score) if self.view.is_sorted else None, name)
         except ValueError:
-            return self.request(data)
+            return self.request(data, None, name)
 
 
 def _why_unreadable(data: bytes, error: PayloadError) -> str:

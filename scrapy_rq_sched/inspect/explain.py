@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 
 from scrapy import Request
 
-from ..failed import FailedRequest, FailedRequests
+from ..codec.failed_request import FailedRequest
+from ..failed import FailedRequests
 from ..frontier.scripts import filter_step
 from ..queue import FifoQueue
 from ..serializers import serializer_name
 from .entries import Entry, Held, Reader
 from .fingerprint import Fingerprinter
+from .queues import Queues
 from .view import View
 
 #: A path that is written in one way only.
@@ -77,6 +79,7 @@ class Explainer:
     def __init__(self, view: View) -> None:
         self._view = view
         self._reader = Reader(view)
+        self._queues = Queues(view)
         self._fingerprinter = Fingerprinter(view)
         self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
@@ -122,13 +125,14 @@ class Explainer:
         return bool(self._view.server.sismember(self._view.keys.started, fingerprint))
 
     def _waiting(self, needle: str, is_it: Any) -> Iterator[Place]:
-        view, key = self._view, self._view.keys.requests
+        view = self._view
         found = {}
-        for entries in self._reader.waiting(needle_of(view, needle)):
-            found.update({(index, entry.data): entry for index, entry in entries if is_it(entry)})
-        for (index, _), entry in found.items():
+        for entries in self._queues.waiting(needle_of(view, needle)):
+            found.update({(index, entry.slot, entry.data): entry for index, entry in entries if is_it(entry)})
+        for (index, slot, _), entry in found.items():
+            key = view.keys.queue(slot)
             if index is None:
-                before = self._reader.place(entry)
+                before = self._queues.place(entry)
                 if before is not None:  # else a worker has taken it since
                     yield Place(before, key, entry)
             elif issubclass(view.queue_class, FifoQueue):

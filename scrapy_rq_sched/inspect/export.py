@@ -50,6 +50,7 @@ from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..frontier.scripts import register
 from .archive import OWN_META, Writer, dumped
+from .export_waiting import export_waiting, flat
 from .read_status import read_status
 from .steps import FIRST, read_list, scan
 from .view import View
@@ -74,7 +75,6 @@ class Export:
         self._view = view
         self._keys = view.keys
         self._server = view.server
-        self._is_sorted = view.is_sorted
         self._begin = register(view.server, "export/begin")
         self._end = register(view.server, "export/end")
         # Digits, of which the first is none that a number loses.
@@ -179,29 +179,18 @@ class Export:
                 yield members[start : start + MEMBERS]
 
     def _unfinished(self) -> _Values:
-        yield from self._waiting()
+        yield from export_waiting(self._view)
         for number, key in enumerate(self._keys.start_urls, 1):
             yield from self._seeds(key, str(number).encode() if number > 1 else b"")
         for worker in self._server.zrange(self._keys.workers, 0, -1):
             yield from self._leases(self._keys.leases(worker.decode("utf-8", "surrogateescape")))
         for found in scan(self._server, "zscan", self._keys.delayed):
-            yield "delayed", _flat(found)
+            yield "delayed", flat(found)
         # Pushed at its tail.
         for entries in read_list(self._server, self._keys.failed, from_tail=True):
             yield "failed", entries
         for pairs in scan(self._server, "hscan", self._keys.history):
             yield "history", [part for pair in pairs for part in pair]
-
-    def _waiting(self) -> _Values:
-        if self._is_sorted:
-            for found in scan(self._server, "zscan", self._keys.requests):
-                yield "waiting", _flat(found)
-            return
-        # Of FifoQueue what is pushed comes in at the head, where it is read from; of LifoQueue it comes and
-        # goes at the other end.
-        from_tail = self._view.queue_class.discipline == "lifo"
-        for entries in read_list(self._server, self._keys.requests, from_tail):
-            yield "waiting", [part for entry in entries for part in (b"0", entry)]
 
     def _seeds(self, key: str, number: bytes) -> _Values:
         kind = connection.server_of(self._server, key).type(key)
@@ -278,11 +267,6 @@ class Export:
 
     def _server_id(self) -> Any:
         return connection.server_of(self._server, self._keys.requests).info("server").get("run_id")
-
-
-def _flat(found: list[tuple[bytes, float]]) -> list[bytes]:
-    """Return score, member, score, member, …; the text of a score is exact."""
-    return [part for member, score in found for part in (repr(score).encode(), member)]
 
 
 def _place(lease: bytes) -> tuple[int, int]:

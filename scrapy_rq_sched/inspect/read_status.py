@@ -17,8 +17,8 @@ from .view import View
 BUCKET = 10
 #: Seconds over which the pages of a second are taken, those of an hour, and how the queue changes.
 MINUTE, HOUR, TREND = 60, 3600, 600
-#: Members that Redis looks at to estimate what a key takes.
-SAMPLES = 5
+#: Members that Redis looks at to estimate what a key takes, and slots of which it is asked.
+SAMPLES = SLOTS = 5
 
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
 
@@ -41,11 +41,13 @@ def read_status(view: View) -> Status:
     pipe.exists(keys.finished)
     pipe.hget(keys.converting, "from")
     pipe.lrange(keys.pages, 0, -1)
+    pipe.zcard(keys.slots)
+    pipe.zrange(keys.slots, 0, SLOTS - 1)
     for key in keys.start_urls:
         pipe.type(key)
     replies = _execute(pipe)
     told_time, meta, workers, kind, delayed, failed, exact, buckets = replies[:8]
-    finished, converted, pages, *seed_kinds = replies[8:]
+    finished, converted, pages, slots, some_slots, *seed_kinds = replies[8:]
     # Where Redis may not be asked, this machine's is the best there is.
     now = told_time[0] + told_time[1] / 1e6 if told_time else time.time()
     meta = {_text(name): _text(text) for name, text in (meta or {}).items()}
@@ -55,7 +57,8 @@ def read_status(view: View) -> Status:
     for key, key_kind in [(keys.requests, kind), *zip(keys.start_urls, seed_kinds, strict=True)]:
         # What is of another type holds nothing that anybody would crawl: doctor tells.
         getattr(pipe, _LENGTHS.get(key_kind, "exists"))(key if key_kind in _LENGTHS else f"{key}:never")
-    pipe.memory_usage(keys.requests, samples=SAMPLES)
+    for key in (keys.requests, *(keys.queue(_text(slot)) for slot in some_slots or ())):
+        pipe.memory_usage(key, samples=SAMPLES)
     pipe.memory_usage(keys.dupefilter, samples=SAMPLES)
     for key in compact.samples:
         pipe.memory_usage(key)
@@ -65,7 +68,12 @@ def read_status(view: View) -> Status:
         pipe.hlen(keys.leases(worker))
     waiting, *replies = [reply or 0 for reply in _execute(pipe)]
     seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
-    waiting_bytes, exact_bytes, one, other, *of_workers = replies
+    some = len(some_slots or ())
+    waiting_bytes, of_slots, replies = replies[0], replies[1 : some + 1], replies[some + 1 :]
+    exact_bytes, one, other, *of_workers = replies
+    if slots:
+        waiting += max(slots, _number(meta.get("in_slots")))
+        waiting_bytes += sum(of_slots) * slots // max(1, some)
     about = [
         _worker(worker, deadline / 1000 > now, said or [None] * 5, held or 0, meta)
         for worker, (_, deadline), said, held in zip(
@@ -87,6 +95,7 @@ def read_status(view: View) -> Status:
         now=now,
         state_since=_number(meta.get("state_since")) / 1000,
         waiting=waiting,
+        slots=slots or 0,
         leased=leased,
         delayed=delayed or 0,
         failed=failed or 0,

@@ -23,7 +23,7 @@ LOOKED_AT = 50_000
 MOST_SEEN = 10**10
 
 #: What goes back to where it stood.
-_BACK = ("seeds", "leased", "noted")
+_BACK = ("by slot", "seeds", "leased", "noted")
 #: How what waits is put where it stood: of a list from the one end that is read first.
 _PUSHES = {"priority": "ZADD", "fifo": "RPUSH", "lifo": "LPUSH"}
 

@@ -55,9 +55,9 @@ class Status:
     """How a frontier stands. Times are in seconds since 1970, by the server's clock; sizes in bytes.
 
     :param spider: the spider's name, and :param key: its queue's key.
-    :param waiting: requests that wait, :param leased: those in workers' hands, with seeds, :param delayed:
-        set back for another worker, :param failed: set aside, :param seeds: not read yet, and :param seen:
-        how many fingerprints the filter has.
+    :param waiting: requests that wait, :param slots: how many slots these have, :param leased: those in
+        workers' hands, with seeds, :param delayed: set back for another worker, :param failed: set aside,
+        :param seeds: not read yet, and :param seen: how many fingerprints the filter has.
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
         as its workers are told; ``stopped``: there is something to do, and nobody alive; ``finished``;
         ``converting``; ``importing``; ``new``: no worker has joined it.
@@ -84,6 +84,7 @@ class Status:
     now: float
     state_since: float = 0.0
     waiting: int = 0
+    slots: int = 0
     leased: int = 0
     delayed: int = 0
     failed: int = 0

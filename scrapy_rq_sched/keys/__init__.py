@@ -120,10 +120,6 @@ class Keys:
         """Indexes of slots that were cleared, whose requests are yet to be deleted."""
         return f"{self.prefix}:slots:cleared"
 
-    def slot_requests(self, slot: str) -> str:
-        """Return the key of the waiting requests of *slot*."""
-        return f"{self.requests}:slot:{slot}"
-
     @property
     def delayed(self) -> str:
         """Requests and seeds set back for another worker."""
@@ -165,6 +161,14 @@ class Keys:
     def all(self) -> list[str]:
         """Return what the scripts get as ``KEYS``."""
         return [*self.own(), *self.start_urls]
+
+    def of_queue(self, slot: str) -> list[str]:
+        """Return the same for a script that is at one queue only: it takes that of *slot* for the queue."""
+        return [self.queue(slot), *self.all()[1:]]
+
+    def queue(self, slot: str) -> str:
+        """Return the key of the requests of *slot*; of an empty one, of those whose slot no worker knows."""
+        return f"{self.requests}:slot:{slot}" if slot else self.requests
 
     def own(self) -> list[str]:
         """Return those of them that are not the seeds'.

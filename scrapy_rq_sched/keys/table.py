@@ -48,7 +48,9 @@ class Key(NamedTuple):
     def label(self) -> str:
         """The key of a spider whose keys have their usual names, for people."""
         roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls")}
-        return self.place.format(prefix="<spider>", **roots) + (f"<{self.follows}>" if self.use is Use.PREFIX else "")
+        return self.place.format(prefix="<spider>", **roots) + (
+            f"<{self.follows}>" if self.use is Use.PREFIX else ""
+        )
 
 
 #: In the order in which the scripts are given them; some count on the places of the first three.
@@ -119,7 +121,7 @@ KEYS: tuple[Key, ...] = (
             "list",
             "zset",
         ),
-        "waiting requests of a slot, kept as in the queue's key, where those are whose slot no worker knows yet",
+        "waiting requests of a slot. In the queue's key are those whose slot no worker knows",
         Use.PREFIX,
         follows="slot",
     ),

@@ -23,6 +23,7 @@ from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.entries import Entry, Reader
 from scrapy_rq_sched.inspect.explain import Explainer
 from scrapy_rq_sched.inspect.fingerprint import Fingerprinter
+from scrapy_rq_sched.inspect.queues import Queues
 
 from ..client import MADE_WITH, Client, Join
 
@@ -249,7 +250,7 @@ def test_the_state_is_named(join: Join, look: Look, server: redis.Redis) -> None
     assert read_status(look()).state == "finished"
     server.hset("s:meta", "state", "paused")
     assert read_status(look()).state == "paused"
-    server.hset("s:requests:converting", "from", "pickle")
+    server.hset("s:converting", "from", "pickle")
     assert read_status(look()).state == "converting"
 
 
@@ -313,7 +314,7 @@ def test_all_frontiers_of_a_redis_are_found(server: redis.Redis, redis_url: str)
 def test_what_comes_next_is_what_is_handed_out_next(join: Join, view: View) -> None:
     worker = join("a")
     push(worker, view, *(f"{n:03}" for n in range(450)))
-    next_ones = list(Reader(view).next(430))
+    next_ones = list(Queues(view).next(430))
     # As long as another is there each takes half of what waits.
     taken = [json.loads(lease.payload)["url"] for _ in range(3) for lease in worker.take(430)]
     assert [entry.url for entry in next_ones[: len(taken)]] == taken[:430]
@@ -322,13 +323,13 @@ def test_what_comes_next_is_what_is_handed_out_next(join: Join, view: View) -> N
 
 def test_to_peek_takes_nothing(join: Join, view: View) -> None:
     push(join("a"), view, *"abc")
-    assert len(list(Reader(view).next(10))) == 3
+    assert len(list(Queues(view).next(10))) == 3
     assert read_status(view).waiting == 3
 
 
 def test_what_cannot_be_read_is_said_to_be_so(join: Join, view: View) -> None:
     join("a").push("no json")
-    (entry,) = Reader(view).next(1)
+    (entry,) = Queues(view).next(1)
     assert entry.problem.startswith("not json:")
     assert entry.url == ""
 
@@ -338,7 +339,7 @@ def test_all_that_waits_is_met(join: Join, view: View) -> None:
     names = [f"{n:04}" for n in range(1234)]
     for n in range(0, 1234, 500):
         push(join("a"), view, *names[n : n + 500])
-    met = [entry for entries in Reader(view).waiting() for _, entry in entries]
+    met = [entry for entries in Queues(view).waiting() for _, entry in entries]
     assert sorted(urls(met)) == names
 
 
@@ -347,7 +348,7 @@ def test_nothing_that_waits_is_passed_over_while_a_crawl_pushes_and_takes(join: 
     names = [f"{n:04}" for n in range(1000)]
     push(worker, view, *names)
     met, taken = [], set()
-    for step, entries in enumerate(Reader(view).waiting()):
+    for step, entries in enumerate(Queues(view).waiting()):
         met += urls(entry for _, entry in entries)
         taken |= {json.loads(lease.payload)["url"][-4:] for lease in worker.take(30)}
         push(worker, view, *(f"new{step}-{n}" for n in range(30)))
@@ -358,7 +359,7 @@ def test_a_pickle_is_not_read_on_the_word_of_redis(join: Join, look: Look, serve
     join("a").push("one")
     server.hset("s:meta", "SCHEDULER_SERIALIZER", "pickle")
     with pytest.raises(InspectionError, match="-s SCHEDULER_SERIALIZER=pickle"):
-        list(Reader(look()).next(1))
+        list(Queues(look()).next(1))
 
 
 def test_what_workers_hold_is_told_with_since_when(join: Join, by_priority: View) -> None:
@@ -557,13 +558,13 @@ def test_what_is_removed_no_longer_waits_and_the_rest_stands_as_it_stood(join: J
     worker = join("a")
     names = [f"{n:03}" for n in range(500)]
     push(worker, view, *names)
-    before = urls(Reader(view).next(1000))
+    before = urls(Queues(view).next(1000))
     worker.frontier.leave(finished=False, persist=False)
     view.server.delete(view.keys.workers)
     gone = set(names[50:450:3])
     removed = [entry for entries in Waiting(view).remove(named(*gone)) for entry in entries]
     assert sorted(urls(removed)) == sorted(gone)
-    assert urls(Reader(view).next(1000)) == [name for name in before if name not in gone]
+    assert urls(Queues(view).next(1000)) == [name for name in before if name not in gone]
 
 
 def test_what_is_removed_still_counts_as_seen(join: Join, by_priority: View) -> None:
@@ -604,12 +605,12 @@ def test_a_list_that_is_interrupted_is_turned_all_the_way_round(
     view = look(SCHEDULER_QUEUE_CLASS=QUEUES[queue])
     push(worker, view, *(f"{n:03}" for n in range(700)))
     server.hset("s:meta", "state", "paused")
-    before = urls(Reader(view).next(1000))
+    before = urls(Queues(view).next(1000))
     gone: set[str] = set()
     for removed in Waiting(view).remove(lambda _: True, ends=lambda: bool(gone)):
         gone.update(urls(removed))
     assert 0 < len(gone) < 700
-    assert urls(Reader(view).next(1000)) == [name for name in before if name not in gone]
+    assert urls(Queues(view).next(1000)) == [name for name in before if name not in gone]
 
 
 def test_another_priority_is_another_place(join: Join, by_priority: View) -> None:
@@ -617,7 +618,7 @@ def test_another_priority_is_another_place(join: Join, by_priority: View) -> Non
     push(worker, by_priority, *"abcdef")
     changed = [e for entries in Waiting(by_priority).reprioritize(named("d", "f"), 5) for e in entries]
     assert sorted(urls(changed)) == ["d", "f"]
-    assert urls(Reader(by_priority).next(10)) == ["d", "f", "a", "b", "c", "e"]
+    assert urls(Queues(by_priority).next(10)) == ["d", "f", "a", "b", "c", "e"]
     (lease, *_) = worker.take(6)
     assert json.loads(lease.payload)["priority"] == 5
 
@@ -625,7 +626,7 @@ def test_another_priority_is_another_place(join: Join, by_priority: View) -> Non
 def test_a_priority_of_0_is_not_written(join: Join, by_priority: View) -> None:
     push(join("a"), by_priority, "one", priority=9)
     list(Waiting(by_priority).reprioritize(named("one"), 0))
-    (entry,) = Reader(by_priority).next(1)
+    (entry,) = Queues(by_priority).next(1)
     assert (entry.priority, entry.fields) == (0, {"url": f"{SITE}/one"})
 
 
@@ -679,7 +680,7 @@ def test_what_is_forgotten_is_crawled_again_by_workers_that_remember_it(
     assert forget(view, [make(Request(f"{SITE}/{name}")) for name in ("one", "other")]) == 1
     assert worker.say().epoch != epoch
     push(worker, view, "one", "two")
-    assert urls(Reader(view).next(5)) == ["two", "one"]
+    assert urls(Queues(view).next(5)) == ["two", "one"]
     assert read_status(view).seen == 2
 
 

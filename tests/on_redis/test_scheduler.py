@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -65,7 +66,7 @@ def test_a_request_goes_through_redis_and_comes_back(make: Make, server: redis.R
     scheduler = make()
     callback = scheduler.queue.spider.other
     assert scheduler.enqueue_request(Request(URL, callback, meta={"a": [1]}, headers={"Referer": "x"}))
-    assert server.zcard("example:requests") == 1
+    assert server.zcard("example:requests:slot:example.com") == 1
     request = scheduler.next_request()
     assert request is not None
     assert request.callback == callback
@@ -160,7 +161,7 @@ def test_closing_an_unfinished_crawl_clears_nothing(make: Make, server: redis.Re
     scheduler = make()
     scheduler.enqueue_request(Request(URL))
     scheduler.close("shutdown")
-    assert server.zcard("example:requests") == 1
+    assert server.zcard("example:requests:slot:example.com") == 1
     assert server.scard("example:dupefilter") == 1
 
 
@@ -306,7 +307,8 @@ def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, serv
     scheduler.enqueue_request(Request(URL))
     server.rpush("example:start_urls", "bad", URL)
     scheduler.next_request()
-    named = {key.label.replace("<spider>", "example").replace("<id>", scheduler.name) for key in KEYS}
+    names = {"<spider>": "example", "<id>": scheduler.name, "<slot>": "example.com"}
+    named = {re.sub("<[a-z]+>", lambda part: names.get(part[0], part[0]), key.label) for key in KEYS}
     assert {key.decode() for key in server.scan_iter()} <= named
 
 

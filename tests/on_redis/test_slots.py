@@ -1,4 +1,4 @@
-"""Requests that wait by slot: what is kept in Redis, who has the next turn, and that nothing is lost by it."""
+"""Requests that wait by slot: what is kept in Redis, which slot has its turn, and that nothing is lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_what_waits_is_counted_over_all_slots(join: Join, discipline: str) -> No
 
 def test_one_exchange_may_push_to_several_slots(join: Join, discipline: str) -> None:
     worker = join()
-    pushes = [Push("filter", f"fp-{n}", 0, f"r{n}".encode(), slot) for n, slot in enumerate(["a", "", "b", "a"])]
+    pushes = [
+        Push("filter", f"fp-{n}", 0, f"r{n}".encode(), slot) for n, slot in enumerate(["a", "", "b", "a"])
+    ]
     assert worker.say(pushes=pushes).waiting == 4
     taken = {lease.payload.decode(): lease.slot for lease in worker.take(4)}
     assert taken == {"r0": "a", "r1": "", "r2": "b", "r3": "a"}

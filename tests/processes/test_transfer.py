@@ -17,9 +17,10 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.failed_request import FailedRequest
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, InspectionError
-from scrapy_rq_sched.failed import FailedRequest, FailedRequests
+from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.frontier.client import FORMAT
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.inspect import (

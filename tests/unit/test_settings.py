@@ -53,6 +53,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_MAX_FAILED", "max_failed", 10_000, "5", 5),
     ("FRONTIER_MAX_WAITING", "max_waiting", 0, "1000", 1000),
     ("FRONTIER_MAX_WAITING_POLICY", "max_waiting_policy", "slow", "drop-lowest", "drop-lowest"),
+    ("FRONTIER_BY_SLOT", "by_slot", True, "False", False),
     (
         "FRONTIER_SET_ASIDE",
         "set_aside",

@@ -33,4 +33,12 @@ function clearing.clear()
   redis.call('HDEL', META, 'in_slots')
 end
 
+-- By a step that is at the queue of one slot, and has that for REQUESTS, *n* requests are gone.
+function clearing.removed(n)
+  if n == 0 or string.sub(REQUESTS, 1, #SLOT_REQUESTS) ~= SLOT_REQUESTS then return end
+  local count = tonumber(redis.call('HGET', META, 'in_slots') or '') or 0
+  redis.call('HSET', META, 'in_slots', string.format('%.0f', math.max(0, count - n)))
+  if redis.call('EXISTS', REQUESTS) == 0 then redis.call('ZREM', SLOTS, string.sub(REQUESTS, #SLOT_REQUESTS + 1)) end
+end
+
 return clearing -- seldom used

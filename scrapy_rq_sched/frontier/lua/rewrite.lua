@@ -1,4 +1,4 @@
--- Needs: keys, queue, histories, exporting
+-- Needs: keys, queue, clearing, histories, exporting
 -- Change waiting requests of a sorted set: take them out, or write them anew with another score.
 --
 -- ARGV  n, then n times: request, what it becomes (empty: it is taken out), score
@@ -10,7 +10,7 @@ if problem then return wrong_type_error(problem) end
 exporting.note({}, now)
 if exporting.on then return -1 end
 
-local changed = {}
+local changed, before_all = {}, redis.call('ZCARD', REQUESTS)
 for i = 1, number() do
   local before, after, score = argument(), argument(), argument()
   -- What it would become may wait already: then both stay as they are.
@@ -29,4 +29,5 @@ for i = 1, number() do
 end
 -- By this a worker would know that what waited is gone, and take it for a mishap.
 redis.call('HDEL', META, 'waiting')
+clearing.removed(before_all - redis.call('ZCARD', REQUESTS))
 return changed

@@ -1,4 +1,4 @@
--- Needs: keys, exporting
+-- Needs: keys, clearing, exporting
 -- Turn a list round by some entries, from its tail to its head, and leave out some of them. When all have gone
 -- round, those that are left stand as they stood.
 --
@@ -13,6 +13,7 @@ if exporting.on then return -1 end
 
 local n = number()
 local at = arguments(2 * n)
+local before = redis.call('LLEN', REQUESTS)
 local tail = redis.call('LRANGE', REQUESTS, -n, -1)
 if #tail ~= n then return 0 end
 for i = 1, n do
@@ -28,4 +29,5 @@ end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)
 -- By this a worker would know that what waited is gone, and take it for a mishap.
 redis.call('HDEL', META, 'waiting')
+clearing.removed(before - redis.call('LLEN', REQUESTS))
 return 1

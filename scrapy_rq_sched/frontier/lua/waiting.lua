@@ -1,14 +1,10 @@
--- Needs: keys, queue
+-- Needs: keys, queue, slots
 -- The requests that wait: of each slot in a queue of its own, and in REQUESTS those whose slot no worker knows yet.
 -- '' stands for the slot of these.
---
--- SLOTS is the index. A slot is in it as long as requests of it may wait; what is at the key of any other slot is
--- left from a cleared frontier, and not read. Its score is the server's time (milliseconds) from which the slot may
--- give a request. Those of one script differ by a quarter of a microsecond, which is as exact as a score is: so they
--- keep their order, and a script that runs later, later ones. META has in in_slots how many wait in all slots: only people rely on that number.
+-- META has in in_slots how many wait in all slots: only people rely on that number.
 local waiting = {}
--- By how much the number that wait in slots has changed in this script; its time, and how many turns it has given.
-local changed, moment, given = 0, nil, 0
+-- By how much the number that wait in slots has changed in this script.
+local changed = 0
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot
@@ -26,16 +22,16 @@ local function usable_key(slot)
 end
 
 -- -> how many wait in slots. If META's number cannot be right, it is as many as there are slots.
-local function in_slots(slots)
-  if slots == 0 then return 0 end
-  return math.max(slots, (tonumber(redis.call('HGET', META, 'in_slots') or '') or 0) + changed)
+local function in_slots(count)
+  if count == 0 then return 0 end
+  return math.max(count, (tonumber(redis.call('HGET', META, 'in_slots') or '') or 0) + changed)
 end
 
 -- -> how many wait; call: redis.pcall, to be given the error if a key is of another type
 function waiting.length(call)
-  local flat, slots = queue.length(REQUESTS, call), (call or redis.call)('ZCARD', SLOTS)
+  local flat, count = queue.length(REQUESTS, call), (call or redis.call)('ZCARD', SLOTS)
   if has_failed(flat) then return flat end
-  return has_failed(slots) and slots or flat + in_slots(slots)
+  return has_failed(count) and count or flat + in_slots(count)
 end
 
 -- -> how many of a slot
@@ -49,35 +45,15 @@ end
 -- To be called when the script is through with what waits.
 function waiting.settle()
   if changed == 0 then return end
-  local slots = redis.call('ZCARD', SLOTS)
-  redis.call('HSET', META, 'in_slots', string.format('%.0f', in_slots(slots)))
+  redis.call('HSET', META, 'in_slots', string.format('%.0f', in_slots(redis.call('ZCARD', SLOTS))))
   changed = 0
 end
 
--- -> the server's time (milliseconds)
-local function now()
-  if not moment then
-    local time = redis.call('TIME')
-    moment = time[1] * 1000 + time[2] / 1000
-  end
-  return moment
-end
-
--- -> a score behind those of all slots that are due
-local function last_turn()
-  given = given + 1
-  return string.format('%.17g', now() + given / 4096)
-end
-
-local function enter(slot)
-  if redis.call('ZADD', SLOTS, 'NX', last_turn(), slot) == 1 then redis.call('UNLINK', SLOT_REQUESTS .. slot) end
-end
-
--- ranks, requests, slots: lists of -priorities, of requests and of their slots, in order of arrival
-function waiting.push(ranks, requests, slots)
+-- ranks, requests, slot_of: lists of -priorities, of requests and of their slots, in order of arrival
+function waiting.push(ranks, requests, slot_of)
   local scores, by_slot, order = queue.scores(ranks), {}, {}
   for i, request in ipairs(requests) do
-    local slot = slots[i]
+    local slot = slot_of[i]
     local group = by_slot[slot]
     if not group then
       group = {{}, {}}
@@ -88,7 +64,7 @@ function waiting.push(ranks, requests, slots)
   for _, slot in ipairs(order) do
     local group = by_slot[slot]
     if slot ~= '' then
-      enter(slot)
+      slots.enter(slot)
       changed = changed + #group[2]
     end
     queue.add(usable_key(slot), group[1], group[2])
@@ -106,7 +82,7 @@ function waiting.put_back(entries)
   for _, slot in ipairs(order) do
     local its = by_slot[slot]
     if slot ~= '' then
-      enter(slot)
+      slots.enter(slot)
       changed = changed + #its
     end
     queue.put_back(usable_key(slot), its)
@@ -118,25 +94,6 @@ function waiting.take(slot, n)
   local scores, requests = queue.take(waiting.key(slot), n)
   if slot ~= '' then changed = changed - #requests end
   return scores, requests
-end
-
--- The slots that are due, those first that are due longest.
-function waiting.due(n)
-  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', now() + 1, 'LIMIT', '0', n)
-end
-
--- A slot has had its turn. Its next is after those of the others; with no request left it has none.
-function waiting.served(slot, left)
-  if left > 0 then
-    redis.call('ZADD', SLOTS, last_turn(), slot)
-  else
-    redis.call('ZREM', SLOTS, slot)
-  end
-end
-
--- n requests of a slot are gone by another hand than a worker's.
-function waiting.removed(slot, n)
-  if slot ~= '' then changed = changed - n end
 end
 
 -- -> scores, requests, slot: at most n of those that would come last. Of slots it is the longest of a few by chance:

@@ -1,5 +1,5 @@
 -- Needs: keys
--- Begin a conversion of the queue, or go on with one that broke off.
+-- Begin a conversion of one queue, or go on with one that broke off: of the requests of one slot after the other.
 --
 -- ARGV  from, to: the serializers; whether the queue is a list (0/1)
 -- Reply {'', left} left: requests that are still to be converted, of a list
@@ -22,7 +22,8 @@ if before[1] and (before[1] ~= from or before[2] ~= to) then return {'other', be
 local length = is_list == '1' and redis.call('LLEN', REQUESTS) or 0
 -- Another has been at a list meanwhile: then it is gone through from its end once more. The requests stand in
 -- another order after that, and none is passed over.
-if not before[1] or tonumber(redis.call('HGET', CONVERTING, 'length')) ~= length then
-  redis.call('HSET', CONVERTING, 'from', from, 'to', to, 'left', length, 'length', length)
+local was = redis.call('HMGET', CONVERTING, 'length', 'queue')
+if tonumber(was[1]) ~= length or was[2] ~= REQUESTS then
+  redis.call('HSET', CONVERTING, 'from', from, 'to', to, 'left', length, 'length', length, 'queue', REQUESTS)
 end
 return {'', tonumber(redis.call('HGET', CONVERTING, 'left'))}

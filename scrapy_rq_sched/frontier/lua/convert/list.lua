@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: keys, clearing
 -- One step of a conversion of a queue that is a list: entries go from its tail to its head, converted. So when
 -- all have gone, they stand as they stood.
 --
@@ -20,5 +20,6 @@ for i = 1, n do
   if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
 end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)
+clearing.removed(length - redis.call('LLEN', REQUESTS))
 redis.call('HSET', CONVERTING, 'left', left - n, 'length', redis.call('LLEN', REQUESTS))
 return 1

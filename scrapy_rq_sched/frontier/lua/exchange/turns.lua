@@ -1,4 +1,4 @@
--- Needs: keys, waiting, leases, exchange/said, exchange/handing
+-- Needs: keys, slots, waiting, leases, exchange/said, exchange/handing
 -- What waits is handed out: slots take turns.
 local turns = {}
 -- Of those that wait, so many are passed over. So many slots have their turn before it is counted anew how much each
@@ -36,14 +36,14 @@ end
 function turns.take(turn)
   local flat = waiting.length_of('')
   while turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES do
-    local due = waiting.due(math.min(turn.want, MOST_SLOTS))
+    local due = slots.due(math.min(turn.want, MOST_SLOTS))
     local each = math.ceil(turn.want / math.max(1, #due + (flat > 0 and 1 or 0)))
     local from_flat = from_slot(turn, '', math.min(flat, each))
     flat = flat - from_flat
     for _, slot in ipairs(due) do
       if turn.want <= 0 then break end
       local there = waiting.length_of(slot)
-      waiting.served(slot, there - from_slot(turn, slot, math.min(there, each)))
+      slots.served(slot, there - from_slot(turn, slot, math.min(there, each)))
     end
     if #due == 0 and from_flat == 0 then break end
   end

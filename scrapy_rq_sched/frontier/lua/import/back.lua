@@ -7,9 +7,10 @@
 local id, step, n = argument(), number(), number()
 local done = importing.step(id, step)
 if done then return done end
-local held, before = {}, waiting.length()
+local held, before = {}, waiting.length_of('')
 for i = 1, n do held[i] = {'0.' .. i, argument()} end
 put_back(held, 'import', 2 ^ 53, server_time())
-importing.count(REQUESTS, waiting.length() - before)
+importing.count(REQUESTS, waiting.length_of('') - before)
 importing.count(FAILED, tally.set_aside)
+waiting.settle()
 return {''}

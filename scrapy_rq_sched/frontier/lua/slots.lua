@@ -1,0 +1,44 @@
+-- Needs: keys
+-- SLOTS, the index of the slots whose requests wait. A slot is in it as long as requests of it may wait; what is at the
+-- key of any other slot is left from a cleared frontier, and not read. Its score is the server's time (milliseconds) from
+-- which the slot may give a request. The scores that one script gives differ by a quarter of a microsecond, which is as
+-- exact as a score is: so they keep their order, and a script that runs later has later ones.
+local slots = {}
+-- This script's time, and how many turns it has given.
+local moment, given = nil, 0
+
+-- -> the server's time (milliseconds)
+function slots.now()
+  if not moment then
+    local time = redis.call('TIME')
+    moment = time[1] * 1000 + time[2] / 1000
+  end
+  return moment
+end
+
+-- -> a score behind those of all slots that are due
+local function last_turn()
+  given = given + 1
+  return string.format('%.17g', slots.now() + given / 4096)
+end
+
+-- Requests of this slot wait: it has its turn after those that wait already.
+function slots.enter(slot)
+  if redis.call('ZADD', SLOTS, 'NX', last_turn(), slot) == 1 then redis.call('UNLINK', SLOT_REQUESTS .. slot) end
+end
+
+-- The slots that are due, those first that are due longest.
+function slots.due(n)
+  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', slots.now() + 1, 'LIMIT', '0', n)
+end
+
+-- A slot has had its turn. Its next is after those of the others; with no request left it has none.
+function slots.served(slot, left)
+  if left > 0 then
+    redis.call('ZADD', SLOTS, last_turn(), slot)
+  else
+    redis.call('ZREM', SLOTS, slot)
+  end
+end
+
+return slots

@@ -1,0 +1,147 @@
+"""The requests that wait: those of each slot in a queue of its own, and in one those of no known slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+from ..connection import server_of
+from ..frontier.scripts import Script, register
+from ..queue import FifoQueue
+from .entries import STEP, Entry, Reader
+from .steps import scan
+from .view import View
+
+#: Members that Redis looks at in a step of a search.
+SEARCH_STEP = 500
+#: Slots whose requests are read together, where they have so few.
+TOGETHER, FEW = 50, 20
+
+
+class Queues:
+    """Reads what waits in *view*'s frontier.
+
+    Where the slot of a queue is asked for, an empty text is that of the requests whose slot no worker knows.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._reader = Reader(view)
+        self._server = server_of(view.server, view.keys.requests)
+
+    def slots(self) -> Iterator[str]:
+        """Yield the slots that may have requests, the empty one first."""
+        yield ""
+        for found in scan(self._server, "zscan", self.view.keys.slots):
+            yield from (slot.decode("utf-8", "replace") for slot, _ in found)
+
+    def length(self, slot: str) -> int:
+        """Return how many requests of *slot* wait."""
+        key = self.view.keys.queue(slot)
+        return int(self._server.zcard(key) if self.view.is_sorted else self._server.llen(key))
+
+    def next(self, count: int) -> Iterator[Entry]:
+        """Yield the *count* requests that come next, and leave them there: slots take turns."""
+        turns = self._server.zrange(self.view.keys.slots, 0, count - 1)
+        slots = ["", *(slot.decode("utf-8", "replace") for slot in turns)]
+        given = 0
+        for entries in zip_longest(*(self._next_of(slot, count) for slot in slots)):
+            for entry in filter(None, entries):
+                if given == count:
+                    return
+                given += 1
+                yield entry
+
+    def place(self, entry: Entry) -> int | None:
+        """Return how many requests of a sorted set come before *entry*; None if it does not wait any more."""
+        rank: int | None = self._server.zrank(self.view.keys.queue(entry.slot), entry.data)
+        return rank
+
+    def waiting(self, needle: bytes | None = None) -> Iterator[list[tuple[int | None, Entry]]]:
+        """Yield all that waits, a step at a time, each with its index if the queue is a list.
+
+        What is there from the first step to the last is met; of the rest, some. A list is gone through from
+        the end at which nothing shifts towards the beginning: there an entry may be met twice.
+
+        :param needle: what an entry has in it, or it is not wanted; so most need not be sent.
+        """
+        some: list[str] = []
+        for slot in self.slots():
+            some.append(slot)
+            if len(some) == TOGETHER:
+                yield from self._of_slots(some, needle)
+                some = []
+        yield from self._of_slots(some, needle)
+
+    def _of_slots(self, slots: list[str], needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
+        keys = [self.view.keys.queue(slot) for slot in slots]
+        pipe = self.view.pipeline()
+        for key in keys:
+            if self.view.is_sorted:
+                pipe.zrange(key, 0, FEW, withscores=True)
+            else:
+                pipe.lrange(key, 0, FEW)
+        met: list[tuple[int | None, Entry]] = []
+        for slot, found in zip(slots, pipe.execute(), strict=True):
+            if len(found) > FEW:
+                yield from self._sorted_set(slot, needle) if self.view.is_sorted else self._list(slot, needle)
+                continue
+            entries = found if self.view.is_sorted else [(data, None) for data in found]
+            # Counted from the end at which nothing shifts: see waiting().
+            first = 0 if issubclass(self.view.queue_class, FifoQueue) else -len(found)
+            for place, (data, score) in enumerate(entries, first):
+                if needle is None or needle in data:
+                    index = None if self.view.is_sorted else place
+                    met.append((index, self._reader.request(data, score, slot)))
+        yield met
+
+    def _next_of(self, slot: str, count: int) -> Iterator[Entry]:
+        key, sorted_set = self.view.keys.queue(slot), self.view.is_sorted
+        for start in range(0, count, STEP):
+            last = min(start + STEP, count) - 1
+            found: list[Any]
+            if sorted_set:
+                found = self._server.zrange(key, start, last, withscores=True)
+            elif issubclass(self.view.queue_class, FifoQueue):
+                found = [(data, None) for data in reversed(self._server.lrange(key, -last - 1, -start - 1))]
+            else:
+                found = [(data, None) for data in self._server.lrange(key, start, last)]
+            yield from (self._reader.request(data, score, slot) for data, score in found)
+            if len(found) <= last - start:
+                return
+
+    def _sorted_set(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
+        key, cursor, first = self.view.keys.queue(slot), 0, True
+        while cursor or first:
+            first = False
+            if needle is None:
+                cursor, found = self._server.zscan(key, cursor, count=SEARCH_STEP)
+            else:
+                following, *flat = self._find(slot, needle, cursor)
+                cursor = int(following)
+                found = [(data, float(score)) for data, score in zip(flat[::2], flat[1::2], strict=True)]
+            yield [(None, self._reader.request(data, score, slot)) for data, score in found]
+
+    def _list(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
+        # Pushed at the head. A queue is taken from its tail, a stack from its head.
+        from_head = issubclass(self.view.queue_class, FifoQueue)
+        key, start = self.view.keys.queue(slot), 0
+        while (count := min(SEARCH_STEP, self._server.llen(key) - start)) > 0:
+            first = start if from_head else -start - count
+            found: Iterable[tuple[int, bytes]]
+            if needle is None:
+                found = enumerate(self._server.lrange(key, first, first + count - 1))
+            else:
+                _, *flat = self._find(slot, needle, first, count)
+                found = zip(flat[::2], flat[1::2], strict=True)
+            yield [(first + place, self._reader.request(data, None, slot)) for place, data in found]
+            start += count
+
+    def _find(self, slot: str, needle: bytes, start: int, count: int = SEARCH_STEP) -> Any:
+        return self._search(self.view.keys.of_queue(slot), [needle, count, start])
+
+    @cached_property
+    def _search(self) -> Script:
+        return register(self.view.server, "find", self.view.queue_class.discipline)
