@@ -63,6 +63,39 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotLimits:
+    """What all workers together may ask of a slot.
+
+    :param delay: seconds between two requests; 0 is none.
+    :param jitter: by which share of the delay it may be shorter or longer.
+    :param concurrency: downloads at a time; 0 is any number.
+    """
+
+    delay: float = 0.0
+    jitter: float = 0.0
+    concurrency: int = 0
+
+    def said(self) -> list[float]:
+        """Return it as the scripts take it, in milliseconds."""
+        return [1000 * self.delay, self.jitter, self.concurrency]
+
+
+#: A slot that has none.
+UNLIMITED = SlotLimits()
+
+
+class Turns(NamedTuple):
+    """Turns of a slot that a worker no longer has.
+
+    :param count: how many.
+    :param last: when the last of them was begun, by the server's clock, in milliseconds; 0 if none was.
+    """
+
+    count: int
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """What bounds a frontier.
 
@@ -73,6 +106,7 @@ class Bounds:
     :param policy: what happens when more come: ``slow`` or ``drop-lowest``.
     :param max_failed: how many entries the failed list keeps.
     :param wait_replicas: how many replicas have to have what a page led to before it is released.
+    :param slots: what holds for every slot that has no limits of its own.
     """
 
     lease_timeout: float = 30.0
@@ -81,6 +115,7 @@ class Bounds:
     policy: str = "slow"
     max_failed: int = 10_000
     wait_replicas: int = 0
+    slots: SlotLimits = UNLIMITED
 
     @property
     def lease_ms(self) -> int:
@@ -137,6 +172,13 @@ class Batch:
     refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     forgotten: list[tuple[str, str]] = field(default_factory=list)
+    #: Milliseconds from now in which a turn of a slot may begin that is given to this worker.
+    ahead: float = 0.0
+    #: Slots with limits of their own that this worker has met.
+    limits: dict[str, SlotLimits] = field(default_factory=dict)
+    #: What has become of this worker's turns, and how many of its downloads are over, by slot.
+    turns: dict[str, Turns] = field(default_factory=dict)
+    downloaded: dict[str, int] = field(default_factory=dict)
     #: What the pushes stand for; only read where the queue is the user's own.
     requests: list[Any] = field(default_factory=list)
 
@@ -199,6 +241,13 @@ class Batch:
             "found": self.found if self.unshared or self.unshared_reason else 0,
             "unshared": self.unshared,
             "unshared_reason": self.unshared_reason,
+            "delay": 1000 * bounds.slots.delay,
+            "jitter": bounds.slots.jitter,
+            "concurrency": bounds.slots.concurrency,
+            "ahead": self.ahead,
+            "limits": {slot: limits.said() for slot, limits in self.limits.items()},
+            "turns": self.turns,
+            "downloaded": self.downloaded,
             "given_back": len(self.given_back),
             "refused": len(self.refused),
             "failed": len(self.failed),

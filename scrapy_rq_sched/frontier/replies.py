@@ -18,6 +18,7 @@ class Lease:
         for a seed the type of the key that it came from.
     :param deaths: how many workers died while they held it.
     :param slot: the name of its slot; empty if no worker knew it.
+    :param begin: from when it may be begun, by the server's clock, in milliseconds; 0: at once.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Lease:
     deaths: int
     payload: bytes
     slot: str = ""
+    begin: float = 0.0
 
 
 def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
@@ -96,6 +98,9 @@ class Reply:
     lost: tuple[str, ...] = ()
     #: The type and the name of a seeds' key that can hold no seeds.
     seeds_problem: tuple[str, ...] = ()
+    #: The server's time, and from when any slot may give a request, in milliseconds; None if no slot has limits.
+    now: float | None = None
+    next_turn: float | None = None
     told: Told = Told.CRAWL
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
@@ -128,6 +133,8 @@ class Reply:
             dead=tuple(head["dead"].split()),
             lost=tuple(head["lost"].split()),
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
+            now=head.get("now"),
+            next_turn=head.get("next_turn"),
             told=Told(head["told"]),
             leases=list(_leases(raw[1])),
             replicated=replicated,
@@ -137,5 +144,12 @@ class Reply:
 def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
         kind, _score, particulars, payload = value.split(b" ", 3)
-        deaths, _second, slot = (*particulars.split(b"@", 2), b"", b"")[:3]
-        yield Lease(name.decode(), kind.decode(), int(deaths), payload, slot.decode("utf-8", "replace"))
+        deaths, _second, slot, begin = (*particulars.split(b"@", 3), b"", b"", b"")[:4]
+        yield Lease(
+            name.decode(),
+            kind.decode(),
+            int(deaths),
+            payload,
+            slot.decode("utf-8", "replace"),
+            float(begin) if begin else 0.0,
+        )

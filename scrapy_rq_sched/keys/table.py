@@ -126,6 +126,15 @@ KEYS: tuple[Key, ...] = (
         follows="slot",
     ),
     Key(
+        "slot",
+        "{prefix}:slot:",
+        ("hash",),
+        "the state of a slot that has limits: when it gives the next request, who has its turns, how many "
+        "downloads there are. It has a time to live",
+        Use.PREFIX,
+        follows="slot",
+    ),
+    Key(
         "slots_cleared",
         "{prefix}:slots:cleared",
         ("list",),

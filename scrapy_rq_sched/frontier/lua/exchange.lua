@@ -1,4 +1,4 @@
--- Needs: exchange/check, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/handing, exchange/leasing, exchange/turns, exchange/reply
+-- Needs: exchange/check, exchange/limited, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/handing, exchange/leasing, exchange/turns, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see said.lua. Among its fields is of each of these, in this order, how many follow:
@@ -25,6 +25,8 @@ begin.recognise(turn)
 begin.orders(turn)
 begin.rewind(turn)
 
+limited.learn(turn)
+limited.report(turn)
 -- Children before parents: what is pushed is stored before any lease is released.
 pushes.store(turn)
 release.finish(turn)

@@ -1,23 +1,25 @@
 -- Needs: keys, seeds
--- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second>@<slot> <request>'.
+-- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second>@<slot>@<begin> <request>'.
 -- kind is 'request'; 'drop' for a request that is to be dropped, and counts as one that waits until it
 -- is; or for a seed its kind, as in seeds.lua.
 -- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
 -- late can only ever concern what it was given itself.
--- second: since when it is held; what was not handed out by an exchange may lack it. slot: without its @ if it is ''.
+-- second: since when it is held; what was not handed out by an exchange may lack it. slot, and begin, the server's
+-- time (milliseconds) from which it may be begun: without their @ if they are '' and 0.
 --
 -- MAX_BYTES: so many bytes of requests go in one exchange
 local leases = {MAX_BYTES = 4 * 1024 * 1024}
 
-function leases.value(kind, score, deaths, second, request, slot)
-  local place = slot == '' and ' ' or '@' .. slot .. ' '
+function leases.value(kind, score, deaths, second, request, slot, begin)
+  local place = slot == '' and ' ' or '@' .. slot .. (begin and begin > 0 and string.format('@%.3f ', begin) or ' ')
   return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. place .. request
 end
 
--- -> kind, score, deaths, request, slot. What somebody else wrote there is a request that nobody can read:
+-- -> kind, score, deaths, request, slot, begin. What somebody else wrote there is a request that nobody can read:
 -- it is set aside when it is taken.
 function leases.read(value)
   local kind, score, deaths, slot, request = string.match(value, '^(%l+%d*) (%S+) (%d+)@?%d*@?(%S*) (.*)$')
+  local named, begin = string.match(slot or '', '^([^@]*)@?(%S*)$')
   local rank = tonumber(score)
   if not rank or rank ~= rank then return 'request', '0', '0', value, '' end
   if not seeds.kinds[kind] then
@@ -26,7 +28,7 @@ function leases.read(value)
     kind = seeds.length[type] and type or kind == 'drop' and kind or 'request'
   end
   -- As Lua has read it: what else is in the text, Redis may refuse after the first write.
-  return kind, string.format('%.17g', rank), deaths, request, slot
+  return kind, string.format('%.17g', rank), deaths, request, named, tonumber(begin) or 0
 end
 
 -- A bounded part of the leases at *key*, as {{name, value}, …}: at least one, and no more than *bytes* go beyond.

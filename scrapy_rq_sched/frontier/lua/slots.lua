@@ -27,18 +27,23 @@ function slots.enter(slot)
   if redis.call('ZADD', SLOTS, 'NX', last_turn(), slot) == 1 then redis.call('UNLINK', SLOT_REQUESTS .. slot) end
 end
 
--- The slots that are due, those first that are due longest.
-function slots.due(n)
-  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', slots.now() + 1, 'LIMIT', '0', n)
+-- The slots that are due within *ahead* milliseconds, those first that are due longest.
+function slots.due(n, ahead)
+  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', slots.now() + 1 + ahead, 'LIMIT', '0', n)
 end
 
--- A slot has had its turn. Its next is after those of the others; with no request left it has none.
-function slots.served(slot, left)
+-- A slot has had its turn. Its next is at *time*, or else after those of the others; with no request left it has none.
+function slots.served(slot, left, time)
   if left > 0 then
-    redis.call('ZADD', SLOTS, last_turn(), slot)
+    redis.call('ZADD', SLOTS, time and string.format('%.17g', time) or last_turn(), slot)
   else
     redis.call('ZREM', SLOTS, slot)
   end
+end
+
+-- -> from when there may be a turn for anybody; nil if nothing waits in any slot
+function slots.next()
+  return tonumber(redis.call('ZRANGE', SLOTS, 0, 0, 'WITHSCORES')[2] or '')
 end
 
 return slots

@@ -1,4 +1,4 @@
--- Needs: keys, queue, put_back, exporting, exchange/said
+-- Needs: keys, queue, put_back, exporting, exchange/said, exchange/limited
 -- How an exchange begins: that its worker is alive, which exchange it is, and what its worker is told to do.
 --
 -- turn: what is known of this exchange, and what becomes of it.
@@ -115,11 +115,17 @@ end
 function begin.rewind(turn)
   if turn.rewound then
     if not turn.over then change_epoch() end
-    put_back(pairs_of(redis.call('HGETALL', turn.held)), turn.worker, said.most_failed, turn.now)
+    local held = pairs_of(redis.call('HGETALL', turn.held))
+    put_back(held, turn.worker, said.most_failed, turn.now)
     redis.call('DEL', turn.held)
+    if limited.is_on(turn) then
+      limited.release(held, turn.worker)
+      limited.be_quiet(turn)
+    end
     turn.holds = 0
   elseif turn.lost == 'frontier' then
     change_epoch()
+    if limited.is_on(turn) then limited.be_quiet(turn) end
   end
   -- The others find it made anew, and have lost as much.
   if turn.lost == 'frontier' and not turn.made then redis.call('HSET', META, 'lost', turn.now) end

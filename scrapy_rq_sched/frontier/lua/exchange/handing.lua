@@ -11,11 +11,11 @@ function handing.prepare(turn)
   turn.is_gated = #turn.gates > 0
 end
 
-function handing.hand_out(turn, kind, score, deaths, request, slot)
+function handing.hand_out(turn, kind, score, deaths, request, slot, begin)
   local handed = turn.leases
   local n = #handed
   handed[n + 1] = turn.prefix .. n / 2 + 1
-  handed[n + 2] = leases.value(kind, score, deaths, turn.second, request, slot)
+  handed[n + 2] = leases.value(kind, score, deaths, turn.second, request, slot, begin)
   turn.bytes = turn.bytes + #request
 end
 
@@ -25,9 +25,9 @@ function handing.again(turn)
   table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
   for _, lease in ipairs(held) do
     if string.match(lease[1], '^(%d+)%.') == tostring(said.exchange) then
-      local kind, score, deaths, request, slot = leases.read(lease[2])
+      local kind, score, deaths, request, slot, begin = leases.read(lease[2])
       handed[#handed + 1] = lease[1]
-      handed[#handed + 1] = leases.value(kind, score, deaths, turn.second, request, slot)
+      handed[#handed + 1] = leases.value(kind, score, deaths, turn.second, request, slot, begin)
     end
   end
 end
@@ -48,12 +48,12 @@ function handing.entry_of(turn, request)
 end
 
 -- -> whether that is all there is to do with it; else it is not for this worker
-function handing.admit(turn, kind, score, request, slot)
+function handing.admit(turn, kind, score, request, slot, begin)
   local entry = handing.entry_of(turn, request)
   if not entry then return true end
   if turn.is_gated and not gates.admit(turn, entry) then return false end
   if not seeds.kinds[kind] then turn.want = turn.want - 1 end
-  handing.hand_out(turn, kind, score, entry.deaths, request, slot)
+  handing.hand_out(turn, kind, score, entry.deaths, request, slot, begin)
   return true
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys, waiting, seeds, leases, exporting, exchange/said, exchange/gates, exchange/handing
+-- Needs: keys, waiting, seeds, leases, limits, exporting, exchange/said, exchange/limited, exchange/gates, exchange/handing
 -- What goes down besides what waits by slot: seeds, what was set back for another worker, and what is dropped.
 local leasing = {}
 -- Of those that are set back for another worker, so many are looked at.
@@ -31,12 +31,16 @@ end
 -- What was set back for another worker comes first: it stood there first.
 function leasing.delayed(turn)
   if turn.delayed == 0 or turn.want + turn.want_seeds <= 0 then return end
-  local passed, now = {}, turn.now
+  local passed, now, is_limited = {}, turn.now, limited.is_on(turn)
   for _, entry in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED)) do
     local kind, score, request, slot = leases.parked(entry)
-    local wanted = seeds.kinds[kind] and turn.want_seeds or turn.want
-    if wanted > 0 and turn.bytes < leases.MAX_BYTES and handing.admit(turn, kind, score, request, slot) then
+    local wanted, before = seeds.kinds[kind] and turn.want_seeds or turn.want, #turn.leases
+    local begins, following, state = nil, nil, nil
+    if is_limited and slot ~= '' then begins, following, state = limited.turns(turn, slot, 1) end
+    local has_room = wanted > 0 and turn.bytes < leases.MAX_BYTES and not (begins and #begins == 0)
+    if has_room and handing.admit(turn, kind, score, request, slot, begins and begins[1]) then
       redis.call('ZREM', DELAYED, entry)
+      if begins then limits.handed(state, turn.worker, begins, following, #turn.leases > before and 1 or 0) end
       exporting.note({leases.value(kind, score, 0, turn.second, request, slot)}, now)
     else
       passed[#passed + 1] = entry

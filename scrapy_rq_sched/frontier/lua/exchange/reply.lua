@@ -1,4 +1,4 @@
--- Needs: keys, waiting, seeds, filter, fleet, exchange/said
+-- Needs: keys, slots, waiting, seeds, filter, fleet, exchange/said, exchange/limited
 -- How an exchange ends: what is known of the crawl, and the reply.
 
 -- The latest ten seconds are at the head: a step of the same length however long the crawl is.
@@ -45,6 +45,7 @@ local function reply(turn)
     told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
+    next_turn = limited.is_on(turn) and slots.next() or nil, now = limited.is_on(turn) and slots.now() or nil,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = epoch or turn.meta.epoch or '',
   })
   return {head, turn.leases}

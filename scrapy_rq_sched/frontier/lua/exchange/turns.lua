@@ -1,51 +1,68 @@
--- Needs: keys, slots, waiting, leases, exchange/said, exchange/handing
+-- Needs: keys, slots, waiting, leases, limits, exchange/said, exchange/handing, exchange/limited
 -- What waits is handed out: slots take turns.
 local turns = {}
 -- Of those that wait, so many are passed over. So many slots have their turn before it is counted anew how much each
--- may give.
-local PASSED_OVER, MOST_SLOTS = 1000, 256
+-- may give; and so many more are looked at, if some may have to wait for their time.
+local PASSED_OVER, MOST_SLOTS, WAIT = 1000, 256, 64
 
--- At most *most* of a slot. What is passed over is set back as well: it must not keep anybody from the rest. Few are
--- taken at first.
--- -> how many were taken
-local function from_slot(turn, slot, most)
-  local chunk, count = 1, 0
+-- At most *most* of a slot; *begins*: when each may begin, nil for at once. What is passed over is set back as well: it
+-- must not keep anybody from the rest. Few are taken at first.
+-- -> how many no longer wait, and how many of these were handed out
+local function from_slot(turn, slot, most, begins)
+  local chunk, gone, handed = 1, 0, 0
   while most > 0 and turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES do
     local scores, taken = waiting.take(slot, math.min(most, turn.want, chunk))
     if #taken == 0 then break end
     local too_much = {}
-    most, count = most - #taken, count + #taken
+    most, gone = most - #taken, gone + #taken
     for i, request in ipairs(taken) do
+      local before = #turn.leases
       if turn.bytes >= leases.MAX_BYTES then
         too_much[#too_much + 1] = {scores[i], request, slot}
-      elseif not handing.admit(turn, 'request', scores[i], request, slot) then
+      elseif not handing.admit(turn, 'request', scores[i], request, slot, begins and begins[handed + 1]) then
         turn.passed_over = turn.passed_over + 1
         local name = turn.worker .. '/' .. said.exchange .. '.p' .. turn.passed_over
         leases.park('request', scores[i], name, request, slot, turn.now)
       end
+      if #turn.leases > before then handed = handed + 1 end
     end
     if #too_much > 0 then waiting.put_back(too_much) end
-    count = count - #too_much
+    gone = gone - #too_much
     chunk = math.min(4 * chunk, PASSED_OVER)
   end
-  return count
+  return gone, handed
+end
+
+-- One slot has its turn.
+local function serve(turn, slot, each, is_limited)
+  local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
+  local most = math.min(there, each)
+  if is_limited and there > 0 then begins, following, state = limited.turns(turn, slot, most) end
+  if not begins then return slots.served(slot, there - from_slot(turn, slot, most)) end
+  local gone, handed = from_slot(turn, slot, #begins, begins)
+  limits.handed(state, turn.worker, begins, following, handed)
+  slots.served(slot, there - gone, begins[handed + 1] or following)
 end
 
 -- Slots take turns, and so that none waits for a longer one, each gives as many as the others. What is of no known slot
 -- is handed out as if it were one more slot.
 function turns.take(turn)
-  local flat = waiting.length_of('')
+  local flat, is_limited = waiting.length_of(''), limited.is_on(turn)
+  local met, ahead = {}, is_limited and said.ahead or 0
   while turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES do
-    local due = slots.due(math.min(turn.want, MOST_SLOTS))
+    local due, fresh = slots.due(math.min(turn.want, MOST_SLOTS) + (is_limited and WAIT or 0), ahead), 0
     local each = math.ceil(turn.want / math.max(1, #due + (flat > 0 and 1 or 0)))
     local from_flat = from_slot(turn, '', math.min(flat, each))
     flat = flat - from_flat
     for _, slot in ipairs(due) do
       if turn.want <= 0 then break end
-      local there = waiting.length_of(slot)
-      slots.served(slot, there - from_slot(turn, slot, math.min(there, each)))
+      -- One that has to wait for its time is not asked again.
+      if not (is_limited and met[slot]) then
+        serve(turn, slot, each, is_limited)
+        met[slot], fresh = true, fresh + 1
+      end
     end
-    if #due == 0 and from_flat == 0 then break end
+    if fresh == 0 and from_flat == 0 then break end
   end
 end
 

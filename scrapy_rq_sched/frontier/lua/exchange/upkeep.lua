@@ -1,4 +1,4 @@
--- Needs: keys, seeds, leases, histories, failures, put_back, exchange/said
+-- Needs: keys, seeds, leases, histories, failures, put_back, exchange/said, exchange/limited
 -- What is kept up with every exchange: what is known of its worker, and what the dead held.
 --
 -- turn: busy; returned: requests of the dead that went back; dead: whose they were
@@ -12,7 +12,9 @@ local REMEMBERED = 86400000
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
 function upkeep.account(turn)
   if said.in_hand + turn.kept == 0 and not turn.repeated and turn.holds > 0 then
-    put_back(pairs_of(redis.call('HGETALL', turn.held)), turn.worker, said.most_failed, turn.now)
+    local held = pairs_of(redis.call('HGETALL', turn.held))
+    put_back(held, turn.worker, said.most_failed, turn.now)
+    limited.release(held, turn.worker)
     redis.call('DEL', turn.held)
   end
 end
@@ -84,11 +86,12 @@ local function reclaim_from(dead, turn)
     at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last[1],
     begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''),
   }
-  local back = {}
-  for _, lease in ipairs(leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)) do
+  local back, some = {}, leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)
+  for _, lease in ipairs(some) do
     if take_over(dead, lease, died) then back[#back + 1] = lease end
   end
   put_back(back, dead, said.most_failed, turn.now)
+  if limited.is_on(turn) then limited.release(some, dead) end
   turn.returned = turn.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * said.lease_ms))

@@ -1,0 +1,63 @@
+-- Needs: keys, slots, leases, limits, exchange/said
+-- What an exchange has to do with the limits of slots.
+local limited = {}
+-- Milliseconds for which nothing begins after Redis has come back with older data: so long, at most, a worker may still
+-- have turns of which Redis no longer knows.
+local QUIET = 2000
+local ALL = {delay = said.delay, jitter = said.jitter, concurrency = said.concurrency}
+
+-- Has any slot limits? Most crawls do without.
+function limited.is_on(turn)
+  return said.delay or said.concurrency or turn.meta.limited
+end
+
+-- This worker is the first to push to slots with limits of their own: slot -> {delay, jitter, concurrency}.
+function limited.learn(turn)
+  if turn.repeated then return end
+  for slot, its in pairs(said.limits or {}) do
+    local key = SLOT .. slot
+    if wrong_type({{key, 'hash'}}) then redis.call('UNLINK', key) end
+    redis.call('HSET', key, 'delay', its[1], 'jitter', its[2], 'concurrency', its[3])
+    turn.meta.limited = '1'
+  end
+  if said.limits then redis.call('HSET', META, 'limited', '1') end
+end
+
+-- What has become of this worker's turns: slot -> {how many it no longer has, when the last began}; and of its
+-- downloads: slot -> how many are over.
+function limited.report(turn)
+  if turn.repeated then return end
+  for slot, used in pairs(said.turns or {}) do
+    limits.used(limits.of(slot, ALL), turn.worker, used[1], used[2])
+  end
+  for slot, n in pairs(said.downloaded or {}) do limits.downloaded(slot, turn.worker, n) end
+end
+
+-- Redis has come back with older data, or with none.
+function limited.be_quiet(turn)
+  turn.meta.slots_from = turn.now + QUIET
+  redis.call('HSET', META, 'slots_from', turn.meta.slots_from)
+end
+
+-- *held*, {lease, value} pairs of *worker*, go back.
+function limited.release(held, worker)
+  local done = {}
+  for _, lease in ipairs(held) do
+    local _, _, _, _, slot = leases.read(lease[2])
+    if slot ~= '' and not done[slot] then
+      done[slot] = true
+      limits.release(slot, worker)
+    end
+  end
+end
+
+-- -> begins, following, state: see limits.turns
+function limited.turns(turn, slot, most)
+  local state = limits.of(slot, ALL)
+  local not_before = tonumber(turn.meta.slots_from or '') or 0
+  if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
+  local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
+  return begins, following, state
+end
+
+return limited

@@ -1,0 +1,129 @@
+-- Needs: keys, slots
+-- What the fleet may ask of a slot, and when: SLOT..slot, a hash that is there for slots with limits.
+--   delay, jitter, concurrency  of this slot, where these are not those of all (milliseconds; a share of the delay; leases)
+--   tat       the server's time (milliseconds) from which the next request may begin. It moves on by the delay with each
+--             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
+--   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
+--             other worker has any: it alone sees to the gaps between them, however late it is.
+--   blocked   until when it gives nothing
+--   a:<worker>  how many leases of that worker have not been downloaded
+local limits = {}
+-- Milliseconds for which a slot is passed over whose turns another worker has; that its state stays when nobody uses it.
+local PASSED_OVER_FOR, KEPT = 250, 600000
+
+local function number_of(value, default)
+  local number = tonumber(value or '')
+  return number and number == number and number >= 0 and number < 9e15 and number or default
+end
+
+local function is_alive(worker)
+  return (tonumber(redis.call('ZSCORE', WORKERS, worker) or '') or 0) > slots.now()
+end
+
+-- -> the state of a slot. Whatever somebody has put at its key makes way.
+function limits.of(slot, all)
+  local flat = redis.pcall('HGETALL', SLOT .. slot)
+  if has_failed(flat) then
+    redis.call('UNLINK', SLOT .. slot)
+    flat = {}
+  end
+  local fields, active = {}, 0
+  for i = 1, #flat, 2 do
+    fields[flat[i]] = flat[i + 1]
+    local worker = string.match(flat[i], '^a:(.*)$')
+    if worker and is_alive(worker) then active = active + number_of(flat[i + 1], 0) end
+  end
+  return {
+    slot = slot, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
+    delay = number_of(fields.delay, all.delay or 0), jitter = math.min(1, number_of(fields.jitter, all.jitter or 0)),
+    concurrency = number_of(fields.concurrency, all.concurrency or 0), tat = number_of(fields.tat, 0),
+    blocked = number_of(fields.blocked, 0),
+  }
+end
+
+local function keep(state, ...)
+  redis.call('HSET', SLOT .. state.slot, ...)
+  redis.call('PEXPIRE', SLOT .. state.slot, string.format('%.0f', KEPT + math.max(0, state.tat - slots.now())))
+end
+
+function limits.interval(state)
+  local least = state.delay * (1 - state.jitter)
+  return least + 2 * (state.delay - least) * math.random()
+end
+
+-- Redis begins every script with the same numbers.
+math.randomseed(slots.now() * 1000 % 2147483647)
+
+-- Turns of a slot for *worker*, at most *most*, that begin until *ahead* milliseconds from now, and not before
+-- *not_before*. Of a slot that another worker had last, those that are due: whoever was there before has its
+-- connections, its cookies and its robots.txt.
+-- -> when each may begin (0: at once), and from when there may be more
+function limits.turns(state, worker, most, ahead, lease_ms, not_before)
+  local now, begins = slots.now(), {}
+  if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
+  if state.blocked > now then return begins, state.blocked end
+  -- It is asked again when a download is over; and then at the latest, should nobody say so.
+  if most <= 0 then return begins, now + lease_ms end
+  if state.delay == 0 then
+    for i = 1, most do begins[i] = 0 end
+    return begins
+  end
+  local is_own = state.owner == worker
+  local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms and is_alive(state.owner)
+  if in_use then return begins, state.tat > now and state.tat or now + PASSED_OVER_FOR end
+  if not is_own then state.owner, state.pending = worker, 0 end
+  local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
+  while #begins < most and at <= horizon do
+    begins[#begins + 1] = at
+    at = at + limits.interval(state)
+  end
+  return begins, at
+end
+
+-- *used* of these turns were handed out, with a lease each.
+function limits.handed(state, worker, begins, following, used)
+  if used == 0 then return end
+  if state.delay > 0 then
+    state.tat = begins[used + 1] or following
+    keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
+  end
+  if state.concurrency > 0 then
+    redis.call('HINCRBY', SLOT .. state.slot, 'a:' .. worker, used)
+    keep(state, 'tat', string.format('%.3f', state.tat))
+  end
+end
+
+-- *worker* has used *n* of its turns, or has no use for them; the last was begun at *last*, if any was.
+function limits.used(state, worker, n, last)
+  if state.owner == worker then state.pending = math.max(0, state.pending - n) end
+  local now = slots.now()
+  if last > 0 then
+    local least = state.delay * (1 - state.jitter)
+    state.tat = math.max(state.tat, math.min(last, now) + least * (1 + state.pending))
+  end
+  keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending)
+  redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(state.tat, state.blocked)), state.slot)
+end
+
+-- *n* downloads of *worker* are over.
+function limits.downloaded(slot, worker, n)
+  local key, field = SLOT .. slot, 'a:' .. worker
+  local active = number_of(redis.call('HGET', key, field), 0) - n
+  if active > 0 then redis.call('HSET', key, field, active) else redis.call('HDEL', key, field) end
+  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > slots.now() then
+    local state = limits.of(slot, {})
+    redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(state.tat, state.blocked)), slot)
+  end
+end
+
+-- What *worker* held of a slot has gone back: it has no turns of it, and no downloads.
+function limits.release(slot, worker)
+  local key = SLOT .. slot
+  if redis.call('EXISTS', key) == 0 then return end
+  local state = limits.of(slot, {})
+  redis.call('HDEL', key, 'a:' .. worker)
+  if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
+  redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(state.tat, state.blocked)), slot)
+end
+
+return limits -- seldom used

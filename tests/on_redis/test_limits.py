@@ -1,0 +1,269 @@
+"""Limits of slots that the fleet keeps: when each request may begin, and what happens when a worker is gone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import redis
+
+from scrapy_rq_sched.frontier.messages import Push, SlotLimits, Turns
+from scrapy_rq_sched.frontier.replies import Lease
+
+from ..client import Client, Join, payloads
+from ..crawl import wait_until
+
+DELAY = {"slots": SlotLimits(delay=10)}
+#: What a worker says that looks a minute ahead.
+AHEAD = 60_000
+
+
+def push(worker: Client, slot: str, count: int, **said: Any) -> None:
+    pushes = [Push("force", "", 0, f"{slot}{n}".encode(), slot) for n in range(1, count + 1)]
+    worker.say(pushes=pushes, **said)
+
+
+def take(worker: Client, want: int = 100, **said: Any) -> list[Lease]:
+    return worker.say(want=want, **said).leases
+
+
+def server_ms(server: redis.Redis) -> float:
+    seconds, microseconds = server.time()
+    return float(seconds * 1000 + microseconds / 1000)
+
+
+def begins(leases: list[Lease], server: redis.Redis) -> list[int]:
+    """Return in how many seconds each may begin."""
+    now = server_ms(server)
+    return [round((lease.begin - now) / 1000) for lease in leases]
+
+
+# -- the delay ---------------------------------------------------------------------------------------
+
+
+def test_a_request_of_a_slot_without_limits_may_begin_at_once(join: Join, discipline: str) -> None:
+    worker = join()
+    push(worker, "a", 3)
+    assert [lease.begin for lease in take(worker)] == [0, 0, 0]
+
+
+def test_a_slot_with_a_delay_gives_one_request_that_is_due(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 3)
+    assert begins(take(worker), server) == [0]
+    assert take(worker) == []
+
+
+def test_each_slot_has_a_delay_of_its_own(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    for slot in "abc":
+        push(worker, slot, 2)
+    assert [lease.slot for lease in take(worker)] == ["a", "b", "c"]
+
+
+def test_the_worker_that_asks_a_slot_has_its_next_turns_ahead_of_their_time(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    take(worker)
+    leases = take(worker, ahead=35_000)
+    assert begins(leases, server) == [10, 20, 30]
+    gaps = [after.begin - before.begin for before, after in zip(leases, leases[1:], strict=False)]
+    assert gaps == [10_000, 10_000]
+
+
+def test_turns_follow_one_another_however_late_the_worker_asks(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.05)})
+    push(worker, "a", 50)
+    (first,) = take(worker)
+    met = [first.begin]
+    while len(met) < 20:
+        met += [lease.begin for lease in take(worker, ahead=200)]
+    assert [round(begin - first.begin) for begin in met] == [50 * n for n in range(len(met))]
+
+
+def test_a_slot_that_was_not_asked_for_long_has_no_turns_to_catch_up(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.02)})
+    push(worker, "a", 50)
+    take(worker)
+    until = time.monotonic() + 0.2
+    wait_until(lambda: time.monotonic() > until)
+    assert len(take(worker)) == 1
+
+
+def test_no_other_worker_has_a_turn_while_one_has_not_begun_its_own(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds={"slots": SlotLimits(delay=0.01)}), join("b")
+    other.frontier.bounds = worker.frontier.bounds
+    push(worker, "a", 9)
+    take(worker)
+    until = time.monotonic() + 0.1
+    while time.monotonic() < until:
+        assert take(other) == []
+    worker.say(turns={"a": Turns(1, server_ms(server))})
+    wait_until(lambda: take(other))
+
+
+def test_the_next_turn_is_a_delay_after_the_last_that_was_begun_though_it_was_late(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    (lease,) = take(worker)
+    late = lease.begin + 300
+    wait_until(lambda: server_ms(server) > late)
+    worker.say(turns={"a": Turns(1, late)})
+    (following,) = take(worker, ahead=AHEAD)[:1]
+    assert following.begin == pytest.approx(late + 10_000, abs=0.01)
+
+
+def test_who_has_asked_a_slot_has_its_next_turn_before_others(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(worker, "a", 9)
+    take(worker)
+    worker.say(turns={"a": Turns(1, 0)})
+    assert take(other, ahead=AHEAD) == []
+    assert begins(take(worker, ahead=15_000), server) == [10]
+
+
+def test_a_slot_with_limits_of_its_own_has_no_others(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "fast", 9, limits={"fast": SlotLimits(delay=0)})
+    push(worker, "slow", 9)
+    taken = [lease.slot for lease in take(worker)]
+    assert (taken.count("fast"), taken.count("slow")) == (9, 1)
+
+
+def test_jitter_spreads_the_gaps_about_the_delay(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=1, jitter=0.5)})
+    push(worker, "a", 200)
+    take(worker)
+    leases = take(worker, want=150, ahead=1_000_000)
+    gaps = [after.begin - before.begin for before, after in zip(leases, leases[1:], strict=False)]
+    assert all(500 <= gap <= 1500 for gap in gaps)
+    assert len({round(gap) for gap in gaps}) > 50
+    assert 800 < sum(gaps) / len(gaps) < 1200
+
+
+def test_jitter_differs_from_exchange_to_exchange(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=1, jitter=0.5)})
+    push(worker, "a", 50)
+    met = [lease for n in range(10) for lease in take(worker, ahead=1500 * n)]
+    gaps = [after.begin - before.begin for before, after in zip(met, met[1:], strict=False)]
+    assert len({round(gap) for gap in gaps}) > len(gaps) / 2
+
+
+def test_a_slow_slot_keeps_no_request_of_another_waiting(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    for n in range(300):
+        push(worker, f"slow{n}", 2)
+    while take(worker):
+        pass
+    push(worker, "new", 1)
+    assert [lease.slot for lease in take(worker, want=1)] == ["new"]
+
+
+def test_the_worker_is_told_when_a_slot_may_give_next(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 2)
+    take(worker)
+    reply = worker.say()
+    assert reply.now is not None
+    assert reply.next_turn is not None
+    assert reply.next_turn - reply.now == pytest.approx(10_000, abs=500)
+
+
+def test_a_repeated_exchange_gives_the_same_turns_again_and_no_others(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    take(worker)
+    said = {"want": 100, "ahead": 25_000, "turns": {"a": Turns(1, 0)}}
+    first = worker.say(**said)
+    state = server.hgetall("s:slot:a")
+    again = worker.repeat(**said)
+    assert again.leases == first.leases
+    assert server.hgetall("s:slot:a") == state
+
+
+# -- a worker that is gone ---------------------------------------------------------------------------
+
+
+def test_the_turns_of_a_dead_worker_are_anothers(join: Join, server: redis.Redis) -> None:
+    limits = {"slots": SlotLimits(delay=0.01)}
+    dead, other = join("dead", lease=0.3, bounds=limits), join("other", bounds=limits)
+    push(dead, "a", 9)
+    take(dead)
+    wait_until(lambda: take(other))
+    assert server.hget("s:slot:a", "owner") == b"other"
+
+
+def test_what_a_worker_gives_back_leaves_its_slot_free(join: Join, server: redis.Redis) -> None:
+    limits = {"slots": SlotLimits(delay=0.01)}
+    worker, other = join("a", bounds=limits), join("b", bounds=limits)
+    push(worker, "a", 9)
+    (lease,) = take(worker)
+    worker.say(given_back=[lease.name], turns={"a": Turns(1, 0)})
+    wait_until(lambda: take(other))
+
+
+def test_nothing_begins_for_a_moment_after_redis_has_come_back_with_older_data(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.01)})
+    push(worker, "a", 9)
+    take(worker)
+    worker.number += 5  # as if Redis had lost five exchanges
+    assert take(worker) == []
+    assert float(server.hget("s:meta", "slots_from")) > server_ms(server) + 1000
+
+
+# -- concurrency -------------------------------------------------------------------------------------
+
+
+def test_no_more_leases_of_a_slot_are_out_than_its_concurrency_allows(join: Join, server: redis.Redis) -> None:
+    limits = {"slots": SlotLimits(concurrency=3)}
+    worker, other = join("a", bounds=limits), join("b", bounds=limits)
+    push(worker, "a", 20)
+    taken = take(worker) + take(other)
+    assert len(taken) == 3
+    worker.say(downloaded={"a": 2})
+    assert len(take(other)) == 2
+    assert take(other) == []
+
+
+def test_what_a_dead_worker_was_downloading_counts_no_longer(join: Join, server: redis.Redis) -> None:
+    limits = {"slots": SlotLimits(concurrency=1)}
+    dead, other = join("dead", lease=0.3, bounds=limits), join("other", bounds=limits)
+    push(dead, "a", 9)
+    assert len(take(dead)) == 1
+    wait_until(lambda: take(other))
+    assert b"a:dead" not in server.hgetall("s:slot:a")
+
+
+# -- garbage -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["tat", "pending", "owner", "delay", "blocked", "a:b"])
+@pytest.mark.parametrize("value", ["", "nan", "-1", "inf", "x" * 100, "1e300"])
+def test_garbage_in_the_state_of_a_slot_stops_nothing(
+    join: Join, server: redis.Redis, field: str, value: str
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.01)})
+    server.hset("s:slot:a", field, value)
+    push(worker, "a", 1)
+    assert payloads(take(worker)) == ["a1"]
+
+
+def test_what_is_no_state_at_the_key_of_one_makes_way(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.01)})
+    server.set("s:slot:a", "x")
+    push(worker, "a", 1)
+    assert payloads(take(worker)) == ["a1"]
+
+
+def test_the_state_of_a_slot_has_a_time_to_live(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=1, concurrency=5)})
+    push(worker, "a", 5)
+    take(worker)
+    assert 0 < server.pttl("s:slot:a") <= 700_000
