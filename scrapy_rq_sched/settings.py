@@ -13,6 +13,7 @@ from typing import Any
 from scrapy.utils.misc import load_object
 
 from . import keys
+from .codec.slot_rules import SlotRule, slot_rules
 from .errors import SettingError
 
 logger = logging.getLogger(__name__)
@@ -20,6 +21,9 @@ logger = logging.getLogger(__name__)
 #: What ``FRONTIER_SET_ASIDE`` may name: requests whose callback raised, and those whose download failed
 #: for good.
 SET_ASIDE = ("callback", "download")
+
+#: What ``FRONTIER_FLEET_LIMITS`` may name: limits of a slot that all workers keep together.
+FLEET_LIMITS = ("delay", "concurrency")
 
 #: Seeds that an exchange may take.
 MOST_SEEDS = 1000
@@ -80,6 +84,10 @@ class FrontierSettings:
     max_waiting_policy: str = "slow"
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
+    #: ``FRONTIER_FLEET_LIMITS``
+    fleet_limits: frozenset[str] = frozenset({"delay"})
+    #: ``FRONTIER_SLOTS``
+    slots: tuple[SlotRule, ...] = ()
     #: ``FRONTIER_SET_ASIDE``
     set_aside: frozenset[str] = frozenset()
     #: ``FRONTIER_WAIT_REPLICAS``
@@ -107,7 +115,6 @@ class FrontierSettings:
             queue_key=read.template("SCHEDULER_QUEUE_KEY", cls.queue_key),
             dupefilter_key=read.template("SCHEDULER_DUPEFILTER_KEY", cls.dupefilter_key),
             serializer=settings.get("SCHEDULER_SERIALIZER") or cls.serializer,
-            by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             persist=read.boolean("SCHEDULER_PERSIST"),
             flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
             idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
@@ -129,6 +136,9 @@ class FrontierSettings:
             max_waiting_policy=read.choice(
                 "FRONTIER_MAX_WAITING_POLICY", cls.max_waiting_policy, ("slow", "drop-lowest")
             ),
+            by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
+            fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),
+            slots=slot_rules("FRONTIER_SLOTS", settings.get("FRONTIER_SLOTS")),
             set_aside=read.choices("FRONTIER_SET_ASIDE", SET_ASIDE),
             wait_replicas=read.whole("FRONTIER_WAIT_REPLICAS", cls.wait_replicas, 0),
             prefetch=read.whole("FRONTIER_PREFETCH", cls.prefetch, 1, 1000),
@@ -236,7 +246,11 @@ class _Reader:
             raise self._refusal(name, " or ".join(map(repr, allowed)))
         return str(value)
 
-    def choices(self, name: str, allowed: tuple[str, ...]) -> frozenset[str]:
+    def choices(
+        self, name: str, allowed: tuple[str, ...], default: frozenset[str] = frozenset()
+    ) -> frozenset[str]:
+        if self._settings.get(name) is None:
+            return default
         try:
             values = frozenset(self._settings.getlist(name))
         except TypeError:

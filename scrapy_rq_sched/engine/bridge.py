@@ -20,6 +20,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThread
 
 from ..errors import ScrapyInternalsError
+from .downloader_slots import DownloaderSlots
 
 #: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
 #: where there are requests enough.
@@ -48,6 +49,9 @@ class EngineBridge:
             (slot, "scheduler"),
             (slot, "close_if_idle"),
             (getattr(engine, "downloader", None), "active"),
+            (getattr(engine, "downloader", None), "slots"),
+            (getattr(engine, "downloader", None), "per_slot_settings"),
+            (getattr(engine, "downloader", None), "_get_slot"),
             (getattr(engine, "scraper", None), "slot"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
@@ -60,12 +64,15 @@ class EngineBridge:
                 "needs to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
             )
 
+        #: What the downloader has of each slot.
+        self.slots = DownloaderSlots(engine)
         #: Asked before each start request whether it should wait.
         self.holds_start: Callable[[], bool] = lambda: False
         #: Whether start() waits for ``scheduler_empty``, which is how Scrapy's documentation has it read
         #: lazily.
         self.reads_lazily = False
         self._loop = EventLoop()
+        self._cancel_wake: Callable[[], None] = lambda: None
         self._start_request: Any = None
         self._watch_start()
         self._engine.signals.connect(self._look_for_lazy_start, signals.scheduler_empty)
@@ -98,6 +105,11 @@ class EngineBridge:
         if not self._engine.needs_backout():
             return ""
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
+
+    def wake_at(self, moment: float) -> None:
+        """Have the engine ask for a request at *moment*, by the monotonic clock; this replaces what was said before."""
+        self._cancel_wake()
+        self._cancel_wake = self._loop.call_later(max(0.0, moment - time.monotonic()), self.wake)
 
     def is_start_request(self, request: Request) -> bool:
         """Return whether *request* is the one that ``start()`` has just yielded.

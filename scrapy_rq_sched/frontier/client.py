@@ -8,14 +8,15 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..connection import RedisError, RedisTimeoutError
 from ..keys import Keys
 from . import refusals
-from .messages import Batch, Bounds
+from .messages import Batch, Bounds, SlotLimits
 from .replies import Reply
 from .scripts import filter_step, register
 
@@ -98,6 +99,10 @@ class Frontier:
         self._length = length
         self._awaited = itertools.cycle(keys.start_urls)
 
+    def limit_slots(self, limits: SlotLimits) -> None:
+        """Have *limits* hold for every slot that has none of its own."""
+        self.bounds = replace(self.bounds, slots=limits)
+
     def open(
         self,
         made_with: Mapping[str, str],
@@ -143,12 +148,12 @@ class Frontier:
     def exchange(self, batch: Batch) -> Reply:
         """Say *batch*, in one round trip and one atomic step. May be repeated."""
         arguments = (*batch.arguments(self.worker, self.bounds), *self._trailing())
-        wanted = self.bounds.wait_replicas
+        wanted, sent = self.bounds.wait_replicas, time.monotonic()
         if not wanted:
-            return Reply.parse(self._exchange(keys=self._all_keys, args=arguments))
+            return Reply.parse(self._exchange(keys=self._all_keys, args=arguments), sent)
         patience = min(REPLICA_TIMEOUT, self.bounds.lease_timeout / 3)
         raw, replicas = self._exchange.call_and_wait(self._all_keys, arguments, wanted, patience)
-        return Reply.parse(raw, replicated=replicas >= wanted)
+        return Reply.parse(raw, sent, replicated=replicas >= wanted)
 
     def leave(self, finished: bool, persist: bool) -> Left:
         """Leave the fleet. May be repeated.

@@ -87,11 +87,11 @@ UNLIMITED = SlotLimits()
 class Turns(NamedTuple):
     """Turns of a slot that a worker no longer has.
 
-    :param count: how many.
+    :param used: how many.
     :param last: when the last of them was begun, by the server's clock, in milliseconds; 0 if none was.
     """
 
-    count: int
+    used: int
     last: float
 
 
@@ -172,6 +172,10 @@ class Batch:
     refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     forgotten: list[tuple[str, str]] = field(default_factory=list)
+    #: The leases that were passed over: they came before the last that was begun, and are not begun.
+    passed: list[str] = field(default_factory=list)
+    #: Slots of which this worker has enough.
+    sated: list[str] = field(default_factory=list)
     #: Milliseconds from now in which a turn of a slot may begin that is given to this worker.
     ahead: float = 0.0
     #: Slots with limits of their own that this worker has met.
@@ -245,6 +249,8 @@ class Batch:
             "jitter": bounds.slots.jitter,
             "concurrency": bounds.slots.concurrency,
             "ahead": self.ahead,
+            "passed": " ".join(self.passed),
+            "sated": self.sated,
             "limits": {slot: limits.said() for slot, limits in self.limits.items()},
             "turns": self.turns,
             "downloaded": self.downloaded,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -101,6 +102,9 @@ class Reply:
     #: The server's time, and from when any slot may give a request, in milliseconds; None if no slot has limits.
     now: float | None = None
     next_turn: float | None = None
+    #: When the question was sent and the answer received, by this process's monotonic clock, in seconds.
+    sent: float = 0.0
+    received: float = 0.0
     told: Told = Told.CRAWL
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
@@ -109,8 +113,11 @@ class Reply:
     popped: tuple[Any, ...] = ()
 
     @classmethod
-    def parse(cls, raw: list[Any], replicated: bool = True) -> Reply:
-        """Return the reply of ``lua/exchange.lua``."""
+    def parse(cls, raw: list[Any], sent: float, replicated: bool = True) -> Reply:
+        """Return the reply of ``lua/exchange.lua``, which was received just now.
+
+        :param sent: when the question was sent.
+        """
         head = json.loads(raw[0].decode("utf-8", "replace"))
         problem = head["seeds_problem"]
         return cls(
@@ -135,6 +142,8 @@ class Reply:
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
             now=head.get("now"),
             next_turn=head.get("next_turn"),
+            sent=sent,
+            received=time.monotonic(),
             told=Told(head["told"]),
             leases=list(_leases(raw[1])),
             replicated=replicated,

@@ -135,6 +135,14 @@ KEYS: tuple[Key, ...] = (
         follows="slot",
     ),
     Key(
+        "slot_limits",
+        "{prefix}:slots:limits",
+        ("hash",),
+        "slot, and its delay (milliseconds), jitter and concurrency, where these are not those of all slots; `set` "
+        "behind them if they were set while the crawl ran",
+        Use.ARGUMENT,
+    ),
+    Key(
         "slots_cleared",
         "{prefix}:slots:cleared",
         ("list",),

@@ -6,6 +6,8 @@ that a dead worker had in hand it had begun.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..frontier.messages import Batch, suspicious
 from ..frontier.replies import Lease
 
@@ -26,7 +28,8 @@ class Beginnings:
         self._suspicious = suspicious(max_deliveries)
         self.has_news = False
         self._begun = self._sown = ""
-        self._said_begun = self._known_begun = ""
+        # A suspect that Redis is to hear of before it is begun.
+        self._announced = self._said_announced = self._known_announced = ""
         self._said_sown = self._known_sown = ""
 
     def is_suspect(self, lease: Lease) -> bool:
@@ -35,14 +38,15 @@ class Beginnings:
 
     def begun(self, lease: Lease) -> None:
         """Note that the request of *lease* is begun."""
-        self._begun = lease.name
+        self._begun = max(self._begun, lease.name, key=_order)
 
     def may_begin(self, lease: Lease) -> bool:
         """Return whether *lease*, the next that is ready, may be begun; if not, Redis hears of it first."""
-        if not self.is_suspect(lease) or lease.name == self._known_begun:
+        if not self.is_suspect(lease) or lease.name == self._known_announced:
             return True
-        if self._begun != lease.name:
-            self._begun = lease.name
+        if self._announced != lease.name:
+            self._announced = lease.name
+            self.begun(lease)
             self.has_news = True
         return False
 
@@ -57,12 +61,19 @@ class Beginnings:
         # Whatever was said of a later seed was said of this one, too.
         return not self.is_suspect(lease) or _order(lease.name) <= _order(self._known_sown)
 
-    def fill(self, batch: Batch) -> None:
-        """Put what was begun last into *batch*, and consider it said."""
+    def fill(self, batch: Batch, ready: Iterable[Lease]) -> None:
+        """Put what was begun last into *batch*, and consider it said.
+
+        :param ready: the leases that are not begun.
+        """
         batch.begun, batch.sown = self._begun, self._sown
-        self._said_begun, self._said_sown = self._begun, self._sown
+        last = _order(self._begun)
+        batch.passed = [
+            lease.name for lease in ready if _order(lease.name) < last and lease.name != self._announced
+        ]
+        self._said_announced, self._said_sown = self._announced, self._sown
         self.has_news = False
 
     def settle(self) -> None:
         """Note that Redis knows what was said."""
-        self._known_begun, self._known_sown = self._said_begun, self._said_sown
+        self._known_announced, self._known_sown = self._said_announced, self._said_sown

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from scrapy import Request
 
+from ..codec.slots import slot_of
+from ..engine.bridge import EngineBridge
 from ..errors import PayloadError, UnknownCodeError, described, one_line
+from ..frontier.messages import UNLIMITED, Push, rank
 from ..frontier.replies import Lease, Told
 from .limits import Limits
 from .log.notices import Notices
+from .politeness import Politeness
+from .ready import Timed
 from .state import State
 
 logger = logging.getLogger(__name__)
@@ -20,18 +26,28 @@ class Handout:
     """Hands out what is ready.
 
     :param fingerprint: returns a request's fingerprint.
-    :param by_hand: whether the scheduler is driven by hand: then a request begins when it is asked for.
+    :param politeness: knows the limits of slots.
+    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand: then a
+        request begins when it is asked for.
     """
 
     def __init__(
-        self, state: State, limits: Limits, queue: Any, fingerprint: Any, notices: Notices, by_hand: bool
+        self,
+        state: State,
+        limits: Limits,
+        queue: Any,
+        fingerprint: Any,
+        notices: Notices,
+        engine: EngineBridge | None,
+        politeness: Politeness,
     ) -> None:
         self._state = state
         self._limits = limits
         self._queue = queue
         self._fingerprint = fingerprint
         self._notices = notices
-        self._by_hand = by_hand
+        self._engine = engine
+        self._politeness = politeness
 
     def take(self) -> Request | None:
         """Return the next request, now the engine's, or None."""
@@ -45,17 +61,46 @@ class Handout:
             self._limits.begun()
             return request
         while state.ready:
-            if not (self._by_hand or self._limits.has_capacity):
+            if not (self._engine is None or self._limits.has_capacity):
                 return None
-            if not state.beginnings.may_begin(state.ready[0]):
+            now = time.monotonic()
+            timed = state.ready.next(lambda head: self._load(head, now))  # noqa: B023 - called at once
+            if timed is None or not state.beginnings.may_begin(timed.lease):
                 return None
-            lease = state.ready.popleft()
-            made = self._decode(lease)
+            state.ready.remove(timed)
+            made = self._decode(timed.lease)
+            if made is not None and self._has_to_wait_by_slot(timed.lease, made):
+                continue
             if made is not None:
-                state.hold(made, lease)
+                state.hold(made, timed.lease)
+                state.turns.begun(made, timed, now)
                 self._limits.begun()
                 return made
+            state.turns.returned(timed.lease)
         return None
+
+    def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:
+        """Return whether *request*, whose slot no worker has named, has gone to its slot, which has limits."""
+        if lease.slot:
+            return False
+        slot = slot_of(request)
+        if self._politeness.of(slot) == UNLIMITED:
+            return False
+        # It is stored there before its lease is released.
+        self._state.enqueue(Push("force", "", rank(request.priority), lease.payload, slot), request)
+        self._state.finish(lease)
+        return True
+
+    def next_time(self, now: float) -> float | None:
+        """Return when the next of those leases may be begun that have to wait for their time; None if none has to."""
+        times = (self._state.turns.earliest(head) for head in self._state.ready.heads() if head.at)
+        return min((at for at in times if at > now), default=None)
+
+    def _load(self, head: Timed, now: float) -> int | None:
+        """Return how many requests of the slot are being downloaded; None if *head* must not be begun now."""
+        if head.at and self._state.turns.earliest(head) > now:
+            return None
+        return 0 if self._engine is None else self._engine.slots.load(head.lease.slot)
 
     def drop(self, lease: Lease) -> Request | None:
         """Drop a request because too many wait; found again, it is crawled.

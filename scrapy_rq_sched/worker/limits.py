@@ -53,10 +53,19 @@ class Limits:
         self.cut_off = False
 
     @property
+    def cycle(self) -> float:
+        """Seconds in which an exchange comes and goes, and the next is made."""
+        return 2 * (self._pace.latency + self._settings.flush_interval)
+
+    @property
+    def ahead(self) -> float:
+        """How many seconds ahead of its time to have a turn of a slot: one cycle, and one flush more."""
+        return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 4)
+
+    @property
     def target(self) -> int:
         """How many leases to have ready: as many as are begun while an exchange comes and goes."""
-        cycle = 2 * (self._pace.latency + self._settings.flush_interval)
-        needed = max(self._settings.concurrency, math.ceil(self._pace.rate * cycle))
+        needed = max(self._settings.concurrency, math.ceil(self._pace.rate * self.cycle))
         return min(self._settings.prefetch, needed)
 
     @property

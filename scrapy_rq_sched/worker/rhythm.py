@@ -51,6 +51,11 @@ class Rhythm:
         if reply is None and not session.is_busy:
             return True  # start() had nothing, and what the frontier has is not known
         lacks = session.wanted > len(session.state.ready)
+        if lacks and reply is not None and reply.next_turn is not None:
+            # What waits has to wait for its time: to ask sooner would give this worker no more of it.
+            turn = session.state.clock.local(reply.next_turn) - session.limits.ahead
+            is_time = time.monotonic() >= turn and silence >= reply.workers / POLLS
+            return bool(reply.leases) or is_time or silence >= self._poll_interval(reply, lacks)
         if lacks and reply is not None and (reply.waiting or reply.seeds) and session.limits.runs_low:
             # What waits may be for others: to ask at every moment would give this worker no more of it.
             return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)

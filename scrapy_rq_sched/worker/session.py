@@ -6,6 +6,7 @@ the frontier's client.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
 from .outbox import Outgoing
+from .politeness import Politeness
 from .sower import Sower
 from .start_gate import StartGate
 from .state import Settled, State
@@ -75,7 +77,9 @@ class Session:
         self._intake = Intake(
             state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
         )
-        self._handout = Handout(state, limits, queue, fingerprint, self.notices, by_hand=engine is None)
+        self.politeness = self._make_politeness()
+        frontier.limit_slots(self.politeness.default)
+        self._handout = Handout(state, limits, queue, fingerprint, self.notices, engine, self.politeness)
         crawl = crawl or self.send
         refuse = self._handout.refuse
         self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)
@@ -92,6 +96,16 @@ class Session:
         self.want_by_hand: int | None = None
         self.lost = 0
 
+    def _make_politeness(self) -> Politeness:
+        settings, engine = self.settings, self.engine
+        if engine is None or not settings.by_slot or is_custom(self.queue):
+            return Politeness()
+        politeness = Politeness(*engine.slots.by_settings(), settings.slots, settings.fleet_limits)
+        engine.slots.follow(
+            politeness.of, self.state.turns.reached_downloader, self.state.turns.left_downloader
+        )
+        return politeness
+
     # -- what Scrapy asks ----------------------------------------------------------------------
 
     def send(self, request: Request) -> bool:
@@ -107,6 +121,10 @@ class Session:
         if request is not None:
             self._standstill.begun()
             self._stats.inc_value("scheduler/dequeued")
+        elif self.engine is not None:
+            next_time = self._handout.next_time(time.monotonic())
+            if next_time is not None:
+                self.engine.wake_at(next_time)
         return request
 
     def close(self, finished: bool) -> None:
@@ -129,6 +147,7 @@ class Session:
             self.closing = self.closing or self.engine.closing()
         if self.closing or state.told == Told.PAUSE:
             state.give_back()
+        state.give_back_late(time.monotonic() - self.settings.lease_timeout / 2)
         if self.closing:
             if is_custom(self.queue):
                 while state.memory:
@@ -141,7 +160,7 @@ class Session:
         sent = state.outbox.take(few=stands_still and not self.closing)
         at_hand = len(state.ready) + len(state.memory)
         want = 0 if self.limits.is_full else max(0, self.wanted - at_hand)
-        return state.batch(
+        batch = state.batch(
             sent,
             want=want,
             want_seeds=self.settings.seed_batch if want else 0,
@@ -149,6 +168,9 @@ class Session:
             exceed=self.closing or stands_still,
             finishing=self.finishing,
         )
+        batch.ahead = round(1000 * self.limits.ahead)
+        batch.limits = self.politeness.own(push.slot for push in batch.pushes)
+        return batch
 
     @property
     def wanted(self) -> int:
@@ -203,7 +225,11 @@ class Session:
         if reply.told != told_before:
             self._obey(reply.told)
         # All that is this worker's first: statistics and signals run others' code, which may raise.
-        state.ready.extend(lease for lease in reply.leases if lease.kind == "request" or self.closing)
+        if reply.now is not None:
+            state.clock.note(reply.sent, reply.received, reply.now)
+        for lease in reply.leases:
+            if lease.kind == "request" or self.closing:
+                state.ready.append(lease, state.clock.local(lease.begin) if lease.begin else 0.0)
         self._keep(settled, reply)
         self._sow_and_drop(settled.orphans, [] if self.closing else reply.leases)
         self.duplicates = settled.duplicates

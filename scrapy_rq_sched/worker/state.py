@@ -17,9 +17,12 @@ from ..frontier.replies import Lease, Reply, Standing, Told
 from ..settings import FrontierSettings
 from .beginnings import Beginnings
 from .outbox import Outbox, Outgoing
+from .ready import Ready
 from .releases import Releases
 from .seen_cache import SeenCache
+from .server_clock import ServerClock
 from .shares import Shares
+from .slot_turns import SlotTurns
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +52,8 @@ class State:
     :ivar seen: fingerprints that are known to be in Redis.
     :ivar shares: how many requests were found, and how many of them cannot be shared.
     :ivar beginnings: what was begun last.
+    :ivar clock: the server's.
+    :ivar turns: what became of this worker's turns of slots.
     :ivar told: what all workers are told to do.
     """
 
@@ -56,13 +61,15 @@ class State:
         replicated = settings.wait_replicas > 0
         self.outbox = Outbox(replicated)
         self.releases = Releases(self.outbox, replicated)
-        self.ready: deque[Lease] = deque()
+        self.ready = Ready()
         self.held: dict[Request, Lease] = {}
         self.sowing: list[Lease] = []
         self.memory: deque[Outgoing] = deque()
         self.seen = SeenCache(settings.seen_cache)
         self.shares = Shares()
         self.beginnings = Beginnings(settings.max_deliveries)
+        self.clock = ServerClock()
+        self.turns = SlotTurns(self.clock)
         self.told = Told.CRAWL
         # Requests that the engine has and no lease stands for.
         self._unleased: set[Request] = set()
@@ -122,6 +129,7 @@ class State:
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that every request that the engine has had, and has no longer, is finished."""
+        self.turns.finish_all_but(in_progress)
         done = [request for request in self.held if request not in in_progress]
         for request in done:
             led_to_none = self._begun_at.pop(request) == self._found
@@ -137,7 +145,15 @@ class State:
         """Note that what was not begun goes back to where it stood."""
         for lease in self.ready:
             self.releases.give_back(lease)
+            self.turns.returned(lease)
         self.ready.clear()
+
+    def give_back_late(self, before: float) -> None:
+        """Note that what was to be begun before *before* goes back: another may have its turn by now."""
+        for timed in [head for head in self.ready.heads() if 0 < head.at < before]:
+            self.ready.remove(timed)
+            self.releases.give_back(timed.lease)
+            self.turns.returned(timed.lease)
 
     def give_back_held(self) -> None:
         """Note that what the engine is at goes back to where it stood, whatever comes of it here."""
@@ -161,7 +177,8 @@ class State:
     @property
     def has_news(self) -> bool:
         """Whether there is something to say."""
-        return bool(self.outbox) or self.releases.has_news or self.beginnings.has_news or self._memory_is_done
+        news = self.outbox or self.releases.has_news or self.beginnings.has_news or self.turns.has_news
+        return bool(news) or self._memory_is_done
 
     @property
     def has_undone(self) -> bool:
@@ -219,7 +236,8 @@ class State:
         )
         self._pages = 0
         self._memory_is_done = False
-        self.beginnings.fill(batch)
+        self.beginnings.fill(batch, self.ready)
+        self.turns.fill(batch)
         self.shares.fill(batch)
         self.releases.fill(batch, before=self.outbox.taken - len(sent))
         into_memory = any(not push.payload for push in batch.pushes)
@@ -275,6 +293,7 @@ class State:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
         self._let_go()
         self.ready.clear()
+        self.turns.clear()
         self.sowing.clear()
         self.releases.clear()
         self.outbox.rewind()

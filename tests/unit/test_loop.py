@@ -82,7 +82,7 @@ def test_no_news_waits_for_as_long_as_a_lease(rhythm: Rhythm, clock: Waited) -> 
 def test_a_worker_that_runs_low_does_not_wait(rhythm: Rhythm, worker: Session, clock: Waited) -> None:
     rhythm.exchanged()
     for _ in range(3):
-        worker.state.ready.popleft()
+        worker.state.ready.remove(next(worker.state.ready.heads()))
     assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 

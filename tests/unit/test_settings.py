@@ -14,6 +14,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, RFPDupeFilter
+from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.engine.components import load_dupefilter, load_queue
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.keys import Keys
@@ -54,6 +55,20 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_MAX_WAITING", "max_waiting", 0, "1000", 1000),
     ("FRONTIER_MAX_WAITING_POLICY", "max_waiting_policy", "slow", "drop-lowest", "drop-lowest"),
     ("FRONTIER_BY_SLOT", "by_slot", True, "False", False),
+    (
+        "FRONTIER_FLEET_LIMITS",
+        "fleet_limits",
+        frozenset({"delay"}),
+        "concurrency",
+        frozenset({"concurrency"}),
+    ),
+    (
+        "FRONTIER_SLOTS",
+        "slots",
+        (),
+        '{"*.com": {"rate": "30/m"}}',
+        (SlotRule("*.com", delay=2.0),),
+    ),
     (
         "FRONTIER_SET_ASIDE",
         "set_aside",

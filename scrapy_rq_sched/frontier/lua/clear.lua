@@ -18,7 +18,7 @@ for _, worker in ipairs(workers.err and {} or workers) do
   redis.call('UNLINK', LEASES .. worker, WORKER .. worker)
 end
 clearing.clear()
-redis.call('UNLINK', CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
+redis.call('UNLINK', SLOT_LIMITS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
   PAGES, EXPORTED)
 if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end

@@ -47,7 +47,8 @@ function leases.some(key, n, bytes)
   return found
 end
 
--- Leases are named in the order in which they were handed out, and a worker begins them in that order.
+-- Leases are named in the order in which they were handed out. A worker begins them in that order, but for those of
+-- which it says that it has passed them over.
 function leases.place(name)
   local exchange, position = string.match(name, '^(%d+)%.(%d+)$')
   return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)

@@ -1,6 +1,7 @@
 -- Needs: keys, slots
--- What the fleet may ask of a slot, and when: SLOT..slot, a hash that is there for slots with limits.
---   delay, jitter, concurrency  of this slot, where these are not those of all (milliseconds; a share of the delay; leases)
+-- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
+-- '<delay in milliseconds> <jitter, a share of the delay> <concurrency>', and ' set' if somebody has set them while the
+-- crawl ran. SLOT..slot is the state of a slot with limits, a hash:
 --   tat       the server's time (milliseconds) from which the next request may begin. It moves on by the delay with each
 --             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
@@ -33,10 +34,16 @@ function limits.of(slot, all)
     local worker = string.match(flat[i], '^a:(.*)$')
     if worker and is_alive(worker) then active = active + number_of(flat[i + 1], 0) end
   end
+  local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
+  local own = all.has_own and redis.call('HGET', SLOT_LIMITS, slot)
+  if own then
+    local its_delay, its_jitter, its_concurrency = string.match(own, '^(%S+) (%S+) (%S+)')
+    delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
+    concurrency = number_of(its_concurrency, concurrency)
+  end
   return {
     slot = slot, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
-    delay = number_of(fields.delay, all.delay or 0), jitter = math.min(1, number_of(fields.jitter, all.jitter or 0)),
-    concurrency = number_of(fields.concurrency, all.concurrency or 0), tat = number_of(fields.tat, 0),
+    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
     blocked = number_of(fields.blocked, 0),
   }
 end
@@ -65,7 +72,7 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   -- It is asked again when a download is over; and then at the latest, should nobody say so.
   if most <= 0 then return begins, now + lease_ms end
   if state.delay == 0 then
-    for i = 1, most do begins[i] = 0 end
+    for i = 1, most do begins[i] = now end
     return begins
   end
   local is_own = state.owner == worker

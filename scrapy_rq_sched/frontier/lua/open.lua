@@ -77,7 +77,7 @@ if flushed then
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
   clearing.clear()
-  redis.call('UNLINK', CONVERTING, DELAYED, WORKERS)
+  redis.call('UNLINK', SLOT_LIMITS, CONVERTING, DELAYED, WORKERS)
 end
 local kept_for = ''
 if flushed or uncleared then

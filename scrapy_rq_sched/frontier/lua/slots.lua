@@ -7,13 +7,24 @@ local slots = {}
 -- This script's time, and how many turns it has given.
 local moment, given = nil, 0
 
--- -> the server's time (milliseconds)
+-- -> the frontier's time (milliseconds): the server's, which is not set back. Where that is behind what it was at the
+-- last exchange, because somebody has set the clock or another server has taken over, it is so much ahead from then on.
 function slots.now()
   if not moment then
-    local time = redis.call('TIME')
-    moment = time[1] * 1000 + time[2] / 1000
+    local time, known = redis.call('TIME'), redis.call('HMGET', META, 'clock', 'clock_ahead')
+    local clock, ahead = tonumber(known[1] or '') or 0, tonumber(known[2] or '') or 0
+    moment = time[1] * 1000 + time[2] / 1000 + ahead
+    if moment < clock and clock < 9e15 then
+      redis.call('HSET', META, 'clock_ahead', string.format('%.3f', ahead + clock - moment))
+      moment = clock
+    end
   end
   return moment
+end
+
+-- To be called by an exchange that may have given turns.
+function slots.keep_time()
+  if moment then redis.call('HSET', META, 'clock', string.format('%.3f', moment)) end
 end
 
 -- -> a score behind those of all slots that are due

@@ -11,16 +11,19 @@ function limited.is_on(turn)
   return said.delay or said.concurrency or turn.meta.limited
 end
 
--- This worker is the first to push to slots with limits of their own: slot -> {delay, jitter, concurrency}.
+-- This worker pushes to slots with limits of their own: slot -> {delay, jitter, concurrency}.
 function limited.learn(turn)
+  ALL.has_own = turn.meta.limited
   if turn.repeated then return end
   for slot, its in pairs(said.limits or {}) do
-    local key = SLOT .. slot
-    if wrong_type({{key, 'hash'}}) then redis.call('UNLINK', key) end
-    redis.call('HSET', key, 'delay', its[1], 'jitter', its[2], 'concurrency', its[3])
+    local before = redis.call('HGET', SLOT_LIMITS, slot)
+    if not (before and string.sub(before, -4) == ' set') then
+      redis.call('HSET', SLOT_LIMITS, slot, string.format('%.17g %.17g %d', its[1], its[2], its[3]))
+    end
     turn.meta.limited = '1'
   end
   if said.limits then redis.call('HSET', META, 'limited', '1') end
+  ALL.has_own = turn.meta.limited
 end
 
 -- What has become of this worker's turns: slot -> {how many it no longer has, when the last began}; and of its

@@ -33,6 +33,7 @@ local function reply(turn)
   local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
   local leased, busy, finished = -1, -1, false
   waiting.settle()
+  if not turn.repeated then slots.keep_time() end
   turn.waiting, turn.seen = waiting.length(), filter.count()
   -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
   if turn.waiting == 0 then

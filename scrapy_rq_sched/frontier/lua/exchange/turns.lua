@@ -49,15 +49,16 @@ end
 function turns.take(turn)
   local flat, is_limited = waiting.length_of(''), limited.is_on(turn)
   local met, ahead = {}, is_limited and said.ahead or 0
+  for _, slot in ipairs(said.sated or {}) do met[slot] = true end
   while turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES do
-    local due, fresh = slots.due(math.min(turn.want, MOST_SLOTS) + (is_limited and WAIT or 0), ahead), 0
-    local each = math.ceil(turn.want / math.max(1, #due + (flat > 0 and 1 or 0)))
+    local due, fresh = slots.due(math.min(turn.want, MOST_SLOTS) + (is_limited and WAIT or 0) + #(said.sated or {}), ahead), 0
+    local each = math.ceil(turn.want / math.max(1, #due - #(said.sated or {}) + (flat > 0 and 1 or 0)))
     local from_flat = from_slot(turn, '', math.min(flat, each))
     flat = flat - from_flat
     for _, slot in ipairs(due) do
       if turn.want <= 0 then break end
-      -- One that has to wait for its time is not asked again.
-      if not (is_limited and met[slot]) then
+      -- One that has to wait for its time is not asked again, nor one of which this worker has enough.
+      if not ((is_limited or said.sated) and met[slot]) then
         serve(turn, slot, each, is_limited)
         met[slot], fresh = true, fresh + 1
       end

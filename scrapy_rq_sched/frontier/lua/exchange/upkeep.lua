@@ -24,7 +24,8 @@ local function note_new(turn)
   turn.duplicates = table.concat(turn.duplicates, ' ')
   redis.call('HSET', own, 'exchange', said.exchange,
     'answered', turn.stored .. ' ' .. turn.standing .. ' ' .. turn.duplicates, 'busy', turn.busy, 'heard', turn.now,
-    'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown)
+    'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
+    'passed', said.passed or '')
   -- Redis may have lost what it was told when the worker joined.
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms) end
   if said.found then
@@ -63,6 +64,7 @@ local function take_over(dead, lease, died)
   local kind, _, _, request = leases.read(lease[2])
   redis.call('HDEL', LEASES .. dead, lease[1])
   local had_begun = leases.place(lease[1]) <= (seeds.kinds[kind] and died.sown or died.begun)
+    and not string.find(died.passed, ' ' .. lease[1] .. ' ', 1, true)
   local history = died.left and histories.of(request)
     or histories.add(request, had_begun and 'died' or 'unbegun', dead, died.at)
   local deaths = histories.count(history, 'died')
@@ -81,10 +83,10 @@ local function take_over(dead, lease, died)
 end
 
 local function reclaim_from(dead, turn)
-  local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown')
+  local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown', 'passed')
   local died = {
     at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last[1],
-    begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''),
+    begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''), passed = ' ' .. (last[4] or '') .. ' ',
   }
   local back, some = {}, leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)
   for _, lease in ipairs(some) do

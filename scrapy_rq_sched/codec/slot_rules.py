@@ -1,0 +1,117 @@
+"""``FRONTIER_SLOTS``: limits of slots by their names, or by patterns of these."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import SettingError
+from ..frontier.messages import SlotLimits
+
+#: The longest delay, in seconds: a day.
+LONGEST_DELAY = 86_400.0
+#: What a rule may say.
+FIELDS = ("delay", "jitter", "concurrency", "rate")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)/([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@dataclass(frozen=True)
+class SlotRule:
+    """What holds for slots whose name fits a pattern; None is what Scrapy's settings say.
+
+    :param pattern: a slot's name, in which ``*`` stands for any text and ``?`` for any character.
+    :param delay: seconds between two requests.
+    :param jitter: by which share of the delay it may be shorter or longer.
+    :param concurrency: downloads at a time; 0 is any number.
+    """
+
+    pattern: str
+    delay: float | None = None
+    jitter: float | None = None
+    concurrency: int | None = None
+
+    def fits(self, slot: str) -> bool:
+        """Return whether it holds for *slot*."""
+        return fnmatch.fnmatchcase(slot, self.pattern)
+
+    def applied_to(self, limits: SlotLimits) -> SlotLimits:
+        """Return *limits* with what this rule says otherwise."""
+        return SlotLimits(
+            limits.delay if self.delay is None else self.delay,
+            limits.jitter if self.jitter is None else self.jitter,
+            limits.concurrency if self.concurrency is None else self.concurrency,
+        )
+
+
+def slot_rules(name: str, value: Any) -> tuple[SlotRule, ...]:
+    """Return the rules that *value* has, in its order; the first that fits a slot holds for it.
+
+    :param name: the setting's name, for the error.
+    :param value: a mapping from patterns to mappings, or JSON of one; None for no rules.
+    :raises SettingError: naming the rule that is not valid, and what it must be.
+    """
+    if not value:
+        return ()
+    try:
+        rules = json.loads(value) if isinstance(value, (str, bytes)) else value
+    except ValueError as error:
+        raise SettingError(f"{name} is {value!r}, which is not valid JSON: {error}") from None
+    if not isinstance(rules, Mapping):
+        raise SettingError(
+            f"{name} is {value!r}; it must be a mapping such as {{'*.example.com': {{'delay': 2}}}}"
+        )
+    return tuple(slot_rule(f"{name}[{pattern!r}]", pattern, said) for pattern, said in rules.items())
+
+
+def slot_rule(name: str, pattern: Any, said: Any) -> SlotRule:
+    """Return the rule that holds for *pattern*.
+
+    :param name: what it is called in the error.
+    :raises SettingError: if it is not valid.
+    """
+    if not isinstance(pattern, str) or not pattern.strip():
+        raise SettingError(f"{name}: the name of a slot must be a text that is not empty")
+    if not isinstance(said, Mapping):
+        raise SettingError(f"{name} is {said!r}; it must be a mapping such as {{'delay': 2}}")
+    unknown = [str(field) for field in said if field not in FIELDS]
+    if unknown:
+        raise SettingError(f"{name} has {', '.join(unknown)}; it may have {', '.join(FIELDS)}")
+    delay = _number(name, said, "delay", LONGEST_DELAY)
+    rate = _delay_of_rate(name, said["rate"]) if "rate" in said else None
+    jitter = _number(name, said, "jitter", 1)
+    concurrency = _number(name, said, "concurrency", 1_000_000)
+    if concurrency is not None and concurrency != int(concurrency):
+        raise SettingError(
+            f"{name} has the concurrency {concurrency!r}; it must be a whole number of 0 or more"
+        )
+    delays = [one for one in (delay, rate) if one is not None]
+    return SlotRule(
+        pattern.strip(), max(delays, default=None), jitter, None if concurrency is None else int(concurrency)
+    )
+
+
+def _number(name: str, said: Mapping[str, Any], field: str, most: float) -> float | None:
+    if field not in said:
+        return None
+    try:
+        number = math.nan if isinstance(said[field], bool) else float(said[field])
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number <= most:
+        raise SettingError(f"{name} has the {field} {said[field]!r}; it must be a number of 0 to {most:g}")
+    return number
+
+
+def _delay_of_rate(name: str, rate: Any) -> float:
+    parts = _RATE.fullmatch(str(rate).replace(" ", ""))
+    if parts is None or float(parts[1]) == 0 or _SECONDS[parts[2]] / float(parts[1]) > LONGEST_DELAY:
+        raise SettingError(
+            f"{name} has the rate {rate!r}; it must be requests a second, minute, hour or day, such as '60/m'"
+        )
+    return _SECONDS[parts[2]] / float(parts[1])

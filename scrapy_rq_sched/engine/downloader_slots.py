@@ -1,0 +1,92 @@
+"""What the downloader has of each slot, and what it is told of those whose delay the fleet keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request, signals
+
+from ..codec.slots import slot_name
+from ..frontier.messages import SlotLimits
+
+#: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a request comes
+#: that does not go through the frontier, such as one for a robots.txt, or this process was held up.
+LOCAL_PART = 0.95
+#: A slot that no request has.
+_NOBODY = "scrapy-rq-sched:nobody"
+
+
+class DownloaderSlots:
+    """The downloader's slots.
+
+    :param engine: a running crawl's engine.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._downloader = engine.downloader
+        self._keys: dict[str, str] = {}
+        self._limits: Callable[[str], SlotLimits] = lambda slot: SlotLimits()
+        self._reached: Callable[[Request, float], None] = lambda request, now: None
+        self._left: Callable[[Request], None] = lambda request: None
+        engine.signals.connect(self._on_reached, signals.request_reached_downloader)
+        engine.signals.connect(self._on_left, signals.request_left_downloader)
+
+    def follow(
+        self,
+        limits: Callable[[str], SlotLimits],
+        reached: Callable[[Request, float], None],
+        left: Callable[[Request], None],
+    ) -> None:
+        """Have requests of slots with a delay of the fleet's not wait for it once more.
+
+        :param limits: returns what the fleet keeps of a slot.
+        :param reached: told of each request that is sent, and when.
+        :param left: told of each whose download is over.
+        """
+        self._limits, self._reached, self._left = limits, reached, left
+
+    def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
+        """Return what Scrapy's settings say of a slot, and of those for which they say something else, by name."""
+        others = {slot_name(key): self._probe(key) for key in self._downloader.per_slot_settings}
+        return self._probe(_NOBODY), others
+
+    def load(self, slot: str) -> int | None:
+        """Return how many requests of *slot* are in the downloader; None if it should not have more."""
+        its = self._downloader.slots.get(self._keys.get(slot, slot))
+        if its is None:
+            return 0
+        # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. One that
+        # waits is enough for the next download to begin as soon as another ends.
+        most = (
+            2
+            if its.delay and not self._limits(slot).delay
+            else its.concurrency + max(1, its.concurrency // 4)
+        )
+        return len(its.active) if len(its.active) < most else None
+
+    def _probe(self, key: str) -> SlotLimits:
+        known = key in self._downloader.slots
+        _, its = self._downloader._get_slot(Request("http://example.com", meta={"download_slot": key}))
+        if not known:
+            del self._downloader.slots[key]
+        # Scrapy before 2.19 has no jitter, but a flag for half of the delay.
+        jitter = its.jitter if hasattr(its, "jitter") else 0.5 * bool(its.randomize_delay)
+        return SlotLimits(its.delay, min(1.0, jitter), its.concurrency)
+
+    def _on_reached(self, request: Request) -> None:
+        key: Any = request.meta.get("download_slot")
+        its = self._downloader.slots.get(key)
+        if its is not None:
+            name = slot_name(str(key))
+            if name != key:
+                self._keys[name] = key
+            limits = self._limits(name)
+            if limits.delay:
+                its.delay = LOCAL_PART * limits.delay * (1 - limits.jitter)
+                its.jitter = 0.0
+        self._reached(request, time.monotonic())
+
+    def _on_left(self, request: Request) -> None:
+        self._left(request)

@@ -1,0 +1,49 @@
+"""The server's time, as far as a worker can know it.
+
+The estimate is Cristian's (F. Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989): what the
+server said was true at some moment between the question and the answer. The shortest exchange of the last minute leaves
+the least doubt.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+#: Seconds for which an exchange says something of the time.
+REMEMBERED = 60.0
+
+
+class _Sample(NamedTuple):
+    taken: float
+    doubt: float
+    offset: float
+
+
+class ServerClock:
+    """Turns the server's milliseconds into this process's monotonic seconds, and back."""
+
+    def __init__(self) -> None:
+        # With rising doubt: a later one that is better makes those before it useless.
+        self._samples: deque[_Sample] = deque()
+
+    def note(self, sent: float, received: float, now: float) -> None:
+        """Note that the server's time was *now*, in milliseconds, at some moment between *sent* and *received*."""
+        sample = _Sample(received, received - sent, now / 1000 - (sent + received) / 2)
+        while self._samples and self._samples[-1].doubt >= sample.doubt:
+            self._samples.pop()
+        self._samples.append(sample)
+        while received - self._samples[0].taken > REMEMBERED:
+            self._samples.popleft()
+
+    def local(self, server: float) -> float:
+        """Return when it is *server*, in this process's monotonic seconds."""
+        return server / 1000 - self._offset
+
+    def server(self, local: float) -> float:
+        """Return the server's time, in milliseconds, when it is *local* here."""
+        return 1000 * (local + self._offset)
+
+    @property
+    def _offset(self) -> float:
+        return self._samples[0].offset if self._samples else 0.0

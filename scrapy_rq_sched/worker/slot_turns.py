@@ -1,0 +1,105 @@
+"""What becomes of this worker's turns of slots that have limits.
+
+The frontier gives turns ahead of their time, and no other worker has any of a slot as long as one has some. So the gaps
+between the requests of a slot are this worker's to keep, however late it is; and when it says that it has used all its
+turns, it says when it has used the last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from scrapy import Request
+
+from ..frontier.messages import Batch, Turns
+from ..frontier.replies import Lease
+from .ready import Timed
+from .server_clock import ServerClock
+
+#: Which part of the gap between two turns is kept, whatever happens: a worker that was late has that much less to wait.
+KEPT = 0.97
+
+
+class SlotTurns:
+    """Notes which turns were used, and when.
+
+    :param clock: the server's.
+    """
+
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
+        # Requests that were begun, and have not reached the downloader: their slots.
+        self._on_their_way: dict[Request, str] = {}
+        self._downloading: dict[Request, str] = {}
+        # Of each slot, when its last turn was to be used, and when it was.
+        self._last: dict[str, tuple[float, float]] = {}
+        self._used: Counter[str] = Counter()
+        self._downloaded: Counter[str] = Counter()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to say."""
+        return bool(self._used or self._downloaded)
+
+    def earliest(self, timed: Timed) -> float:
+        """Return from when *timed* may be begun: never sooner after the one before it than they were to be apart."""
+        planned, used = self._last.get(timed.lease.slot, (timed.at, 0.0))
+        return max(timed.at, used + KEPT * (timed.at - planned))
+
+    def begun(self, request: Request, timed: Timed, now: float) -> None:
+        """Note that *request*, of *timed*, was begun."""
+        if timed.lease.begin:
+            slot = timed.lease.slot
+            self._on_their_way[request] = slot
+            self._last[slot] = timed.at, now
+
+    def returned(self, lease: Lease) -> None:
+        """Note that *lease* goes back, or is set aside, and its turn is not used."""
+        if lease.begin:
+            self._used[lease.slot] += 1
+            self._downloaded[lease.slot] += 1
+
+    def reached_downloader(self, request: Request, now: float) -> None:
+        """Note that the request is sent now."""
+        slot = self._on_their_way.pop(request, None)
+        if slot is not None:
+            self._used[slot] += 1
+            self._downloading[request] = slot
+            planned, _ = self._last[slot]
+            self._last[slot] = planned, now
+
+    def left_downloader(self, request: Request) -> None:
+        """Note that its download is over."""
+        slot = self._downloading.pop(request, None)
+        if slot is not None:
+            self._downloaded[slot] += 1
+
+    def finish_all_but(self, in_progress: Collection[Request]) -> None:
+        """Note that all other requests are finished, also those that never reached the downloader."""
+        for request in [request for request in self._on_their_way if request not in in_progress]:
+            slot = self._on_their_way.pop(request)
+            self._used[slot] += 1
+            self._downloaded[slot] += 1
+        for request in [request for request in self._downloading if request not in in_progress]:
+            self.left_downloader(request)
+
+    def fill(self, batch: Batch) -> None:
+        """Put what there is to say into *batch*, and consider it said."""
+        batch.turns = {slot: Turns(count, self._said_time(slot)) for slot, count in self._used.items()}
+        batch.downloaded = dict(self._downloaded)
+        self._used.clear()
+        self._downloaded.clear()
+        busy = {*self._on_their_way.values()}
+        self._last = {slot: last for slot, last in self._last.items() if slot in busy or slot in batch.turns}
+
+    def clear(self) -> None:
+        """Forget all: Redis, back with older data, knows nothing of these turns."""
+        self._on_their_way.clear()
+        self._downloading.clear()
+        self._used.clear()
+        self._downloaded.clear()
+
+    def _said_time(self, slot: str) -> float:
+        used = self._last.get(slot, (0.0, 0.0))[1]
+        return round(self._clock.server(used), 3) if used else 0.0
