@@ -107,7 +107,7 @@ class EngineBridge:
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
 
     def wake_at(self, moment: float) -> None:
-        """Have the engine ask for a request at *moment*, by the monotonic clock; this replaces what was said before."""
+        """Have the engine ask for a request at *moment*, by the monotonic clock, and not before."""
         self._cancel_wake()
         self._cancel_wake = self._loop.call_later(max(0.0, moment - time.monotonic()), self.wake)
 

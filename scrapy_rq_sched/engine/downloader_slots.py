@@ -11,8 +11,8 @@ from scrapy import Request, signals
 from ..codec.slots import slot_name
 from ..frontier.messages import SlotLimits
 
-#: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a request comes
-#: that does not go through the frontier, such as one for a robots.txt, or this process was held up.
+#: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a
+#: request comes that does not go through the frontier, such as one for a robots.txt, or this process was held up.
 LOCAL_PART = 0.95
 #: A slot that no request has.
 _NOBODY = "scrapy-rq-sched:nobody"
@@ -48,7 +48,7 @@ class DownloaderSlots:
         self._limits, self._reached, self._left = limits, reached, left
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
-        """Return what Scrapy's settings say of a slot, and of those for which they say something else, by name."""
+        """Return what Scrapy's settings say of a slot, and of those that ``DOWNLOAD_SLOTS`` names."""
         others = {slot_name(key): self._probe(key) for key in self._downloader.per_slot_settings}
         return self._probe(_NOBODY), others
 
@@ -57,13 +57,10 @@ class DownloaderSlots:
         its = self._downloader.slots.get(self._keys.get(slot, slot))
         if its is None:
             return 0
-        # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. One that
-        # waits is enough for the next download to begin as soon as another ends.
-        most = (
-            2
-            if its.delay and not self._limits(slot).delay
-            else its.concurrency + max(1, its.concurrency // 4)
-        )
+        # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. Few
+        # that wait are enough for the next download to begin as soon as another ends.
+        is_delayed_here = its.delay and not self._limits(slot).delay
+        most = 2 if is_delayed_here else its.concurrency + max(1, its.concurrency // 4)
         return len(its.active) if len(its.active) < most else None
 
     def _probe(self, key: str) -> SlotLimits:

@@ -99,7 +99,7 @@ class Reply:
     lost: tuple[str, ...] = ()
     #: The type and the name of a seeds' key that can hold no seeds.
     seeds_problem: tuple[str, ...] = ()
-    #: The server's time, and from when any slot may give a request, in milliseconds; None if no slot has limits.
+    #: The server's time, and from when a slot may give a request, in milliseconds; None if none has limits.
     now: float | None = None
     next_turn: float | None = None
     #: When the question was sent and the answer received, by this process's monotonic clock, in seconds.

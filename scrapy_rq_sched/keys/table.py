@@ -138,8 +138,8 @@ KEYS: tuple[Key, ...] = (
         "slot_limits",
         "{prefix}:slots:limits",
         ("hash",),
-        "slot, and its delay (milliseconds), jitter and concurrency, where these are not those of all slots; `set` "
-        "behind them if they were set while the crawl ran",
+        "slot, and its delay (milliseconds), jitter and concurrency, where these are not those of all slots; "
+        "`set` behind them if they were set while the crawl ran",
         Use.ARGUMENT,
     ),
     Key(

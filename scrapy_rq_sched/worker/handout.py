@@ -80,7 +80,7 @@ class Handout:
         return None
 
     def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:
-        """Return whether *request*, whose slot no worker has named, has gone to its slot, which has limits."""
+        """Return whether *request*, whose slot no worker has named, has gone to a slot that has limits."""
         if lease.slot:
             return False
         slot = slot_of(request)
@@ -92,7 +92,7 @@ class Handout:
         return True
 
     def next_time(self, now: float) -> float | None:
-        """Return when the next of those leases may be begun that have to wait for their time; None if none has to."""
+        """Return when the next of the leases that wait for their time may be begun; None if none waits."""
         times = (self._state.turns.earliest(head) for head in self._state.ready.heads() if head.at)
         return min((at for at in times if at > now), default=None)
 

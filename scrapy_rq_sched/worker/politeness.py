@@ -16,7 +16,7 @@ REMEMBERED = 10_000
 class Politeness:
     """Knows the limits of slots.
 
-    :param default: what Scrapy's settings say of a slot, and :param others: of those for which they say otherwise.
+    :param default: what Scrapy's settings say of a slot, and :param others: of those that they name.
     :param rules: ``FRONTIER_SLOTS``.
     :param fleet: ``FRONTIER_FLEET_LIMITS``: which of these limits all workers keep together.
     """

@@ -59,8 +59,8 @@ class Ready:
     def next(self, load: Callable[[Timed], int | None]) -> Timed | None:
         """Return the lease to begin next, and leave it there; None if there is none.
 
-        :param load: how many requests of its slot the downloader has; None if the lease has to wait. Of the slots
-            with the fewest, that comes first whose lease came first.
+        :param load: how many requests of its slot the downloader has; None if the lease has to wait. Of the
+            slots with the fewest, that comes first whose lease came first.
         """
         best, least = None, (0, 0)
         for head in self.heads():

@@ -1,8 +1,8 @@
 """The server's time, as far as a worker can know it.
 
-The estimate is Cristian's (F. Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989): what the
-server said was true at some moment between the question and the answer. The shortest exchange of the last minute leaves
-the least doubt.
+The estimate is Cristian's (F. Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989):
+what the server said was true at some moment between the question and the answer. The shortest exchange of the last
+minute leaves the least doubt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ServerClock:
         self._samples: deque[_Sample] = deque()
 
     def note(self, sent: float, received: float, now: float) -> None:
-        """Note that the server's time was *now*, in milliseconds, at some moment between *sent* and *received*."""
+        """Note that the server's time was *now*, in milliseconds, between *sent* and *received*."""
         sample = _Sample(received, received - sent, now / 1000 - (sent + received) / 2)
         while self._samples and self._samples[-1].doubt >= sample.doubt:
             self._samples.pop()

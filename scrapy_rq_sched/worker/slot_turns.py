@@ -1,8 +1,8 @@
 """What becomes of this worker's turns of slots that have limits.
 
-The frontier gives turns ahead of their time, and no other worker has any of a slot as long as one has some. So the gaps
-between the requests of a slot are this worker's to keep, however late it is; and when it says that it has used all its
-turns, it says when it has used the last.
+The frontier gives turns ahead of their time, and no other worker has any of a slot as long as one has some.
+So the gaps between the requests of a slot are this worker's to keep, however late it is; and when it says that
+it has used all its turns, it says when it has used the last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..frontier.replies import Lease
 from .ready import Timed
 from .server_clock import ServerClock
 
-#: Which part of the gap between two turns is kept, whatever happens: a worker that was late has that much less to wait.
+#: Which part of the gap between two turns is kept, whatever happens: after one that was late the next comes
+#: so much sooner, until the slot is in time again.
 KEPT = 0.97
 
 
@@ -43,7 +44,7 @@ class SlotTurns:
         return bool(self._used or self._downloaded)
 
     def earliest(self, timed: Timed) -> float:
-        """Return from when *timed* may be begun: never sooner after the one before it than they were to be apart."""
+        """Return from when *timed* may be begun: never sooner after the last than they were to be apart."""
         planned, used = self._last.get(timed.lease.slot, (timed.at, 0.0))
         return max(timed.at, used + KEPT * (timed.at - planned))
 

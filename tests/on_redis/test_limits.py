@@ -1,8 +1,9 @@
-"""Limits of slots that the fleet keeps: when each request may begin, and what happens when a worker is gone."""
+"""Limits of slots that the fleet keeps: when each request may begin, and what becomes of a worker's turns."""
 
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def test_the_worker_that_asks_a_slot_has_its_next_turns_ahead_of_their_time(
     take(worker)
     leases = take(worker, ahead=35_000)
     assert begins(leases, server) == [10, 20, 30]
-    gaps = [after.begin - before.begin for before, after in zip(leases, leases[1:], strict=False)]
+    gaps = [after.begin - before.begin for before, after in pairwise(leases)]
     assert gaps == [10_000, 10_000]
 
 
@@ -140,7 +141,7 @@ def test_jitter_spreads_the_gaps_about_the_delay(join: Join, server: redis.Redis
     push(worker, "a", 200)
     take(worker)
     leases = take(worker, want=150, ahead=1_000_000)
-    gaps = [after.begin - before.begin for before, after in zip(leases, leases[1:], strict=False)]
+    gaps = [after.begin - before.begin for before, after in pairwise(leases)]
     assert all(500 <= gap <= 1500 for gap in gaps)
     assert len({round(gap) for gap in gaps}) > 50
     assert 800 < sum(gaps) / len(gaps) < 1200
@@ -150,7 +151,7 @@ def test_jitter_differs_from_exchange_to_exchange(join: Join, server: redis.Redi
     worker = join(bounds={"slots": SlotLimits(delay=1, jitter=0.5)})
     push(worker, "a", 50)
     met = [lease for n in range(10) for lease in take(worker, ahead=1500 * n)]
-    gaps = [after.begin - before.begin for before, after in zip(met, met[1:], strict=False)]
+    gaps = [after.begin - before.begin for before, after in pairwise(met)]
     assert len({round(gap) for gap in gaps}) > len(gaps) / 2
 
 

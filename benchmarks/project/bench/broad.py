@@ -1,4 +1,4 @@
-"""Many hosts of very different sizes, without a network: page k of a host links to pages 2k + 1 and 2k + 2 of it."""
+"""Many hosts of different sizes, without a network: page k of each links to its pages 2k + 1 and 2k + 2."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ START = "http://start.test/"
 
 
 def sizes(hosts: int, pages: int) -> list[int]:
-    """Return how many pages each of *hosts* has, *pages* in all: the n-th has an n-th of the first (Zipf's law)."""
+    """Return how many pages each of *hosts* has: the n-th an n-th of the first (Zipf's law)."""
     whole = sum(1 / n for n in range(1, hosts + 1))
     return [max(1, round(pages / whole / n)) for n in range(1, hosts + 1)]
 
 
 class Handler:
-    """Answers after ``SITE_LATENCY`` seconds; writes down when each host was asked, to the file that ``ASKED`` names."""
+    """Answers after ``SITE_LATENCY`` seconds; writes what it is asked to the file ``ASKED``."""
 
     lazy = False
 
