@@ -33,9 +33,8 @@ def slot_name(slot: str) -> str:
     """
     if slot in ("", NO_HOST):
         return "%2D" if slot else NO_HOST
-    name = quote(slot, safe=SAFE, errors="surrogatepass")
+    name = quote(slot, safe=SAFE, errors="surrogatepass").replace("~", "%7E")
     if len(name) <= LONGEST:
         return name
     digest = hashlib.sha256(slot.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-    # No name that is short enough has a tilde so far behind.
-    return f"{name[: LONGEST - len(digest)]}~{digest}"
+    return f"{name[: LONGEST - len(digest) - 1]}~{digest}"

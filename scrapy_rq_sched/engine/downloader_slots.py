@@ -12,7 +12,7 @@ from ..codec.slots import slot_name
 from ..frontier.messages import SlotLimits
 
 #: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a
-#: request comes that does not go through the frontier, such as one for a robots.txt, or this process was held up.
+#: request comes that does not go through the frontier, as for a robots.txt, or this process was held up.
 LOCAL_PART = 0.95
 #: A slot that no request has.
 _NOBODY = "scrapy-rq-sched:nobody"

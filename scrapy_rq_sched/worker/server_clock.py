@@ -1,8 +1,8 @@
 """The server's time, as far as a worker can know it.
 
 The estimate is Cristian's (F. Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989):
-what the server said was true at some moment between the question and the answer. The shortest exchange of the last
-minute leaves the least doubt.
+what the server said was true at some moment between the question and the answer. The shortest exchange of the
+last minute leaves the least doubt.
 """
 
 from __future__ import annotations

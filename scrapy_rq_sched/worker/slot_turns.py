@@ -1,8 +1,8 @@
 """What becomes of this worker's turns of slots that have limits.
 
 The frontier gives turns ahead of their time, and no other worker has any of a slot as long as one has some.
-So the gaps between the requests of a slot are this worker's to keep, however late it is; and when it says that
-it has used all its turns, it says when it has used the last.
+So the gaps between the requests of a slot are this worker's to keep, however late it is; and when it says
+that it has used all its turns, it says when it has used the last.
 """
 
 from __future__ import annotations

@@ -1,0 +1,160 @@
+"""Limits of slots in the settings, and the names of slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from scrapy_rq_sched.codec.slot_rules import SlotRule, slot_rules
+from scrapy_rq_sched.codec.slots import LONGEST, slot_name, slot_of
+from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.frontier.messages import UNLIMITED, SlotLimits
+from scrapy_rq_sched.worker.politeness import Politeness
+
+# -- names -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "slot"),
+    [
+        ("http://example.com/", "example.com"),
+        ("https://Example.COM:8443/a?b", "example.com"),
+        ("http://[::1]:80/", "::1"),
+        ("data:,", "-"),
+        ("file:///etc/hosts", "-"),
+    ],
+)
+def test_a_slot_is_the_host_of_its_requests(url: str, slot: str) -> None:
+    assert slot_of(Request(url)) == slot
+
+
+def test_a_slot_that_the_request_names_comes_before_its_host() -> None:
+    assert slot_of(Request("http://example.com", meta={"download_slot": "shop"})) == "shop"
+
+
+@pytest.mark.parametrize(
+    "slot", ["a b", "a@b", "{a}", "a*b", "a\nb", "\x00", "%", "é", "\ud800", "-", "a" * 10_000, "é" * 300]
+)
+def test_the_name_of_a_slot_is_printable_and_short_whatever_a_page_has_it_called(slot: str) -> None:
+    name = slot_name(slot)
+    assert name.isascii()
+    assert name.isprintable()
+    assert not set(name) & set(" @{}*?[]")
+    assert 0 < len(name) <= LONGEST
+
+
+def test_different_slots_have_different_names() -> None:
+    slots = [
+        "",
+        "-",
+        "%2D",
+        "a b",
+        "a%20b",
+        "a" * 10_000,
+        "a" * 9_999,
+        "é",
+        "%C3%A9",
+        slot_name("a" * 10_000),
+    ]
+    assert len({slot_name(slot) for slot in slots}) == len(slots)
+
+
+def test_a_slot_that_is_no_text_has_a_name() -> None:
+    assert slot_of(Request("http://example.com", meta={"download_slot": 7})) == "7"
+
+
+# -- rules -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        ({"delay": 2}, SlotRule("*", delay=2.0)),
+        ({"delay": "2.5", "jitter": 0.5}, SlotRule("*", delay=2.5, jitter=0.5)),
+        ({"concurrency": 1}, SlotRule("*", concurrency=1)),
+        ({"rate": "60/m"}, SlotRule("*", delay=1.0)),
+        ({"rate": "2/s"}, SlotRule("*", delay=0.5)),
+        ({"rate": "1.5/h"}, SlotRule("*", delay=2400.0)),
+        ({"rate": "60/m", "delay": 2}, SlotRule("*", delay=2.0)),
+    ],
+)
+def test_a_rule_says_delay_rate_jitter_and_concurrency(said: dict[str, Any], rule: SlotRule) -> None:
+    assert slot_rules("S", {"*": said}) == (rule,)
+
+
+def test_rules_may_be_json() -> None:
+    assert slot_rules("S", '{"a": {"delay": 1}}') == (SlotRule("a", delay=1.0),)
+
+
+@pytest.mark.parametrize("value", [None, "", {}])
+def test_there_may_be_no_rules(value: Any) -> None:
+    assert slot_rules("S", value) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "must be a mapping"),
+        (7, "must be a mapping"),
+        ({"": {}}, "must be a text"),
+        ({3: {}}, "must be a text"),
+        ({"a": 2}, r"S\['a'\] is 2; it must be a mapping"),
+        ({"a": {"delai": 2}}, "has delai; it may have delay"),
+        ({"a": {"delay": -1}}, "must be a number of 0 to 86400"),
+        ({"a": {"delay": True}}, "must be a number"),
+        ({"a": {"delay": "soon"}}, "the delay 'soon'"),
+        ({"a": {"delay": float("nan")}}, "must be a number"),
+        ({"a": {"delay": 1e9}}, "must be a number"),
+        ({"a": {"jitter": 2}}, "must be a number of 0 to 1"),
+        ({"a": {"concurrency": 1.5}}, "must be a whole number"),
+        ({"a": {"rate": "60"}}, "such as '60/m'"),
+        ({"a": {"rate": "0/s"}}, "such as '60/m'"),
+        ({"a": {"rate": "1/y"}}, "such as '60/m'"),
+        ({"a": {"rate": "0.001/d"}}, "such as '60/m'"),
+    ],
+)
+def test_a_rule_that_is_not_valid_is_refused_by_its_name(value: Any, text: str) -> None:
+    with pytest.raises(SettingError, match=text):
+        slot_rules("S", value)
+
+
+# -- what the fleet keeps ----------------------------------------------------------------------------
+
+DELAYED = SlotLimits(delay=2.0, jitter=0.5, concurrency=8)
+
+
+def test_the_fleet_keeps_no_limit_that_is_not_named() -> None:
+    assert Politeness(DELAYED).of("a") == UNLIMITED
+    assert Politeness(DELAYED, fleet=frozenset({"delay"})).of("a") == SlotLimits(2.0, 0.5, 0)
+    assert Politeness(DELAYED, fleet=frozenset({"concurrency"})).of("a") == SlotLimits(0, 0, 8)
+
+
+def test_a_slot_of_scrapys_settings_has_limits_of_its_own() -> None:
+    polite = Politeness(DELAYED, {"slow": SlotLimits(delay=9)}, fleet=frozenset({"delay"}))
+    assert polite.own(["slow", "a", ""]) == {"slow": SlotLimits(delay=9)}
+
+
+def test_the_first_rule_that_fits_holds_over_scrapys_settings() -> None:
+    rules = slot_rules("S", {"b.com": {"delay": 1}, "*.com": {"delay": 5}})
+    polite = Politeness(DELAYED, {"a.com": SlotLimits(delay=9)}, rules, frozenset({"delay"}))
+    assert [polite.of(slot).delay for slot in ("a.com", "b.com", "c.org")] == [5, 1, 2]
+
+
+def test_a_rule_holds_for_the_fleet_though_the_setting_names_no_limits() -> None:
+    assert Politeness(DELAYED, rules=slot_rules("S", {"a": {"concurrency": 1}})).of("a").concurrency == 1
+
+
+def test_a_rule_for_all_slots_is_no_limit_of_their_own() -> None:
+    polite = Politeness(DELAYED, rules=slot_rules("S", {"*": {"delay": 5}}))
+    assert polite.default.delay == 5
+    assert polite.own(["a", "b"]) == {}
+
+
+def test_of_very_many_slots_not_all_are_remembered() -> None:
+    polite = Politeness(DELAYED, fleet=frozenset({"delay"}))
+    for number in range(25_000):
+        polite.of(f"host{number}")
+    assert len(polite._known) <= 10_000

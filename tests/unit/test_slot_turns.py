@@ -1,0 +1,155 @@
+"""Leases that have a time, at a worker: which is begun next, and what is said of their turns."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy import Request
+
+from scrapy_rq_sched.frontier.messages import Batch, Turns
+from scrapy_rq_sched.frontier.replies import Lease
+from scrapy_rq_sched.worker.ready import Ready, Timed
+from scrapy_rq_sched.worker.server_clock import ServerClock
+from scrapy_rq_sched.worker.slot_turns import SlotTurns
+
+
+def lease(name: str, slot: str = "", begin: float = 0.0) -> Lease:
+    return Lease(name, "request", 0, b"x", slot, begin)
+
+
+def taken(ready: Ready, now: float = 0.0, **loads: int | None) -> list[str]:
+    names = []
+    while timed := ready.next(lambda head: None if head.at > now else loads.get(head.lease.slot, 0)):
+        ready.remove(timed)
+        names.append(timed.lease.name)
+    return names
+
+
+# -- ready -------------------------------------------------------------------------------------------
+
+
+def test_leases_that_have_no_time_are_begun_in_the_order_in_which_they_came() -> None:
+    ready = Ready()
+    ready.extend([lease("1", "a"), lease("2", "b"), lease("3", "a"), lease("4")])
+    assert taken(ready) == ["1", "2", "3", "4"]
+    assert (len(ready), list(ready)) == (0, [])
+
+
+def test_a_lease_whose_time_has_not_come_keeps_nobody_else_waiting() -> None:
+    ready = Ready()
+    ready.append(lease("1", "a"), 10.0)
+    ready.append(lease("2", "a"), 20.0)
+    ready.append(lease("3", "b"))
+    assert taken(ready, now=5) == ["3"]
+    assert taken(ready, now=10) == ["1"]
+    assert [left.name for left in ready] == ["2"]
+
+
+def test_the_slot_with_the_fewest_downloads_comes_first() -> None:
+    ready = Ready()
+    ready.extend([lease("1", "a"), lease("2", "b"), lease("3", "c")])
+    assert taken(ready, a=5, b=0, c=2) == ["2", "3", "1"]
+
+
+def test_a_slot_that_should_have_no_more_downloads_is_passed_over() -> None:
+    ready = Ready()
+    ready.extend([lease("1", "a"), lease("2", "b")])
+    assert taken(ready, a=None) == ["2"]
+    assert ready.count("a") == 1
+
+
+# -- the server's time -------------------------------------------------------------------------------
+
+
+def test_the_servers_time_is_that_of_the_middle_of_an_exchange() -> None:
+    clock = ServerClock()
+    clock.note(sent=10.0, received=10.2, now=1_000_100)
+    assert clock.local(1_000_100) == pytest.approx(10.1)
+    assert clock.server(10.1) == pytest.approx(1_000_100)
+
+
+def test_the_shortest_exchange_of_the_last_minute_tells_the_time() -> None:
+    clock = ServerClock()
+    clock.note(sent=10.0, received=10.01, now=1_000_000)
+    clock.note(
+        sent=20.0, received=22.0, now=1_011_500
+    )  # slow: the server heard it at its beginning or its end
+    assert clock.local(1_000_000) == pytest.approx(10.005)
+    clock.note(sent=90.0, received=90.5, now=1_080_000)
+    assert clock.local(1_080_000) == pytest.approx(90.25)
+
+
+# -- turns -------------------------------------------------------------------------------------------
+
+
+def a_request() -> Request:
+    return Request("http://example.com")
+
+
+@pytest.fixture
+def turns() -> SlotTurns:
+    return SlotTurns(ServerClock())
+
+
+def said(turns: SlotTurns) -> dict[str, Turns]:
+    batch = Batch(1)
+    turns.fill(batch)
+    return batch.turns
+
+
+def test_a_turn_is_used_when_its_request_is_sent_and_not_before(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
+    assert not turns.has_news
+    turns.reached_downloader(request, 5.5)
+    assert said(turns) == {"a": Turns(1, 5500)}
+    assert not turns.has_news
+
+
+def test_a_turn_whose_request_never_reaches_the_downloader_is_used_when_that_is_finished(
+    turns: SlotTurns,
+) -> None:
+    request = a_request()
+    turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
+    turns.finish_all_but([request])
+    assert not turns.has_news
+    turns.finish_all_but([])
+    assert said(turns)["a"].used == 1
+
+
+def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(turns: SlotTurns) -> None:
+    turns.returned(lease("1", "a", 5000))
+    assert said(turns) == {"a": Turns(1, 0)}
+
+
+def test_a_lease_without_a_time_is_no_turn(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, Timed(0.0, 0, lease("1", "a")), 5.0)
+    turns.reached_downloader(request, 5.0)
+    turns.returned(lease("2", "a"))
+    assert not turns.has_news
+
+
+def test_a_download_is_over_once(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
+    turns.reached_downloader(request, 5.0)
+    turns.left_downloader(request)
+    turns.finish_all_but([])
+    batch = Batch(1)
+    turns.fill(batch)
+    assert batch.downloaded == {"a": 1}
+
+
+def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 13.0)
+    following = Timed(20.0, 1, lease("2", "a", 20_000))
+    assert turns.earliest(following) == pytest.approx(13 + 0.97 * 10)
+    assert turns.earliest(Timed(20.0, 1, lease("3", "b", 20_000))) == 20
+
+
+def test_the_gap_counts_from_when_a_request_was_sent(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 10.0)
+    turns.reached_downloader(request, 14.0)
+    assert turns.earliest(Timed(20.0, 1, lease("2", "a", 20_000))) == pytest.approx(14 + 0.97 * 10)
