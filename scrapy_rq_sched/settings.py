@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 
 from . import keys
 from .codec.slot_rules import SlotRule, slot_rules
+from .codec.templates import check_job, is_template, templates_of_seeds
 from .errors import SettingError
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,6 @@ FLEET_LIMITS = ("delay", "concurrency")
 #: Seeds that an exchange may take.
 MOST_SEEDS = 1000
 
-_TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
 _JOB = re.compile(r"[^\s:{}%]+")
 
 
@@ -170,40 +170,6 @@ class FrontierSettings:
         return replace(self, seed_batch=min(size, MOST_SEEDS))
 
 
-def is_template(value: Any) -> bool:
-    """Return whether *value* can be a key: text, with no ``%`` but for the spider or the job."""
-    return isinstance(value, str) and bool(value.strip() and _TEMPLATE.fullmatch(value))
-
-
-def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
-    """Return the templates of one key, or of several, of seeds.
-
-    :param name: what *value* is, for the error.
-    :raises SettingError: if one of them cannot be a key.
-    """
-    # As Scrapy has it for lists: on the command line they are separated by commas.
-    several: tuple[Any, ...] = ()
-    if isinstance(value, str):
-        several = tuple(part.strip() for part in value.split(","))
-    elif isinstance(value, (list, tuple)):
-        several = tuple(value)
-    if not several or not all(map(is_template, several)) or len(set(several)) < len(several):
-        raise SettingError(
-            f"{name} is {value!r}; it may be a key such as '%(name)s:start_urls', or a list of different ones"
-        )
-    for template in several:
-        _check_job(name, template, job)
-    return several
-
-
-def _check_job(name: str, template: str, job: str) -> None:
-    if "%(job)s" in template and not job:
-        raise SettingError(
-            f"{name} is {template!r}, and this crawl has no job: set FRONTIER_JOB, or the environment "
-            "variable SCRAPY_JOB, to the same text for all its workers"
-        )
-
-
 class _Reader:
     """Reads one setting at a time, and refuses what it may not be."""
 
@@ -263,7 +229,7 @@ class _Reader:
         value = self._settings.get(name) or default
         if not is_template(value):
             raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
-        _check_job(name, value, self.job())
+        check_job(name, value, self.job())
         return str(value)
 
     def templates(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from .. import connection
+from ..codec.templates import templates_of_seeds
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..errors import FrontierMismatchError, SettingError
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
@@ -19,7 +20,7 @@ from ..frontier.messages import Bounds
 from ..keys import Keys, dupefilter_frontiers
 from ..queue import DISCIPLINES
 from ..serializers import load_serializer, serializer_name
-from ..settings import FrontierSettings, templates_of_seeds
+from ..settings import FrontierSettings
 
 #: What a pickle begins with.
 PICKLE = b"\x80"

@@ -52,6 +52,11 @@ class DownloaderSlots:
         others = {slot_name(key): self._probe(key) for key in self._downloader.per_slot_settings}
         return self._probe(_NOBODY), others
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether Scrapy's AutoThrottle sets the delays."""
+        return bool(self._downloader.settings.getbool("AUTOTHROTTLE_ENABLED"))
+
     def load(self, slot: str) -> int | None:
         """Return how many requests of *slot* are in the downloader; None if it should not have more."""
         its = self._downloader.slots.get(self._keys.get(slot, slot))

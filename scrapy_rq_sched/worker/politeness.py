@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ..codec.slot_rules import SlotRule
+from ..engine.bridge import EngineBridge
+from ..engine.components import is_custom
 from ..frontier.messages import UNLIMITED, SlotLimits
+from ..settings import FrontierSettings
+from .slot_turns import SlotTurns
+
+logger = logging.getLogger(__name__)
 
 #: A slot that no request has: what fits it fits every slot.
 NOBODY = "@"
@@ -60,3 +68,27 @@ class Politeness:
         # A rule of our own says what holds for the fleet.
         rule = next((rule for rule in self._rules if rule.fits(slot)), None)
         return kept if rule is None else rule.applied_to(kept)
+
+
+def politeness_of(
+    settings: FrontierSettings, queue: Any, engine: EngineBridge | None, turns: SlotTurns
+) -> Politeness:
+    """Return what the fleet keeps in this crawl, and have the downloader keep no delay that the fleet keeps.
+
+    :param engine: the engine that drives the crawl; None if the scheduler is driven by hand, with no delays.
+    """
+    if engine is None or not settings.by_slot or is_custom(queue):
+        return Politeness()
+    fleet, (default, others) = settings.fleet_limits, engine.slots.by_settings()
+    if engine.slots.is_throttled and "delay" in fleet:
+        fleet -= {"delay"}
+        logger.info("AUTOTHROTTLE_ENABLED is set: each worker has delays of its own, and adjusts them")
+    politeness = Politeness(default, others, settings.slots, fleet)
+    engine.slots.follow(politeness.of, turns.reached_downloader, turns.left_downloader)
+    if politeness.default.delay or any(limits.delay for limits in politeness.own(others).values()):
+        logger.info(
+            "All workers together keep the delay of each slot (%g s by default). For each worker to have "
+            "that delay by itself, set FRONTIER_FLEET_LIMITS = []",
+            politeness.default.delay,
+        )
+    return politeness

@@ -77,6 +77,13 @@ class Ready:
         if not queue:
             del self._slots[timed.lease.slot]
 
+    def take_late(self, before: float) -> Iterator[Lease]:
+        """Remove the leases that were to be begun before *before*, and yield them."""
+        while late := [head for head in self.heads() if 0 < head.at < before]:
+            for timed in late:
+                self.remove(timed)
+                yield timed.lease
+
     def count(self, slot: str) -> int:
         """Return how many leases of *slot* there are."""
         return len(self._slots.get(slot, ()))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
+
+logger = logging.getLogger(__name__)
 
 
 class SeenCache:
@@ -10,6 +13,7 @@ class SeenCache:
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self._epoch: str | None = None
         # Not a dict: to find the first key of one whose first keys were deleted takes ever longer.
         self._fingerprints: OrderedDict[str, None] = OrderedDict()
 
@@ -29,3 +33,14 @@ class SeenCache:
     def clear(self) -> None:
         """Forget all."""
         self._fingerprints.clear()
+
+    def note_epoch(self, epoch: str) -> None:
+        """Forget all if *epoch* is another than before: fingerprints were forgotten."""
+        if self._epoch not in (None, epoch):
+            self.clear()
+            if not epoch:
+                logger.error(
+                    "The frontier is no longer in Redis: the crawl was finished or cleared without this "
+                    "worker, which was silent for longer than FRONTIER_LEASE_TIMEOUT"
+                )
+        self._epoch = epoch

@@ -28,10 +28,11 @@ from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
 from .outbox import Outgoing
-from .politeness import Politeness
+from .politeness import politeness_of
+from .settled import Settled
 from .sower import Sower
 from .start_gate import StartGate
-from .state import Settled, State
+from .state import State
 
 
 class Session:
@@ -77,7 +78,7 @@ class Session:
         self._intake = Intake(
             state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
         )
-        self.politeness = self._make_politeness()
+        self.politeness = politeness_of(settings, queue, engine, state.turns)
         frontier.limit_slots(self.politeness.default)
         self._handout = Handout(state, limits, queue, fingerprint, self.notices, engine, self.politeness)
         crawl = crawl or self.send
@@ -95,16 +96,6 @@ class Session:
         self.closing = self.finishing = False
         self.want_by_hand: int | None = None
         self.lost = 0
-
-    def _make_politeness(self) -> Politeness:
-        settings, engine = self.settings, self.engine
-        if engine is None or not settings.by_slot or is_custom(self.queue):
-            return Politeness()
-        politeness = Politeness(*engine.slots.by_settings(), settings.slots, settings.fleet_limits)
-        engine.slots.follow(
-            politeness.of, self.state.turns.reached_downloader, self.state.turns.left_downloader
-        )
-        return politeness
 
     # -- what Scrapy asks ----------------------------------------------------------------------
 

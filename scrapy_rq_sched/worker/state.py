@@ -5,10 +5,8 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exch
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from scrapy import Request
 
@@ -21,23 +19,9 @@ from .ready import Ready
 from .releases import Releases
 from .seen_cache import SeenCache
 from .server_clock import ServerClock
+from .settled import Settled
 from .shares import Shares
 from .slot_turns import SlotTurns
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of the requests of a batch: in Redis, for this worker's memory, or dropped.
-
-    :ivar orphans: leases that were not begun, of a frontier that is no longer in Redis.
-    """
-
-    stored: list[Request]
-    kept: list[Outgoing]
-    duplicates: list[Request]
-    orphans: list[Lease]
 
 
 class State:
@@ -80,7 +64,6 @@ class State:
         self._number = 0
         # Requests that the engine was through with since the last batch.
         self._pages = 0
-        self._epoch: str | None = None
         # Whether this worker has nothing in its memory any more, and Redis has not heard of it.
         self._memory_is_done = False
 
@@ -150,10 +133,9 @@ class State:
 
     def give_back_late(self, before: float) -> None:
         """Note that what was to be begun before *before* goes back: another may have its turn by now."""
-        for timed in [head for head in self.ready.heads() if 0 < head.at < before]:
-            self.ready.remove(timed)
-            self.releases.give_back(timed.lease)
-            self.turns.returned(timed.lease)
+        for lease in self.ready.take_late(before):
+            self.releases.give_back(lease)
+            self.turns.returned(lease)
 
     def give_back_held(self) -> None:
         """Note that what the engine is at goes back to where it stood, whatever comes of it here."""
@@ -262,7 +244,7 @@ class State:
             self.give_back()
             # Of a seed that is another's now, no more requests are made here.
             self.sowing.clear()
-        self._note_epoch(reply.epoch)
+        self.seen.note_epoch(reply.epoch)
         sent = self.outbox.settle(reply.stored, reply.replicated, said)
         self.releases.settle()
         kept = set(reply.kept or ())
@@ -278,16 +260,6 @@ class State:
             else:
                 settled.stored.append(outgoing.request)
         return settled
-
-    def _note_epoch(self, epoch: str) -> None:
-        if self._epoch not in (None, epoch):
-            self.seen.clear()
-            if not epoch:
-                logger.error(
-                    "The frontier is no longer in Redis: the crawl was finished or cleared without this "
-                    "worker, which was silent for longer than FRONTIER_LEASE_TIMEOUT"
-                )
-        self._epoch = epoch
 
     def _rewind(self) -> None:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.

@@ -20,7 +20,7 @@ from scrapy_rq_sched.worker import outbox, start_counts
 from scrapy_rq_sched.worker.attempt import Attempt
 from scrapy_rq_sched.worker.outbox import BATCH_PUSHES
 from scrapy_rq_sched.worker.session import Session
-from scrapy_rq_sched.worker.state import Settled
+from scrapy_rq_sched.worker.settled import Settled
 
 URL = "http://example.com/"
 

@@ -1,0 +1,48 @@
+"""Keys in the settings: templates that may name the spider and the job."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import SettingError
+
+_TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
+
+
+def is_template(value: Any) -> bool:
+    """Return whether *value* can be a key: text, with no ``%`` but for the spider or the job."""
+    return isinstance(value, str) and bool(value.strip() and _TEMPLATE.fullmatch(value))
+
+
+def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
+    """Return the templates of one key, or of several, of seeds.
+
+    :param name: what *value* is, for the error.
+    :raises SettingError: if one of them cannot be a key.
+    """
+    # As Scrapy has it for lists: on the command line they are separated by commas.
+    several: tuple[Any, ...] = ()
+    if isinstance(value, str):
+        several = tuple(part.strip() for part in value.split(","))
+    elif isinstance(value, (list, tuple)):
+        several = tuple(value)
+    if not several or not all(map(is_template, several)) or len(set(several)) < len(several):
+        raise SettingError(
+            f"{name} is {value!r}; it may be a key such as '%(name)s:start_urls', or a list of different ones"
+        )
+    for template in several:
+        check_job(name, template, job)
+    return several
+
+
+def check_job(name: str, template: str, job: str) -> None:
+    """Check that there is a job, if *template* names it.
+
+    :raises SettingError: if there is none.
+    """
+    if "%(job)s" in template and not job:
+        raise SettingError(
+            f"{name} is {template!r}, and this crawl has no job: set FRONTIER_JOB, or the environment "
+            "variable SCRAPY_JOB, to the same text for all its workers"
+        )
