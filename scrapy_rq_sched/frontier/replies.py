@@ -102,6 +102,8 @@ class Reply:
     #: The server's time, and from when a slot may give a request, in milliseconds; None if none has limits.
     now: float | None = None
     next_turn: float | None = None
+    #: How many slots have waiting requests; 0 if none has limits.
+    slots: int = 0
     #: When the question was sent and the answer received, by this process's monotonic clock, in seconds.
     sent: float = 0.0
     received: float = 0.0
@@ -142,6 +144,7 @@ class Reply:
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
             now=head.get("now"),
             next_turn=head.get("next_turn"),
+            slots=head.get("slots", 0),
             sent=sent,
             received=time.monotonic(),
             told=Told(head["told"]),

@@ -218,6 +218,7 @@ class Session:
         # All that is this worker's first: statistics and signals run others' code, which may raise.
         if reply.now is not None:
             state.clock.note(reply.sent, reply.received, reply.now)
+            self.notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
         for lease in reply.leases:
             if lease.kind == "request" or self.closing:
                 state.ready.append(lease, state.clock.local(lease.begin) if lease.begin else 0.0)

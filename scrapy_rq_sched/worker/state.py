@@ -36,8 +36,7 @@ class State:
     :ivar seen: fingerprints that are known to be in Redis.
     :ivar shares: how many requests were found, and how many of them cannot be shared.
     :ivar beginnings: what was begun last.
-    :ivar clock: the server's.
-    :ivar turns: what became of this worker's turns of slots.
+    :ivar clock: the server's, and :ivar turns: what became of this worker's turns of slots.
     :ivar told: what all workers are told to do.
     """
 

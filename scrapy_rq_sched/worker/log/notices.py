@@ -237,6 +237,11 @@ class Notices:
                     type(dupefilter).__name__,
                 )
 
+    def throttled(self, leases: int) -> None:
+        """Count *leases* that have to wait for the time of their slot."""
+        if leases:
+            self._stats.inc_value("frontier/throttled", leases)
+
     def told(self, told: Told) -> None:
         """Say what all workers are told to do."""
         resume = f"scrapy frontier resume {self._spider}"

@@ -87,6 +87,8 @@ class Standstill:
             )
         if backs_out:
             return backs_out, f"the {backs_out} is full, with {downloading} downloads under way"
+        if reply.slots and not state.held:
+            return "polite", f"{self._politeness(reply)}; more workers would not help"
         if state.held or state.ready:
             return "held", (
                 f"this worker is at {len(state.held)} requests, {downloading} of them in the "
@@ -106,3 +108,11 @@ class Standstill:
                 f"nothing waits; {reply.busy} workers read start(), or have requests that are not in Redis"
             )
         return "seeds", f"nothing is left to do; seeds are waited for in {' and '.join(self._seeds_keys)}"
+
+    def _politeness(self, reply: Reply) -> str:
+        turn = reply.next_turn if reply.next_turn is not None else reply.now
+        wait = max(0.0, self._state.clock.local(turn or 0.0) - time.monotonic())
+        return (
+            f"the crawl is limited by politeness: {reply.waiting} requests of {reply.slots} slots wait, the "
+            f"next for {wait:.0f} s"
+        )

@@ -41,12 +41,14 @@ local function reply(turn)
     finished = leased + delayed + seeds_count + busy == 0
   end
   note(turn, finished)
+  local is_limited = limited.is_on(turn)
   local head = cjson.encode({
     standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
     told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
-    next_turn = limited.is_on(turn) and slots.next() or nil, now = limited.is_on(turn) and slots.now() or nil,
+    next_turn = is_limited and slots.next() or nil, now = is_limited and slots.now() or nil,
+    slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = epoch or turn.meta.epoch or '',
   })
   return {head, turn.leases}
