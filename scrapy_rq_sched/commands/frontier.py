@@ -23,6 +23,7 @@ from .forget import Forget
 from .look import Explain, Leases, Peek
 from .output import Output
 from .seed import Seed
+from .slots import SlotsAction
 from .status import Status, Workers
 from .transfer import Export, Import
 
@@ -33,6 +34,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Leases,
     Peek,
     Explain,
+    SlotsAction,
     Failed,
     Seed,
     Forget,

@@ -49,7 +49,7 @@ class Status(Action):
         parser.add_argument(
             "--watch",
             nargs="?",
-            type=_seconds,
+            type=seconds,
             const=INTERVAL,
             metavar="SECONDS",
             help=f"show it again and again, every so many seconds (default: {INTERVAL:g}); Ctrl-C ends it",
@@ -109,11 +109,12 @@ class Workers(Action):
             context.output.say(f"No worker is at the frontier of spider {opts.spider}")
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0.1 <= seconds <= 3600:
+def seconds(text: str) -> float:
+    """Return the interval of --watch."""
+    value = float(text)
+    if not 0.1 <= value <= 3600:
         raise argparse.ArgumentTypeError("it may be 0.1 to 3600 seconds")
-    return seconds
+    return value
 
 
 def _all_views(context: Context) -> list[View]:

@@ -23,7 +23,7 @@ from .scripts import filter_step, register
 logger = logging.getLogger(__name__)
 
 #: The version of what is in Redis; a worker of another one is refused.
-FORMAT = "5"
+FORMAT = "6"
 #: Seconds for which the start requests of a finished crawl are remembered, for workers that were
 #: started before it finished and are only now ready.
 LATE_WORKER_GRACE = 600

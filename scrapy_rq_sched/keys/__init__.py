@@ -116,6 +116,15 @@ class Keys:
         return f"{self.prefix}:slots"
 
     @property
+    def slot_limits(self) -> str:
+        """Limits of slots that do not have those of all."""
+        return f"{self.prefix}:slots:limits"
+
+    def slot(self, name: str) -> str:
+        """Return the key of the state of the slot called *name*."""
+        return f"{self.prefix}:slot:{name}"
+
+    @property
     def slots_cleared(self) -> str:
         """Indexes of slots that were cleared, whose requests are yet to be deleted."""
         return f"{self.prefix}:slots:cleared"

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 import redis
+from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.frontier.messages import Push, SlotLimits, Turns
 from scrapy_rq_sched.frontier.replies import Lease
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 
 from ..client import Client, Join, payloads
 from ..crawl import wait_until
@@ -272,3 +276,77 @@ def test_the_state_of_a_slot_has_a_time_to_live(join: Join, server: redis.Redis)
     push(worker, "a", 5)
     take(worker)
     assert 0 < server.pttl("s:slot:a") <= 700_000
+
+
+# -- seen and changed from outside -------------------------------------------------------------------
+
+
+@pytest.fixture
+def slots(server: redis.Redis, redis_url: str, join: Join) -> Slots:
+    join("first")
+    return Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
+
+
+def by_name(slots: Slots, *names: str) -> dict[str, SlotStatus]:
+    return {one.slot: one for one in slots.read(names or None)}
+
+
+def test_how_slots_stand_is_seen_from_outside(join: Join, slots: Slots) -> None:
+    worker = join("a", bounds=DELAY)
+    push(worker, "a", 3)
+    push(worker, "b", 2, limits={"b": SlotLimits(delay=2, jitter=0.5, concurrency=1)})
+    take(worker)
+    found = by_name(slots)
+    assert (found["a"].waiting, found["a"].owner, found["a"].why) == (2, "a", "delay")
+    assert found["a"].next_in == pytest.approx(10, abs=0.5)
+    assert (found["b"].delay, found["b"].jitter, found["b"].concurrency) == (2, 0.5, 1)
+    assert (found["b"].active, found["b"].why) == (1, "concurrency")
+
+
+def test_a_slot_is_blocked_for_a_time(join: Join, slots: Slots) -> None:
+    worker = join("a")
+    push(worker, "a", 3)
+    push(worker, "b", 1)
+    slots.block("a", 60)
+    assert [lease.slot for lease in take(worker)] == ["b"]
+    assert by_name(slots)["a"].why == "blocked"
+    slots.unblock("a")
+    assert take(worker)
+
+
+def test_a_slot_that_is_blocked_for_a_moment_goes_on_by_itself(join: Join, slots: Slots) -> None:
+    worker = join("a")
+    push(worker, "a", 3)
+    slots.block("a", 0.2)
+    assert take(worker) == []
+    wait_until(lambda: take(worker))
+
+
+def test_limits_that_were_set_hold_over_those_of_workers_until_they_are_reset(
+    join: Join, slots: Slots
+) -> None:
+    worker = join("a")
+    slots.set("a", SlotRule("a", delay=10.0))
+    push(worker, "a", 9, limits={"a": SlotLimits(delay=0.001)})
+    assert len(take(worker)) == 1
+    assert take(worker) == []
+    assert (by_name(slots)["a"].delay, by_name(slots)["a"].is_set) == (10, True)
+    slots.reset("a")
+    wait_until(lambda: take(worker, limits={"a": SlotLimits(delay=0.001)}))
+
+
+def test_a_delay_that_is_made_shorter_is_not_waited_for(join: Join, slots: Slots) -> None:
+    worker = join("a", bounds={"slots": SlotLimits(delay=1000)})
+    push(worker, "a", 9)
+    take(worker)
+    slots.set("a", SlotRule("a", delay=0.1))
+    wait_until(lambda: take(worker))
+
+
+def test_of_limits_that_were_set_in_part_the_rest_is_that_of_all(join: Join, slots: Slots) -> None:
+    worker = join("a", bounds=DELAY)
+    slots.set("a", SlotRule("a", concurrency=1))
+    push(worker, "a", 9)
+    take(worker)
+    worker.say(downloaded={"a": 1}, turns={"a": Turns(1, 0)})
+    assert take(worker) == []

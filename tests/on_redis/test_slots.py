@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import redis
+import io
 
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.errors import FrontierMismatchError
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.archive import ArchiveReader
+from scrapy_rq_sched.inspect.edit import clear
+from scrapy_rq_sched.inspect.export import Export
+from scrapy_rq_sched.inspect.restore import Import
 
 from ..client import Client, Join, failed, payloads
 from ..crawl import wait_until
@@ -234,3 +244,66 @@ def test_a_count_that_somebody_has_changed_does_not_stop_the_crawl(join: Join, s
     leases = [lease for _ in range(3) for lease in worker.take(3)]
     reply = worker.say(finished=[lease.name for lease in leases], in_hand=0)
     assert (len(leases), reply.waiting, reply.finished) == (3, 0, True)
+
+
+def test_a_frontier_that_was_made_without_slots_is_crawled_on(join: Join, server: redis.Redis) -> None:
+    old = join("old")
+    old.push("one", "two")
+    server.hset("s:meta", "format", "5")
+    with pytest.raises(FrontierMismatchError):
+        join("early")  # somebody is at it who would not find what waits by slot
+    old.frontier.leave(finished=False, persist=False)
+    new = join("new")
+    assert payloads(new.take(9)) == ["one", "two"]
+    assert server.hget("s:meta", "format") == b"6"
+
+
+def test_a_frontier_of_many_slots_is_cleared_in_steps(
+    join: Join, server: redis.Redis, redis_url: str
+) -> None:
+    worker = join()
+    worker.say(pushes=[Push("force", "", 0, f"r{n}".encode(), f"slot{n}") for n in range(1000)])
+    worker.frontier.leave(finished=False, persist=False)
+    again = join("again", flush=True)
+    push_to(again, slot1=1)
+    assert again.say().waiting == 1
+    wait_until(lambda: again.say() and not server.exists("s:slots:cleared"))
+    assert [key.decode() for key in server.scan_iter("s:requests:slot:*")] == ["s:requests:slot:slot1"]
+    assert payloads(again.take(5)) == ["slot11"]
+
+
+def test_clear_removes_the_requests_of_all_slots(join: Join, server: redis.Redis, redis_url: str) -> None:
+    worker = join()
+    worker.say(pushes=[Push("force", "", 0, f"r{n}".encode(), f"slot{n}") for n in range(1000)])
+    worker.frontier.leave(finished=False, persist=False)
+    clear(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
+    # Only that it has left is known of the worker, for a minute.
+    assert list(server.scan_iter("s:*")) == [b"s:worker:a"]
+
+
+def test_requests_of_many_slots_are_exported_and_imported_where_they_stood(
+    join: Join, server: redis.Redis, redis_url: str, discipline: str
+) -> None:
+    worker = join()
+    push_to(worker, a=60, b=3)
+    worker.push("x")
+    settings = Settings(
+        {"REDIS_URL": redis_url, "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{discipline.title()}Queue"}
+    )
+    lines = b"".join(Export(View.from_settings(settings, "s")).lines())
+    worker.frontier.leave(finished=False, persist=False)
+    clear(View.from_settings(settings, "s"))
+    for _ in Import(View.from_settings(settings, "s"), ArchiveReader(io.BytesIO(lines))).steps():
+        pass
+    again = join("again")
+    assert again.say().waiting == 64
+    taken = again.take(64)
+    order = {
+        slot: [lease.payload.decode() for lease in taken if lease.slot == slot] for slot in ("a", "b", "")
+    }
+    steps = -1 if discipline == "lifo" else 1
+    assert order == {
+        "a": [f"a{n}" for n in range(1, 61)][::steps],
+        "b": ["b1", "b2", "b3"][::steps],
+        "": ["x"],
+    }

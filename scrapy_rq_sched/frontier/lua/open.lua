@@ -51,8 +51,10 @@ local made_with = {}
 for _ = 1, number() do
   local field, value = argument(), argument()
   local there = redis.call('HGET', META, field)
-  -- What was filtered exactly can be filtered compactly, if nobody goes on as before.
-  local converts = field == 'dupefilter' and there == 'exact' and value == 'compact' and others == 0
+  -- If nobody goes on as before, what was filtered exactly can be filtered compactly; and what was queued without
+  -- slots waits with those whose slot no worker knows.
+  local converts = others == 0
+    and (field == 'dupefilter' and there == 'exact' and value == 'compact' or field == 'format' and there == '5')
   if there and there ~= value and not flushed and not (uncleared and others == 0) and not converts then
     return {'mismatch', field, there, value}
   end

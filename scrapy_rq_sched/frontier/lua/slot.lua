@@ -1,0 +1,30 @@
+-- Needs: keys, slots
+-- Change what the fleet may ask of a slot, while a crawl runs.
+--
+-- ARGV  slot, what:
+--       'set', delay (ms), jitter, concurrency: '-' is what holds for all slots; it stays until the crawl is finished
+--       'reset': what the settings say holds again, once a worker has said it
+--       'block', for how long (ms): 0 unblocks it
+-- Reply 1
+local slot, what = argument(), argument()
+local problem = wrong_type(types()) or wrong_type({{SLOT .. slot, 'hash'}})
+if problem then return wrong_type_error(problem) end
+local now = slots.now()
+if what == 'set' then
+  local delay, jitter, concurrency = argument(), argument(), argument()
+  redis.call('HSET', SLOT_LIMITS, slot, delay .. ' ' .. jitter .. ' ' .. concurrency .. ' set')
+  -- A delay that was longer is not waited for.
+  local tat = tonumber(redis.call('HGET', SLOT .. slot, 'tat') or '')
+  if tonumber(delay) and tat and tat > now + delay then
+    redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay))
+  end
+elseif what == 'reset' then
+  redis.call('HDEL', SLOT_LIMITS, slot)
+elseif what == 'block' then
+  local period = number()
+  redis.call('HSET', SLOT .. slot, 'blocked', string.format('%.0f', period > 0 and now + period or 0))
+  redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', period + 600000))
+end
+redis.call('HSET', META, 'limited', '1')
+redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', now), slot)
+return 1

@@ -1,0 +1,144 @@
+"""The slots of a frontier: how much waits in each, when each gives its next request, and why not sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ..codec.slot_rules import SlotRule
+from ..frontier.scripts import register
+from .queues import Queues
+from .view import View, read_meta
+
+#: Slots of which is asked in a round trip.
+STEP = 200
+
+
+@dataclass(frozen=True)
+class SlotStatus:
+    """How a slot stands. Times are in seconds, by the server's clock.
+
+    :param slot: its name.
+    :param waiting: how many of its requests wait.
+    :param next_in: in how many seconds it may give a request; 0: now, or it is nobody's turn yet.
+    :param blocked_for: for how many seconds it is blocked yet; 0 if it is not.
+    :param delay: seconds between two requests, :param jitter: by which share of these it may be shorter or
+        longer, and :param concurrency: downloads at a time; None is what holds for all slots.
+    :param is_set: whether these were set while the crawl ran.
+    :param owner: the worker that has turns of it; empty if none has.
+    :param active: its leases whose download is not over, where it has a concurrency.
+    """
+
+    slot: str
+    waiting: int
+    next_in: float = 0.0
+    blocked_for: float = 0.0
+    delay: float | None = None
+    jitter: float | None = None
+    concurrency: int | None = None
+    is_set: bool = False
+    owner: str = ""
+    active: int = 0
+
+    @property
+    def why(self) -> str:
+        """Why it gives no request now; empty if it does."""
+        if self.blocked_for:
+            return "blocked"
+        if self.concurrency and self.active >= self.concurrency:
+            return "concurrency"
+        return "delay" if self.next_in else ""
+
+
+class Slots:
+    """The slots of *view*'s frontier.
+
+    :raises InspectionError: if there is no frontier, or if its queue cannot be looked into.
+    """
+
+    def __init__(self, view: View) -> None:
+        view.require()
+        self._view = view
+        self._script = register(view.server, "slot")
+
+    def read(self, names: Iterable[str] | None = None) -> Iterator[SlotStatus]:
+        """Yield how slots stand: those of *names*, or all that have waiting requests, in no order."""
+        names = iter((slot for slot in Queues(self._view).slots() if slot) if names is None else names)
+        while some := list(islice(names, STEP)):
+            yield from self._read(some)
+
+    def set(self, slot: str, rule: SlotRule) -> None:
+        """Have *rule* hold for *slot* until the crawl is finished, whatever the settings say."""
+        said = (
+            "-" if value is None else repr(value) for value in (rule.delay, rule.jitter, rule.concurrency)
+        )
+        delay, jitter, concurrency = said
+        if rule.delay is not None:
+            delay = repr(1000 * rule.delay)
+        self._change(slot, "set", delay, jitter, concurrency)
+
+    def reset(self, slot: str) -> None:
+        """Have what the settings say hold for *slot* again."""
+        self._change(slot, "reset")
+
+    def block(self, slot: str, seconds: float) -> None:
+        """Have *slot* give no request for so many seconds."""
+        self._change(slot, "block", str(max(1, round(1000 * seconds))))
+
+    def unblock(self, slot: str) -> None:
+        """Have *slot* give requests again."""
+        self._change(slot, "block", "0")
+
+    def _change(self, slot: str, *what: str) -> None:
+        self._script(self._view.keys.all(), [slot, *what])
+
+    def _read(self, names: list[str]) -> Iterator[SlotStatus]:
+        keys, pipe = self._view.keys, self._view.pipeline()
+        pipe.time()
+        for name in names:
+            key = keys.queue(name)
+            if self._view.is_sorted:
+                pipe.zcard(key)
+            else:
+                pipe.llen(key)
+            pipe.zscore(keys.slots, name)
+            pipe.hgetall(keys.slot(name))
+            pipe.hget(keys.slot_limits, name)
+        (seconds, microseconds), *replies = pipe.execute()
+        ahead = _number(read_meta(self._view.server, keys.meta).get("clock_ahead"))
+        now = seconds * 1000 + microseconds / 1000 + ahead
+        for place, name in enumerate(names):
+            waiting, score, state, limits = replies[4 * place : 4 * place + 4]
+            yield _status(name, waiting, score, state, limits, now)
+
+
+def _status(
+    name: str, waiting: int, score: float | None, state: dict[bytes, bytes], limits: bytes | None, now: float
+) -> SlotStatus:
+    delay, jitter, concurrency, *is_set = (limits or b"- - -").decode("utf-8", "replace").split(" ")
+    said = [None if value == "-" else _number(value) for value in (delay, jitter, concurrency)]
+    blocked, tat = _number(state.get(b"blocked")), _number(state.get(b"tat"))
+    due = max(tat, blocked) if waiting and score is not None else blocked
+    active = sum(int(_number(value)) for field, value in state.items() if field.startswith(b"a:"))
+    return SlotStatus(
+        slot=name,
+        waiting=waiting,
+        next_in=max(0.0, due - now) / 1000,
+        blocked_for=max(0.0, blocked - now) / 1000,
+        delay=None if said[0] is None else said[0] / 1000,
+        jitter=said[1],
+        concurrency=None if said[2] is None else int(said[2]),
+        is_set=bool(is_set),
+        owner=state.get(b"owner", b"").decode("utf-8", "replace") if _number(state.get(b"pending")) else "",
+        active=active,
+    )
+
+
+def _number(text: Any) -> float:
+    try:
+        number = float(text or 0)
+    except (TypeError, ValueError):  # what somebody else has written there says nothing
+        return 0.0
+    return number if 0 <= number < 9e15 else 0.0
