@@ -10,7 +10,7 @@ from typing import Any
 from ..engine.components import PICKLE
 from ..inspect import read_status
 from ..inspect.entries import Entry, Held, Reader
-from ..inspect.explain import Explainer, Explanation
+from ..inspect.explain import Explainer, Explanation, Place
 from ..inspect.queues import Queues
 from ..inspect.status import Status
 from .action import Action, Context
@@ -223,9 +223,22 @@ def _waits(found: Explanation, status: Status) -> list[str]:
         before = "in no order" if place.before is None else f"{number(place.before)} come before it"
         if place.before and status.per_second and place.entry.kind == "request":
             before += f" (about {duration(place.before / status.per_second)} at this rate)"
-        lines.append(f"yes, {what}{before}")
+        lines.append(f"yes, {what}{before}{_in_slot(place)}")
     lines += [f"yes, set back for another worker, due {when(due)}" for due, _ in found.delayed]
     return lines
+
+
+def _in_slot(place: Place) -> str:
+    slot = place.slot
+    if slot is None:
+        return ""
+    why = {
+        "blocked": f"; it is blocked for {duration(slot.blocked_for)}",
+        "delay": f"; its delay lets it give the next request in {slot.next_in:.1f} s",
+        "concurrency": f"; as many of it are being downloaded as may be ({slot.active})",
+        "": "",
+    }
+    return f" in slot {slot.slot}{why[slot.why]}"
 
 
 def _leased(held: Held, status: Status) -> str:
@@ -250,7 +263,10 @@ def _explanation_as_dict(found: Explanation) -> dict[str, Any]:
         "fingerprint": found.fingerprint,
         "seen": found.seen,
         "started": found.started,
-        "waiting": [{"key": p.key, "before": p.before, **as_dict(p.entry)} for p in found.waiting],
+        "waiting": [
+            {"key": p.key, "before": p.before, "slot": p.entry.slot, **as_dict(p.entry)}
+            for p in found.waiting
+        ],
         "seeds": [{"key": p.key, "before": p.before, **as_dict(p.entry)} for p in found.seeds],
         "leased": [_held_as_dict(held) for held in found.held],
         "delayed": [{"due": due, **as_dict(entry)} for due, entry in found.delayed],

@@ -158,6 +158,7 @@ def one(status: FrontierStatus) -> list[Table | Fields | str]:
         ("spider", status.spider),
         ("state", state),
         ("waiting", _with_size(status.waiting, status.waiting_bytes)),
+        *([("slots", _slots(status))] if status.slots else []),
         *([("not shared", status.unshared_share)] if status.unshared_share else []),
         ("leased", number(status.leased)),
         ("delayed", number(status.delayed)),
@@ -207,6 +208,15 @@ def time_left(status: FrontierStatus) -> str:
         grows = f" (what waits grows by {rate(growth)} a second)" if growth > 0 else ""
         return f"at least {duration(status.seconds_left_at_least)}{grows}"
     return "-"
+
+
+def _slots(status: FrontierStatus) -> str:
+    text = f"{number(status.slots)} (scrapy frontier slots {status.spider})"
+    if status.is_limited_by_politeness and status.state == "crawling":
+        text += (
+            f"\nlimited by politeness, the next in {status.next_turn_in:.1f} s; more workers would not help"
+        )
+    return text
 
 
 def _with_size(count: int, taken: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from ..serializers import serializer_name
 from .entries import Entry, Held, Reader
 from .fingerprint import Fingerprinter
 from .queues import Queues
+from .slots import Slots, SlotStatus
 from .view import View
 
 #: A path that is written in one way only.
@@ -31,11 +32,13 @@ class Place:
 
     :param before: how many come before it; None if that is not known.
     :param key: the key that it is in.
+    :param slot: how its slot stands; None if it has none, or none is known.
     """
 
     before: int | None
     key: str
     entry: Entry
+    slot: SlotStatus | None = None
 
 
 @dataclass
@@ -79,7 +82,7 @@ class Explainer:
     def __init__(self, view: View) -> None:
         self._view = view
         self._reader = Reader(view)
-        self._queues = Queues(view)
+        self._queues, self._slots = Queues(view), Slots(view)
         self._fingerprinter = Fingerprinter(view)
         self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
@@ -101,7 +104,10 @@ class Explainer:
                 return False
             return self._fingerprinter.of_fields(entry.fields) == fingerprint
 
-        found.waiting = list(self._waiting(may_be.needle if may_be else "", is_it))
+        found.waiting = [
+            replace(place, slot=self._slot_of(place.entry))
+            for place in self._waiting(may_be.needle if may_be else "", is_it)
+        ]
         found.held = [held for held in self._reader.held() if is_it(held.entry)]
         found.delayed = [(due, entry) for due, entry in self._reader.delayed() if is_it(entry)]
         found.seeds = [
@@ -139,6 +145,9 @@ class Explainer:
                 yield Place(max(0, view.server.llen(key) - index - 1), key, entry)
             else:
                 yield Place(max(0, view.server.llen(key) + index), key, entry)
+
+    def _slot_of(self, entry: Entry) -> SlotStatus | None:
+        return next(self._slots.read([entry.slot])) if entry.slot else None
 
     def _history(self, found: Explanation) -> list[str]:
         data = {place.entry.data for place in found.waiting} | {held.entry.data for held in found.held}

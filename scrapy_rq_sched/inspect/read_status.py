@@ -42,7 +42,7 @@ def read_status(view: View) -> Status:
     pipe.hget(keys.converting, "from")
     pipe.lrange(keys.pages, 0, -1)
     pipe.zcard(keys.slots)
-    pipe.zrange(keys.slots, 0, SLOTS - 1)
+    pipe.zrange(keys.slots, 0, SLOTS - 1, withscores=True)
     for key in keys.start_urls:
         pipe.type(key)
     replies = _execute(pipe)
@@ -57,7 +57,7 @@ def read_status(view: View) -> Status:
     for key, key_kind in [(keys.requests, kind), *zip(keys.start_urls, seed_kinds, strict=True)]:
         # What is of another type holds nothing that anybody would crawl: doctor tells.
         getattr(pipe, _LENGTHS.get(key_kind, "exists"))(key if key_kind in _LENGTHS else f"{key}:never")
-    for key in (keys.requests, *(keys.queue(_text(slot)) for slot in some_slots or ())):
+    for key in (keys.requests, *(keys.queue(_text(slot)) for slot, _ in some_slots or ())):
         pipe.memory_usage(key, samples=SAMPLES)
     pipe.memory_usage(keys.dupefilter, samples=SAMPLES)
     for key in compact.samples:
@@ -68,6 +68,11 @@ def read_status(view: View) -> Status:
         pipe.hlen(keys.leases(worker))
     waiting, *replies = [reply or 0 for reply in _execute(pipe)]
     seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
+    next_turn_in = 0.0
+    if some_slots and not waiting:
+        next_turn_in = max(
+            0.0, (some_slots[0][1] - _number(meta.get("clock_ahead", "").partition(".")[0])) / 1000 - now
+        )
     some = len(some_slots or ())
     waiting_bytes, of_slots, replies = replies[0], replies[1 : some + 1], replies[some + 1 :]
     exact_bytes, one, other, *of_workers = replies
@@ -96,6 +101,7 @@ def read_status(view: View) -> Status:
         state_since=_number(meta.get("state_since")) / 1000,
         waiting=waiting,
         slots=slots or 0,
+        next_turn_in=next_turn_in,
         leased=leased,
         delayed=delayed or 0,
         failed=failed or 0,

@@ -55,7 +55,8 @@ class Status:
     """How a frontier stands. Times are in seconds since 1970, by the server's clock; sizes in bytes.
 
     :param spider: the spider's name, and :param key: its queue's key.
-    :param waiting: requests that wait, :param slots: how many slots these have, :param leased: those in
+    :param waiting: requests that wait, :param slots: how many slots these have, :param next_turn_in: in how
+        many seconds any of these may be begun, if none may be yet because of delays, :param leased: those in
         workers' hands, with seeds, :param delayed: set back for another worker, :param failed: set aside,
         :param seeds: not read yet, and :param seen: how many fingerprints the filter has.
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
@@ -85,6 +86,7 @@ class Status:
     state_since: float = 0.0
     waiting: int = 0
     slots: int = 0
+    next_turn_in: float = 0.0
     leased: int = 0
     delayed: int = 0
     failed: int = 0
@@ -109,6 +111,11 @@ class Status:
     def alive(self) -> int:
         """How many workers are alive."""
         return sum(worker.alive for worker in self.workers)
+
+    @property
+    def is_limited_by_politeness(self) -> bool:
+        """Whether all that waits has to wait for the time of its slot."""
+        return self.next_turn_in > 0
 
     @property
     def unshared_share(self) -> str:
