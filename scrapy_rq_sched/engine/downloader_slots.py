@@ -28,7 +28,7 @@ class DownloaderSlots:
         self._downloader = engine.downloader
         self._keys: dict[str, str] = {}
         self._limits: Callable[[str], SlotLimits] = lambda slot: SlotLimits()
-        self._reached: Callable[[Request, float], None] = lambda request, now: None
+        self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
         self._left: Callable[[Request], None] = lambda request: None
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
         engine.signals.connect(self._on_left, signals.request_left_downloader)
@@ -36,13 +36,13 @@ class DownloaderSlots:
     def follow(
         self,
         limits: Callable[[str], SlotLimits],
-        reached: Callable[[Request, float], None],
+        reached: Callable[[Request, str, float], None],
         left: Callable[[Request], None],
     ) -> None:
         """Have requests of slots with a delay of the fleet's not wait for it once more.
 
         :param limits: returns what the fleet keeps of a slot.
-        :param reached: told of each request that is sent, and when.
+        :param reached: told of each request that is sent, its slot if that has a delay, and when.
         :param left: told of each whose download is over.
         """
         self._limits, self._reached, self._left = limits, reached, left
@@ -79,7 +79,7 @@ class DownloaderSlots:
 
     def _on_reached(self, request: Request) -> None:
         key: Any = request.meta.get("download_slot")
-        its = self._downloader.slots.get(key)
+        its, delayed = self._downloader.slots.get(key), ""
         if its is not None:
             name = slot_name(str(key))
             if name != key:
@@ -88,7 +88,8 @@ class DownloaderSlots:
             if limits.delay:
                 its.delay = LOCAL_PART * limits.delay * (1 - limits.jitter)
                 its.jitter = 0.0
-        self._reached(request, time.monotonic())
+                delayed = name
+        self._reached(request, delayed, time.monotonic())
 
     def _on_left(self, request: Request) -> None:
         self._left(request)

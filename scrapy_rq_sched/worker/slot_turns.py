@@ -7,7 +7,7 @@ that it has used all its turns, it says when it has used the last.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection
 
 from scrapy import Request
@@ -20,6 +20,8 @@ from .server_clock import ServerClock
 #: Which part of the gap between two turns is kept, whatever happens: after one that was late the next comes
 #: so much sooner, until the slot is in time again.
 KEPT = 0.97
+#: Slots of which it is known when their last turn was used.
+REMEMBERED = 100_000
 
 
 class SlotTurns:
@@ -34,7 +36,7 @@ class SlotTurns:
         self._on_their_way: dict[Request, str] = {}
         self._downloading: dict[Request, str] = {}
         # Of each slot, when its last turn was to be used, and when it was.
-        self._last: dict[str, tuple[float, float]] = {}
+        self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._used: Counter[str] = Counter()
         self._downloaded: Counter[str] = Counter()
 
@@ -53,7 +55,7 @@ class SlotTurns:
         if timed.lease.begin:
             slot = timed.lease.slot
             self._on_their_way[request] = slot
-            self._last[slot] = timed.at, now
+            self._note(slot, timed.at, now)
 
     def returned(self, lease: Lease) -> None:
         """Note that *lease* goes back, or is set aside, and its turn is not used."""
@@ -61,14 +63,21 @@ class SlotTurns:
             self._used[lease.slot] += 1
             self._downloaded[lease.slot] += 1
 
-    def reached_downloader(self, request: Request, now: float) -> None:
-        """Note that the request is sent now."""
+    def reached_downloader(self, request: Request, delayed: str, now: float) -> None:
+        """Note that *request* is sent now.
+
+        :param delayed: its slot, if that has a delay. A request that has no turn, as for a robots.txt, or one
+            that this worker crawls from its memory, counts for the slot nevertheless.
+        """
         slot = self._on_their_way.pop(request, None)
         if slot is not None:
-            self._used[slot] += 1
             self._downloading[request] = slot
-            planned, _ = self._last[slot]
-            self._last[slot] = planned, now
+        used = 0 if slot is None else 1
+        slot = slot or delayed
+        if slot:
+            self._used[slot] += used
+            planned, _ = self._last.get(slot, (now, now))
+            self._note(slot, planned, now)
 
     def left_downloader(self, request: Request) -> None:
         """Note that its download is over."""
@@ -91,8 +100,8 @@ class SlotTurns:
         batch.downloaded = dict(self._downloaded)
         self._used.clear()
         self._downloaded.clear()
-        busy = {*self._on_their_way.values()}
-        self._last = {slot: last for slot, last in self._last.items() if slot in busy or slot in batch.turns}
+        while len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
 
     def clear(self) -> None:
         """Forget all: Redis, back with older data, knows nothing of these turns."""
@@ -100,6 +109,10 @@ class SlotTurns:
         self._downloading.clear()
         self._used.clear()
         self._downloaded.clear()
+
+    def _note(self, slot: str, planned: float, now: float) -> None:
+        self._last[slot] = planned, now
+        self._last.move_to_end(slot)
 
     def _said_time(self, slot: str) -> float:
         used = self._last.get(slot, (0.0, 0.0))[1]

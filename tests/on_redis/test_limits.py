@@ -350,3 +350,15 @@ def test_of_limits_that_were_set_in_part_the_rest_is_that_of_all(join: Join, slo
     take(worker)
     worker.say(downloaded={"a": 1}, turns={"a": Turns(1, 0)})
     assert take(worker) == []
+
+
+def test_a_request_that_has_no_turn_moves_the_next_one_on(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    worker.say(turns={"a": Turns(0, server_ms(server))})
+    assert take(worker) == []
+    assert by_time(server) == pytest.approx(10_000, abs=500)
+
+
+def by_time(server: redis.Redis) -> float:
+    return float(server.zscore("s:slots", "a")) - server_ms(server)

@@ -100,7 +100,7 @@ def test_a_turn_is_used_when_its_request_is_sent_and_not_before(turns: SlotTurns
     request = a_request()
     turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
     assert not turns.has_news
-    turns.reached_downloader(request, 5.5)
+    turns.reached_downloader(request, "a", 5.5)
     assert said(turns) == {"a": Turns(1, 5500)}
     assert not turns.has_news
 
@@ -124,7 +124,7 @@ def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(turns: SlotTurns) -
 def test_a_lease_without_a_time_is_no_turn(turns: SlotTurns) -> None:
     request = a_request()
     turns.begun(request, Timed(0.0, 0, lease("1", "a")), 5.0)
-    turns.reached_downloader(request, 5.0)
+    turns.reached_downloader(request, "", 5.0)
     turns.returned(lease("2", "a"))
     assert not turns.has_news
 
@@ -132,7 +132,7 @@ def test_a_lease_without_a_time_is_no_turn(turns: SlotTurns) -> None:
 def test_a_download_is_over_once(turns: SlotTurns) -> None:
     request = a_request()
     turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
-    turns.reached_downloader(request, 5.0)
+    turns.reached_downloader(request, "", 5.0)
     turns.left_downloader(request)
     turns.finish_all_but([])
     batch = Batch(1)
@@ -151,5 +151,19 @@ def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be
 def test_the_gap_counts_from_when_a_request_was_sent(turns: SlotTurns) -> None:
     request = a_request()
     turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 10.0)
-    turns.reached_downloader(request, 14.0)
+    turns.reached_downloader(request, "a", 14.0)
     assert turns.earliest(Timed(20.0, 1, lease("2", "a", 20_000))) == pytest.approx(14 + 0.97 * 10)
+
+
+def test_a_request_that_has_no_turn_counts_for_its_slot(turns: SlotTurns) -> None:
+    turns.reached_downloader(a_request(), "a", 7.0)
+    assert said(turns) == {"a": Turns(0, 7000)}
+
+
+def test_the_gap_is_kept_however_often_something_is_said_in_between(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 13.0)
+    turns.reached_downloader(request, "a", 13.0)
+    for _ in range(3):
+        said(turns)
+    assert turns.earliest(Timed(20.0, 1, lease("2", "a", 20_000))) == pytest.approx(13 + 0.97 * 10)
