@@ -69,6 +69,8 @@ class Arena:
         self.long = long
         self.random = random.Random(seed)
         self.pages: set[str] = set()
+        #: Seconds between two requests to a host, where that is what is looked at; else 0.
+        self.delay = 0.0
         self._parsed: set[str] = set()
         self._parses = 0
         self._stack = ExitStack()
@@ -121,11 +123,21 @@ class Arena:
         return self.choose(LONG_LEASE, {})
 
     def crawl(
-        self, spider: str = "graph", *arguments: str, workers: int = 2, pages: int = 0, **settings: object
+        self,
+        spider: str = "graph",
+        *arguments: str,
+        workers: int = 2,
+        pages: int = 0,
+        urls: Callable[[int], str] = page_url,
+        **settings: object,
     ) -> None:
-        """Start the crawl of a site of so many *pages*, and wait until every worker is at it."""
+        """Start the crawl of a site of so many *pages*, and wait until every worker is at it.
+
+        :param urls: returns the address of the page with this number.
+        """
         pages = pages or self.choose(400, 3000)
-        self.pages = {page_url(number) for number in range(pages)}
+        self.pages = {urls(number) for number in range(pages)}
+        self.delay = float(str(settings.get("DOWNLOAD_DELAY", 0)))
         self._spider, self._arguments = spider, arguments
         self._settings = {
             "GRAPH_PAGES": pages,

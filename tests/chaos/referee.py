@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from .arena import Arena
+
+#: The shortest time between two requests to a host, as a share of the delay, that is no complaint.
+POLITE = 0.95
 
 
 @dataclass(frozen=True)
@@ -14,11 +19,13 @@ class Outcome:
     :param faults: how many it made.
     :param explained: the most repeated downloads that they explain.
     :param absent: pages that are not to be crawled.
+    :param rate: the least share of the requests that the delay allows, to the host with the most pages.
     """
 
     faults: int
     explained: int = 0
     absent: set[str] = field(default_factory=set)
+    rate: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,9 @@ class Verdict:
     :param late: workers that did not end when everything was crawled.
     :param missing_again: pages that the next crawl of the same spider never parsed; None if there was none.
     :param ended_again: how the workers of that crawl ended, if not as finished.
+    :param least_gap: the shortest time between two requests to a host, as a share of the delay; None if there
+        is none, and :param rude: how many were below :data:`POLITE`.
+    :param rate: which share of the requests that the delay allows the host with the most pages was sent.
     :param problem: what else was not as it should be.
     :param tolerant: whether missing and repeated pages are what the scenario is to show.
     """
@@ -48,6 +58,10 @@ class Verdict:
     late: int = 0
     missing_again: int | None = None
     ended_again: str = ""
+    least_gap: float | None = None
+    rude: int = 0
+    rate: float | None = None
+    least_rate: float = 0.0
     seconds: float = 0.0
     problem: str = ""
     tolerant: bool = False
@@ -64,6 +78,8 @@ class Verdict:
             f"{self.missing} pages are missing": self.missing and not self.tolerant,
             f"{self.repeated} downloads are repeated": self.repeated > self.explained and not self.tolerant,
             f"{self.missing_again} pages are missing in the next crawl": self.missing_again,
+            f"{self.rude} requests came too soon, at {self.least_gap} of the delay": self.rude,
+            f"the rate was {self.rate} of what is allowed": (self.rate or 1.0) < self.least_rate,
             f"the workers of the next crawl ended as {self.ended_again}": self.ended_again,
         }
         return [complaint for complaint, holds in found.items() if holds]
@@ -86,6 +102,9 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
     last = max(first_parsed.values(), default=0.0)
     # How Scrapy says that it could not crawl; a signal has a negative number.
     broken = [number for number, worker in enumerate(arena.fleet.workers) if (worker.poll() or 0) > 0]
+    gaps = _gaps(arena)
+    longest = max(gaps.values(), key=len, default=[])
+    least = min((gap for its in gaps.values() for gap in its), default=None)
     return Verdict(
         name,
         arena.seed,
@@ -97,9 +116,25 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
         explained=outcome.explained,
         early=sum(event.time < last for event in finished),
         late=len(arena.alive()),
+        least_gap=None if least is None else round(least, 3),
+        rude=sum(gap < POLITE for its in gaps.values() for gap in its),
+        rate=round(len(longest) / sum(longest), 3) if longest else None,
+        least_rate=outcome.rate,
         problem=f"workers {broken} ended with an error" if broken else "",
         tolerant=tolerant,
     )
+
+
+def _gaps(arena: Arena) -> dict[str, list[float]]:
+    """Return, by host, the times between two requests to it, as shares of the delay that was promised."""
+    asked = defaultdict(list)
+    for event in arena.fleet.events("downloaded") if arena.delay else ():
+        asked[event.what.split("/")[2]].append(event.time)
+    return {
+        host: [(after - before) / arena.delay for before, after in pairwise(sorted(times))]
+        for host, times in asked.items()
+        if len(times) > 1
+    }
 
 
 def judge_again(verdict: Verdict, arena: Arena, outcome: Outcome) -> Verdict:

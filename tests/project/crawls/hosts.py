@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import scrapy
 
 from .record import record
@@ -28,3 +30,13 @@ class HostsSpider(scrapy.Spider):
         hosts = self.settings.getint("HOSTS")
         for number in response.text.split():
             yield scrapy.Request(host_url(int(number), hosts))
+
+
+class SlowHostsSpider(HostsSpider):
+    """Computes for longer than a delay in every callback."""
+
+    name = "slowhosts"
+
+    def parse(self, response):
+        time.sleep(0.2)
+        yield from super().parse(response)

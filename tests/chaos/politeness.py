@@ -1,0 +1,115 @@
+"""Fleets that have promised a delay: what each host was asked, and when, whatever befalls them."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.project.crawls.hosts import host_url
+
+from .arena import Arena
+from .deaths import MANY
+from .referee import Outcome
+from .registry import scenario
+
+#: Hosts, and seconds between two requests to one of them.
+HOSTS, DELAY = 6, 0.6
+
+
+def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object) -> None:
+    arena.crawl(
+        spider,
+        workers=workers,
+        pages=arena.choose(90, 1200),
+        urls=lambda number: host_url(number, HOSTS),
+        SPIDER_MODULES="crawls.hosts",
+        HOSTS=HOSTS,
+        GRAPH_LATENCY=0.05,
+        DOWNLOAD_DELAY=DELAY,
+        RANDOMIZE_DOWNLOAD_DELAY=False,
+        **MANY,
+        **settings,
+    )
+
+
+def _repeats(arena: Arena, faults: int) -> int:
+    # What a worker has begun and not released is what its hosts gave it within a lease.
+    return faults * HOSTS * (2 + int(arena.lease / DELAY))
+
+
+@scenario(
+    "polite-fleet", f"Eight workers crawl hosts that may be asked every {DELAY:g} s; none is asked sooner."
+)
+def polite_fleet(arena: Arena) -> Outcome:
+    _crawl(arena, workers=8)
+    return Outcome(1, rate=0.95)
+
+
+@scenario("polite-join", "One worker after the other joins, one each second.")
+def polite_join(arena: Arena) -> Outcome:
+    _crawl(arena, workers=1)
+    joined = 0
+    for _ in arena.moments(0.7, 1.0, 1.0):
+        if joined < 7:
+            arena.join()
+            joined += 1
+    return Outcome(joined, rate=0.95)
+
+
+@scenario("polite-slow", "Every callback computes for longer than the delay of its host.")
+def polite_slow(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4, spider="slowhosts")
+    return Outcome(1)
+
+
+@scenario("polite-kill", "Workers are killed at random moments, each when its successor was started.")
+def polite_kill(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4)
+    kills, wanted = 0, arena.choose(3, 30)
+    for _ in arena.moments(0.8, 0.2, 1.0):
+        if len(arena.busy()) > 1 and arena.may_join() and kills < wanted:
+            arena.join()
+            arena.fleet.kill(arena.random.choice(arena.busy()))
+            kills += 1
+    return Outcome(kills, _repeats(arena, kills))
+
+
+@scenario("polite-stop", "A worker is stopped for longer than its lease and continued, again and again.")
+def polite_stop(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4)
+    stops = arena.choose(2, 8)
+    for number in range(stops):
+        arena.reach(0.1 + 0.08 * number)
+        arena.fleet.kill(number % 4, signal.SIGSTOP)
+        try:
+            time.sleep(1.5 * arena.lease)
+        finally:
+            arena.fleet.kill(number % 4, signal.SIGCONT)
+    return Outcome(stops, _repeats(arena, stops))
+
+
+@scenario("polite-outage", "Redis cannot be reached for a while, again and again.")
+def polite_outage(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4)
+    outages = arena.choose(2, 4)
+    for number in range(outages):
+        arena.reach(0.15 + 0.15 * number)
+        with arena.lasting(arena.choose(1.5, 30.0)):
+            arena.redis.stop()
+        arena.redis.start()
+    return Outcome(outages, _repeats(arena, outages * 4))
+
+
+@scenario("polite-older", "Redis comes back with data that are some seconds old, as after a failover.")
+def polite_older(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4)
+    arena.reach(0.2)
+    dumps = {key: arena.client.dump(key) for key in arena.client.scan_iter()}
+    arena.reach(0.4)
+    with arena.client.pipeline(transaction=True) as pipe:
+        pipe.flushall()
+        for key, value in dumps.items():
+            if value is not None:
+                pipe.restore(key, 0, value)
+        pipe.execute()
+    return Outcome(1, explained=90 + arena.choose(0, 1200))
