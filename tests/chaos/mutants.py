@@ -36,7 +36,7 @@ class Mutant:
 CHECK, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
     f"frontier/lua/exchange/{part}.lua" for part in ("check", "begin", "pushes", "release", "upkeep", "reply")
 )
-LEAVE = "frontier/lua/leave.lua"
+LEAVE, LIMITS = "frontier/lua/leave.lua", "frontier/lua/limits.lua"
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -299,6 +299,48 @@ MUTANTS = {
         "what the workers have in hand is stored again where all keys are deleted",
         ("flushall",),
         (("worker/state.py", "orphans = [*self.ready, *self.sowing]", "orphans = []"),),
+    ),
+    "delay-of-each-worker": Mutant(
+        "all workers together keep a delay",
+        ("polite-fleet", "polite-join"),
+        (("worker/politeness.py", 'limits.delay if "delay" in self._fleet', "0.0 if self._fleet"),),
+    ),
+    "turns-before-their-time": Mutant(
+        "a request that was leased ahead of its time waits for it",
+        ("polite-older", "polite-fleet"),
+        (
+            (
+                "worker/handout.py",
+                "if head.at and self._state.turns.earliest(head) > now:",
+                "if False:",
+            ),
+            ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
+        ),
+    ),
+    "turns-of-anybody": Mutant(
+        "one worker at a time has turns of a slot, and says when it has used the last",
+        ("polite-slow",),
+        (
+            (LIMITS, "local in_use = state.pending > 0", "local in_use = false"),
+            (LIMITS, "if last > 0 then", "if false then"),
+        ),
+    ),
+    "gap-from-the-plan": Mutant(
+        "a turn that was used late moves on the next of the same worker",
+        ("polite-slow",),
+        (
+            (
+                "worker/slot_turns.py",
+                "return max(timed.at, used + KEPT * (timed.at - planned))",
+                "return timed.at",
+            ),
+            ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
+        ),
+    ),
+    "no-quiet": Mutant(
+        "nothing begins for a moment when Redis has come back with older data",
+        ("polite-older",),
+        (("frontier/lua/exchange/limited.lua", "local QUIET = 2000", "local QUIET = 0"),),
     ),
 }
 

@@ -38,5 +38,5 @@ class SlowHostsSpider(HostsSpider):
     name = "slowhosts"
 
     def parse(self, response):
-        time.sleep(0.2)
+        time.sleep(0.5)
         yield from super().parse(response)
