@@ -50,6 +50,16 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
         ],
     ),
+    "broad": (
+        "A crawl of 60 hosts, with a delay of 0.1 s",
+        [
+            ("seconds", "whole crawl (s)", ".1f"),
+            ("half", "half of the pages (s)", ".1f"),
+            ("of_limit", "of what the hosts allow", ".2f"),
+            ("too_soon", "asked sooner than the delay", ".1%"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+        ],
+    ),
     "seeds": (
         "Seeds",
         [
