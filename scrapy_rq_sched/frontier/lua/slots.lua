@@ -4,14 +4,20 @@
 -- which the slot may give a request. The scores that one script gives differ by a quarter of a microsecond, which is as
 -- exact as a score is: so they keep their order, and a script that runs later has later ones.
 local slots = {}
--- This script's time, and how many turns it has given.
-local moment, given = nil, 0
+-- This script's time, and how many turns it has given; what META says of the time, once it was read.
+local moment, given, known = nil, 0, nil
+
+-- To be called by who has read it already.
+function slots.know(clock, ahead)
+  known = {clock, ahead}
+end
 
 -- -> the frontier's time (milliseconds): the server's, which is not set back. Where that is behind what it was at the
 -- last exchange, because somebody has set the clock or another server has taken over, it is so much ahead from then on.
 function slots.now()
   if not moment then
-    local time, known = redis.call('TIME'), redis.call('HMGET', META, 'clock', 'clock_ahead')
+    local time = redis.call('TIME')
+    known = known or redis.call('HMGET', META, 'clock', 'clock_ahead')
     local clock, ahead = tonumber(known[1] or '') or 0, tonumber(known[2] or '') or 0
     moment = time[1] * 1000 + time[2] / 1000 + ahead
     if moment < clock and clock < 9e15 then
@@ -22,9 +28,9 @@ function slots.now()
   return moment
 end
 
--- To be called by an exchange that may have given turns.
-function slots.keep_time()
-  if moment then redis.call('HSET', META, 'clock', string.format('%.3f', moment)) end
+-- To be called by an exchange that may have given turns; fields: of META, which it is about to write.
+function slots.keep_time(fields)
+  if moment then fields[#fields + 1], fields[#fields + 2] = 'clock', string.format('%.3f', moment) end
 end
 
 -- -> a score behind those of all slots that are due

@@ -3,8 +3,8 @@
 -- '' stands for the slot of these.
 -- META has in in_slots how many wait in all slots: only people rely on that number.
 local waiting = {}
--- By how much the number that wait in slots has changed in this script.
-local changed = 0
+-- How many META says, once it was read; and by how much the number has changed in this script.
+local known, changed = nil, 0
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot
@@ -24,7 +24,13 @@ end
 -- -> how many wait in slots. If META's number cannot be right, it is as many as there are slots.
 local function in_slots(count)
   if count == 0 then return 0 end
-  return math.max(count, (tonumber(redis.call('HGET', META, 'in_slots') or '') or 0) + changed)
+  known = known or tonumber(redis.call('HGET', META, 'in_slots') or '') or 0
+  return math.max(count, known + changed)
+end
+
+-- To be called by who has read it already: *said* is what META says.
+function waiting.know(said)
+  known = tonumber(said or '') or 0
 end
 
 -- -> how many wait; call: redis.pcall, to be given the error if a key is of another type
@@ -43,10 +49,13 @@ function waiting.length_of(slot)
 end
 
 -- To be called when the script is through with what waits.
-function waiting.settle()
+-- fields: of META, which the caller is about to write; nil to have it written at once
+function waiting.settle(fields)
   if changed == 0 then return end
-  redis.call('HSET', META, 'in_slots', string.format('%.0f', in_slots(redis.call('ZCARD', SLOTS))))
-  changed = 0
+  local count = in_slots(redis.call('ZCARD', SLOTS))
+  known, changed = count, 0
+  if not fields then return redis.call('HSET', META, 'in_slots', string.format('%.0f', count)) end
+  fields[#fields + 1], fields[#fields + 2] = 'in_slots', string.format('%.0f', count)
 end
 
 -- ranks, requests, slot_of: lists of -priorities, of requests and of their slots, in order of arrival

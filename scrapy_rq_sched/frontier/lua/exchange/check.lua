@@ -1,4 +1,4 @@
--- Needs: keys, queue, waiting, filter
+-- Needs: keys, queue, slots, waiting, filter
 -- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
 -- at once: that also shows whether a key has a wrong type.
 --
@@ -7,8 +7,11 @@
 -- -> nil, or the error of a key that could not be read: mostly it has a wrong type
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
-    'seen', 'lost', 'limited', 'slots_from')
+    'seen', 'lost', 'limited', 'slots_from', 'in_slots', 'clock', 'clock_ahead')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
+  if has_failed(meta) then return meta end
+  waiting.know(meta[12])
+  slots.know(meta[13], meta[14])
   turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
   turn.waiting, turn.seen, turn.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,

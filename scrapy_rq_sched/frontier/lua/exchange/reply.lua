@@ -15,11 +15,16 @@ local function note_pages(turn)
 end
 
 local function note(turn, finished)
-  if turn.over then return end
+  if turn.over then return waiting.settle() end
   local counts = said.pages > 0 and turn.made and not turn.repeated
   if counts then note_pages(turn) end
-  redis.call('HSET', META, 'waiting', turn.waiting, 'seen', turn.seen,
-    'pages', (tonumber(turn.meta.pages) or 0) + (counts and said.pages or 0))
+  local fields = {
+    'waiting', turn.waiting, 'seen', turn.seen,
+    'pages', (tonumber(turn.meta.pages) or 0) + (counts and said.pages or 0),
+  }
+  waiting.settle(fields)
+  if not turn.repeated then slots.keep_time(fields) end
+  redis.call('HSET', META, unpack(fields))
   -- Of a worker that closes because of it: one that stays open, as a RedisSpider does, waits for more. Who has
   -- slept through the end of its crawl does not know when that was.
   if finished and said.finishing and turn.before.over ~= '0' then redis.call('HSETNX', META, 'finished', turn.now) end
@@ -32,8 +37,6 @@ local function reply(turn)
   local seeds_count, problem = seeds.count()
   local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
   local leased, busy, finished = -1, -1, false
-  waiting.settle()
-  if not turn.repeated then slots.keep_time() end
   turn.waiting, turn.seen = waiting.length(), filter.count()
   -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
   if turn.waiting == 0 then
