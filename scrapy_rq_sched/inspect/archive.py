@@ -58,7 +58,9 @@ _SCORED = ("waiting", "delayed")
 #: Bytes of a line, at the most: Redis has no value of more than 512 MB.
 LONGEST_LINE = 1 << 28
 #: Fields of ``meta`` that are not of the crawl, but of one Redis, or of a moment.
-OWN_META = re.compile("epoch|state|state_since|stop|exporting|imported|spider|in_slots|.*_keys?")
+OWN_META = re.compile(
+    "epoch|state|state_since|stop|exporting|imported|spider|in_slots|clock|clock_ahead|slots_from|.*_keys?"
+)
 _SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 
 

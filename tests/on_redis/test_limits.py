@@ -169,6 +169,16 @@ def test_a_slow_slot_keeps_no_request_of_another_waiting(join: Join, server: red
     assert [lease.slot for lease in take(worker, want=1)] == ["new"]
 
 
+def test_slots_that_have_to_wait_take_no_share_of_the_others(join: Join) -> None:
+    worker = join(bounds=DELAY)
+    for n in range(50):
+        push(worker, f"slow{n}", 2)
+    while take(worker, ahead=20_000):
+        pass
+    push(worker, "fast", 40, limits={"fast": SlotLimits(delay=0)})
+    assert [lease.slot for lease in take(worker, want=32, ahead=20_000)] == ["fast"] * 32
+
+
 def test_the_worker_is_told_when_a_slot_may_give_next(join: Join, server: redis.Redis) -> None:
     worker = join(bounds=DELAY)
     push(worker, "a", 2)

@@ -27,6 +27,7 @@ local function list_queue(take, drop, put_back)
   end
 
   function list.add(key, _, requests)
+    if not requests[2] then return redis.call('LPUSH', key, requests[1]) end
     in_chunks(requests, function(...) redis.call('LPUSH', key, ...) end)
   end
 

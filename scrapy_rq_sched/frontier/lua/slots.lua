@@ -6,6 +6,8 @@
 local slots = {}
 -- This script's time, and how many turns it has given; what META says of the time, once it was read.
 local moment, given, known = nil, 0, nil
+-- What slots.write() is to write.
+local turned, emptied = {}, {}
 
 -- To be called by who has read it already.
 function slots.know(clock, ahead)
@@ -36,26 +38,43 @@ end
 -- -> a score behind those of all slots that are due
 local function last_turn()
   given = given + 1
-  return string.format('%.17g', slots.now() + given / 4096)
+  return slots.now() + given / 4096
 end
 
--- Requests of this slot wait: it has its turn after those that wait already.
-function slots.enter(slot)
-  if redis.call('ZADD', SLOTS, 'NX', last_turn(), slot) == 1 then redis.call('UNLINK', SLOT_REQUESTS .. slot) end
+-- Requests of these slots are about to wait: each has its turn after those that wait already.
+function slots.enter(names)
+  if #names == 0 then return end
+  local added, leftover = {}, {}
+  for i, score in ipairs(redis.call('ZMSCORE', SLOTS, unpack(names))) do
+    if not score then
+      added[#added + 1], added[#added + 2] = last_turn(), names[i]
+      leftover[#leftover + 1] = SLOT_REQUESTS .. names[i]
+    end
+  end
+  if #added == 0 then return end
+  redis.call('ZADD', SLOTS, unpack(added))
+  redis.call('UNLINK', unpack(leftover))
 end
 
--- The slots that are due within *ahead* milliseconds, those first that are due longest.
+-- -> slot, score, slot, score, … of the slots that are due within *ahead* milliseconds, those first that are due longest
 function slots.due(n, ahead)
-  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', slots.now() + 1 + ahead, 'LIMIT', '0', n)
+  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', slots.now() + 1 + ahead, 'WITHSCORES', 'LIMIT', '0', n)
 end
 
 -- A slot has had its turn. Its next is at *time*, or else after those of the others; with no request left it has none.
+-- Noted for slots.write(): one command is faster than many.
 function slots.served(slot, left, time)
   if left > 0 then
-    redis.call('ZADD', SLOTS, time and string.format('%.17g', time) or last_turn(), slot)
+    turned[#turned + 1], turned[#turned + 2] = time or last_turn(), slot
   else
-    redis.call('ZREM', SLOTS, slot)
+    emptied[#emptied + 1] = slot
   end
+end
+
+function slots.write()
+  if #turned > 0 then redis.call('ZADD', SLOTS, unpack(turned)) end
+  if #emptied > 0 then redis.call('ZREM', SLOTS, unpack(emptied)) end
+  turned, emptied = {}, {}
 end
 
 -- -> from when there may be a turn for anybody; nil if nothing waits in any slot

@@ -11,14 +11,21 @@ function waiting.key(slot)
 end
 
 -- Whatever somebody has put at the key of a slot makes way, so that no slot stops the others.
--- -> the key
-local function usable_key(slot)
+local function make_way(slot)
   local key = waiting.key(slot)
   if slot ~= '' and queue.type and wrong_type({{key, queue.type}}) then
     redis.call('RENAME', key, key .. ':garbage')
     tally.garbage = key .. ':garbage'
   end
-  return key
+end
+
+-- Call use(key, …) for the key of a slot.
+local function change(use, slot, ...)
+  if slot == '' then return use(REQUESTS, ...) end
+  local key = SLOT_REQUESTS .. slot
+  if pcall(use, key, ...) then return end
+  make_way(slot)
+  use(key, ...)
 end
 
 -- -> how many wait in slots. If META's number cannot be right, it is as many as there are slots.
@@ -44,7 +51,7 @@ end
 function waiting.length_of(slot)
   local length = queue.length(waiting.key(slot), redis.pcall)
   if not has_failed(length) then return length end
-  usable_key(slot)
+  make_way(slot)
   return 0
 end
 
@@ -60,41 +67,40 @@ end
 
 -- ranks, requests, slot_of: lists of -priorities, of requests and of their slots, in order of arrival
 function waiting.push(ranks, requests, slot_of)
-  local scores, by_slot, order = queue.scores(ranks), {}, {}
+  local scores, by_slot, order, named = queue.scores(ranks), {}, {}, {}
   for i, request in ipairs(requests) do
     local slot = slot_of[i]
     local group = by_slot[slot]
     if not group then
       group = {{}, {}}
       by_slot[slot], order[#order + 1] = group, slot
+      if slot ~= '' then named[#named + 1] = slot end
     end
     group[1][#group[1] + 1], group[2][#group[2] + 1] = scores[i], request
   end
+  slots.enter(named)
   for _, slot in ipairs(order) do
     local group = by_slot[slot]
-    if slot ~= '' then
-      slots.enter(slot)
-      changed = changed + #group[2]
-    end
-    queue.add(usable_key(slot), group[1], group[2])
+    if slot ~= '' then changed = changed + #group[2] end
+    change(queue.add, slot, group[1], group[2])
   end
 end
 
 -- entries: {score, request, slot}: what was taken, to where it stood; the first to be taken again comes first
 function waiting.put_back(entries)
-  local by_slot, order = {}, {}
+  local by_slot, order, named = {}, {}, {}
   for _, entry in ipairs(entries) do
     local slot = entry[3]
-    if not by_slot[slot] then by_slot[slot], order[#order + 1] = {}, slot end
+    if not by_slot[slot] then
+      by_slot[slot], order[#order + 1] = {}, slot
+      if slot ~= '' then named[#named + 1] = slot end
+    end
     by_slot[slot][#by_slot[slot] + 1] = entry
   end
+  slots.enter(named)
   for _, slot in ipairs(order) do
-    local its = by_slot[slot]
-    if slot ~= '' then
-      slots.enter(slot)
-      changed = changed + #its
-    end
-    queue.put_back(usable_key(slot), its)
+    if slot ~= '' then changed = changed + #by_slot[slot] end
+    change(queue.put_back, slot, by_slot[slot])
   end
 end
 

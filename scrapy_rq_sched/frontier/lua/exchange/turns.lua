@@ -33,37 +33,48 @@ local function from_slot(turn, slot, most, begins)
   return gone, handed
 end
 
--- One slot has its turn.
-local function serve(turn, slot, each, is_limited)
+-- One slot, whose score is *score*, has its turn.
+-- -> how many of its requests no longer wait; whether it may have another turn in this exchange
+local function serve(turn, slot, score, each, is_limited)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
   local most = math.min(there, each)
   if is_limited and there > 0 then begins, following, state = limited.turns(turn, slot, most) end
-  if not begins then return slots.served(slot, there - from_slot(turn, slot, most)) end
-  local gone, handed = from_slot(turn, slot, #begins, begins)
+  local gone, handed = from_slot(turn, slot, begins and #begins or most, begins)
+  if not begins then
+    slots.served(slot, there - gone)
+    return gone, true
+  end
   limits.handed(state, turn.worker, begins, following, handed)
-  slots.served(slot, there - gone, begins[handed + 1] or following)
+  local time = begins[handed + 1] or following
+  -- Most of those whose time has not come stand where they should.
+  if gone > 0 or time ~= tonumber(score) then slots.served(slot, there - gone, time) end
+  return gone, false
 end
 
 -- Slots take turns, and so that none waits for a longer one, each gives as many as the others. What is of no known slot
--- is handed out as if it were one more slot.
+-- is handed out as if it were one more slot. A slot that has to wait for its time is not asked again, nor one of which
+-- this worker has enough.
 function turns.take(turn)
-  local flat, is_limited = waiting.length_of(''), limited.is_on(turn)
-  local met, ahead = {}, is_limited and said.ahead or 0
-  for _, slot in ipairs(said.sated or {}) do met[slot] = true end
+  local flat, is_limited, closed = waiting.length_of(''), limited.is_on(turn), {}
+  local more, ahead = is_limited and WAIT or 0, is_limited and said.ahead or 0
+  for _, slot in ipairs(said.sated or {}) do closed[slot], more = true, more + 1 end
   while turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES do
-    local due, fresh = slots.due(math.min(turn.want, MOST_SLOTS) + (is_limited and WAIT or 0) + #(said.sated or {}), ahead), 0
-    local each = math.ceil(turn.want / math.max(1, #due - #(said.sated or {}) + (flat > 0 and 1 or 0)))
-    local from_flat = from_slot(turn, '', math.min(flat, each))
-    flat = flat - from_flat
-    for _, slot in ipairs(due) do
-      if turn.want <= 0 then break end
-      -- One that has to wait for its time is not asked again, nor one of which this worker has enough.
-      if not ((is_limited or said.sated) and met[slot]) then
-        serve(turn, slot, each, is_limited)
-        met[slot], fresh = true, fresh + 1
-      end
+    local due, open = slots.due(math.min(turn.want, MOST_SLOTS) + more, ahead), {}
+    for i = 1, #due, 2 do
+      if not closed[due[i]] then open[#open + 1] = i end
     end
-    if fresh == 0 and from_flat == 0 then break end
+    local each = math.ceil(turn.want / math.max(1, #open + (flat > 0 and 1 or 0)))
+    local progress = from_slot(turn, '', math.min(flat, each))
+    flat = flat - progress
+    for _, i in ipairs(open) do
+      if turn.want <= 0 then break end
+      local gone, is_open = serve(turn, due[i], due[i + 1], each, is_limited)
+      closed[due[i]] = not is_open
+      -- An empty one is no longer in the index.
+      progress = progress + math.max(gone, is_open and 1 or 0)
+    end
+    slots.write()
+    if progress == 0 then break end
   end
 end
 

@@ -24,6 +24,7 @@ function queue.scores(ranks)
 end
 
 function queue.add(key, scores, requests)
+  if not requests[2] then return redis.call('ZADD', key, scores[1], requests[1]) end
   local values = {}
   for i, request in ipairs(requests) do values[2 * i - 1], values[2 * i] = scores[i], request end
   in_chunks(values, function(...) redis.call('ZADD', key, ...) end)
