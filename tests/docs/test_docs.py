@@ -173,8 +173,8 @@ def shell(own_redis: PrivateRedis, tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
 
 
-def begin_crawl(url: str, name: str) -> None:
-    """Have a crawl of the spider called *name* under way, with all kinds of keys."""
+def begin_crawl(url: str, name: str, site: str = "https://www.example.org") -> None:
+    """Have a crawl of *site* by the spider called *name* under way, with all kinds of keys."""
     spider_class = type("Pages", (Spider,), {"name": name, "parse": lambda self, response: None})
     crawler = get_crawler(spider_class, {"REDIS_URL": url})
     crawler.spider = crawler._create_spider()
@@ -182,7 +182,7 @@ def begin_crawl(url: str, name: str) -> None:
     scheduler.server.rpush(f"{name}:start_urls", "no seed")
     scheduler.open(crawler.spider)
     for number in range(3):
-        scheduler.enqueue_request(Request(f"https://www.example.org/{number}"))
+        scheduler.enqueue_request(Request(f"{site}/{number}"))
     assert scheduler.next_request()
     scheduler.server.rpush(f"{name}:start_urls", "https://www.example.org/")
     scheduler.server.close()
@@ -212,15 +212,17 @@ def test_the_look_into_redis_of_the_quickstart_sees_a_crawl(
 ) -> None:
     with redis.Redis.from_url(own_redis.url) as server:
         server.flushall()
-    begin_crawl(own_redis.url, "pages")
+    begin_crawl(own_redis.url, "pages", "http://127.0.0.1:8000")
     seen = {}
     for line in re.findall(r"redis-cli .+", section(DOCS / "quickstart.md", "## Look into Redis")):
         if line.startswith("redis-cli hvals"):
             continue
         done = subprocess.run(["bash", "-c", line], env=shell, capture_output=True, text=True, timeout=20)
         seen[line.partition(" ")[2].partition("  ")[0]] = done.stdout.splitlines()
-    assert seen["zcard pages:requests"] == ["2"]
-    assert [json.loads(entry)["url"][-2:] for entry in seen["zrange pages:requests 0 4"]] == ["/1", "/2"]
+    assert seen["zrange pages:slots 0 -1"] == ["127.0.0.1"]
+    assert seen["zcard pages:requests:slot:127.0.0.1"] == ["2"]
+    entries = seen["zrange pages:requests:slot:127.0.0.1 0 4"]
+    assert [json.loads(entry)["url"][-2:] for entry in entries] == ["/1", "/2"]
     assert seen["scard pages:dupefilter"] == ["3"]
     assert seen["llen pages:start_urls"] == ["1"]
     assert seen["zcard pages:workers"] == ["1"]
@@ -375,7 +377,9 @@ def test_every_documented_setting_of_scrapys_is_one() -> None:
 def test_a_setting_is_documented_with_its_default(name: str, default: Any) -> None:
     (said,) = re.findall(rf"^### {name}\n\nDefault: `(.+?)`", SETTINGS_PAGE.read_text(), re.MULTILINE)
     value = ast.literal_eval(said)
-    assert (frozenset(value) if isinstance(value, list) else value) == default
+    # What is read of a list is a set, and of a mapping of rules a tuple of these.
+    read = frozenset(value) if isinstance(value, list) else tuple(value) if isinstance(value, dict) else value
+    assert read == default
 
 
 def test_the_settings_are_in_the_order_of_the_alphabet() -> None:
@@ -418,7 +422,7 @@ def test_a_key_that_a_script_gets_has_the_name_that_it_has_everywhere() -> None:
     mine = keys.Keys("<spider>")
     given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
     assert len(given) > 10
-    assert mine.own() == [key.label.removesuffix("<id>") for key in given]
+    assert mine.own() == [key.label.removesuffix(f"<{key.follows}>") for key in given]
     named = [key for key in given if hasattr(mine, key.name) and key.use is Use.ARGUMENT]
     assert len(named) > 10
     assert [getattr(mine, key.name) for key in named] == [key.label for key in named]
