@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SettingError
-from ..frontier.messages import SlotLimits
+from ..frontier.slot_limits import SlotLimits
 
 #: The longest delay, in seconds: a day.
 LONGEST_DELAY = 86_400.0

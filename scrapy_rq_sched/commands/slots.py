@@ -84,7 +84,7 @@ class SlotsAction(Action):
     def _show(
         self, context: Context, opts: argparse.Namespace, slots: Slots, names: list[str] | None, draw: Any
     ) -> None:
-        found: Iterable[SlotStatus] = slots.read(names)
+        found: Iterable[SlotStatus] = slots.read(slots.with_state() if opts.blocked and not names else names)
         if opts.blocked:
             found = (one for one in found if one.blocked_for)
         shown = (

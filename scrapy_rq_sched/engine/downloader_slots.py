@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Request, signals
 
 from ..codec.slots import slot_name
-from ..frontier.messages import SlotLimits
+from ..frontier.slot_limits import SlotLimits
 
 #: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a
 #: request comes that does not go through the frontier, as for a robots.txt, or this process was held up.
@@ -27,7 +27,7 @@ class DownloaderSlots:
     def __init__(self, engine: Any) -> None:
         self._downloader = engine.downloader
         self._keys: dict[str, str] = {}
-        self._limits: Callable[[str], SlotLimits] = lambda slot: SlotLimits()
+        self._gap_of: Callable[[str], float | None] = lambda slot: None
         self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
         self._left: Callable[[Request], None] = lambda request: None
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
@@ -35,17 +35,18 @@ class DownloaderSlots:
 
     def follow(
         self,
-        limits: Callable[[str], SlotLimits],
+        gap_of: Callable[[str], float | None],
         reached: Callable[[Request, str, float], None],
         left: Callable[[Request], None],
     ) -> None:
         """Have requests of slots with a delay of the fleet's not wait for it once more.
 
-        :param limits: returns what the fleet keeps of a slot.
+        :param gap_of: returns the least seconds between two requests of a slot; None if the fleet does not
+            keep its delay.
         :param reached: told of each request that is sent, its slot if that has a delay, and when.
         :param left: told of each whose download is over.
         """
-        self._limits, self._reached, self._left = limits, reached, left
+        self._gap_of, self._reached, self._left = gap_of, reached, left
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
         """Return what Scrapy's settings say of a slot, and of those that ``DOWNLOAD_SLOTS`` names."""
@@ -64,7 +65,7 @@ class DownloaderSlots:
             return 0
         # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. Few
         # that wait are enough for the next download to begin as soon as another ends.
-        is_delayed_here = its.delay and not self._limits(slot).delay
+        is_delayed_here = its.delay and self._gap_of(slot) is None
         most = 2 if is_delayed_here else its.concurrency + max(1, its.concurrency // 4)
         return len(its.active) if len(its.active) < most else None
 
@@ -84,11 +85,10 @@ class DownloaderSlots:
             name = slot_name(str(key))
             if name != key:
                 self._keys[name] = key
-            limits = self._limits(name)
-            if limits.delay:
-                its.delay = LOCAL_PART * limits.delay * (1 - limits.jitter)
-                its.jitter = 0.0
-                delayed = name
+            gap = self._gap_of(name)
+            if gap is not None:
+                its.delay, its.jitter = LOCAL_PART * gap, 0.0
+                delayed = name if gap else ""
         self._reached(request, delayed, time.monotonic())
 
     def _on_left(self, request: Request) -> None:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from ..connection import RedisError, RedisTimeoutError
 from ..keys import Keys
 from . import refusals
-from .messages import Batch, Bounds, SlotLimits
+from .messages import Batch, Bounds
 from .replies import Reply
 from .scripts import filter_step, register
+from .slot_limits import SlotLimits
 
 logger = logging.getLogger(__name__)
 

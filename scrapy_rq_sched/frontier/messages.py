@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from .slot_limits import UNLIMITED, SlotLimits
+
 Mode = Literal["filter", "force", "start", "start+filter"]
 
 
@@ -60,28 +62,6 @@ class Push:
     priority: float
     payload: bytes
     slot: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotLimits:
-    """What all workers together may ask of a slot.
-
-    :param delay: seconds between two requests; 0 is none.
-    :param jitter: by which share of the delay it may be shorter or longer.
-    :param concurrency: downloads at a time; 0 is any number.
-    """
-
-    delay: float = 0.0
-    jitter: float = 0.0
-    concurrency: int = 0
-
-    def said(self) -> list[float]:
-        """Return it as the scripts take it, in milliseconds."""
-        return [1000 * self.delay, self.jitter, self.concurrency]
-
-
-#: A slot that has none.
-UNLIMITED = SlotLimits()
 
 
 class Turns(NamedTuple):

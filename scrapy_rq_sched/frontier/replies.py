@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
 
+from .slot_limits import SlotLimits
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -102,6 +104,8 @@ class Reply:
     #: The server's time, and from when a slot may give a request, in milliseconds; None if none has limits.
     now: float | None = None
     next_turn: float | None = None
+    #: Limits that were set while the crawl runs, of slots of which there are leases.
+    limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: How many slots have waiting requests; 0 if none has limits.
     slots: int = 0
     #: When the question was sent and the answer received, by this process's monotonic clock, in seconds.
@@ -144,6 +148,7 @@ class Reply:
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
             now=head.get("now"),
             next_turn=head.get("next_turn"),
+            limits={slot: SlotLimits.parse(its) for slot, its in (head.get("limits") or {}).items()},
             slots=head.get("slots", 0),
             sent=sent,
             received=time.monotonic(),

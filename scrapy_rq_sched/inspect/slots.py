@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -68,6 +69,13 @@ class Slots:
         names = iter((slot for slot in Queues(self._view).slots() if slot) if names is None else names)
         while some := list(islice(names, STEP)):
             yield from self._read(some)
+
+    def with_state(self) -> Iterator[str]:
+        """Yield the slots that have a state, also without a request that waits. All keys are gone through."""
+        prefix = self._view.keys.slot("")
+        pattern = re.sub(r"([\[\]*?\\])", r"\\\1", prefix) + "*"
+        for key in self._view.server.scan_iter(pattern, count=STEP, _type="hash"):
+            yield key.decode("utf-8", "replace").removeprefix(prefix)
 
     def set(self, slot: str, rule: SlotRule) -> None:
         """Have *rule* hold for *slot* until the crawl is finished, whatever the settings say."""

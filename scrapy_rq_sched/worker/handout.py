@@ -11,8 +11,9 @@ from scrapy import Request
 from ..codec.slots import slot_of
 from ..engine.bridge import EngineBridge
 from ..errors import PayloadError, UnknownCodeError, described, one_line
-from ..frontier.messages import UNLIMITED, Push, rank
+from ..frontier.messages import Push, rank
 from ..frontier.replies import Lease, Told
+from ..frontier.slot_limits import UNLIMITED
 from .limits import Limits
 from .log.notices import Notices
 from .politeness import Politeness

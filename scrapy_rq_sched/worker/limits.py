@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 NEAR = 0.005
 #: How many finished requests may wait to be released, for each that may be begun at a time.
 UNRELEASED = 2
+#: Seconds after its time at which a turn that is not used shows that a worker has too much to do.
+LATE = 0.2
 #: Moments in which callbacks have to have kept the downloader from being full to count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -60,6 +62,8 @@ class Limits:
     @property
     def ahead(self) -> float:
         """How many seconds ahead of its time to have a turn of a slot: one cycle, and one flush more."""
+        if self._state.ready.is_late(time.monotonic() - LATE):
+            return 0.0  # a worker that is late with its turns leaves the next ones to any that has time
         return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 4)
 
     @property

@@ -9,7 +9,8 @@ from typing import Any
 from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
 from ..engine.components import is_custom
-from ..frontier.messages import UNLIMITED, SlotLimits
+from ..frontier.replies import Reply
+from ..frontier.slot_limits import UNLIMITED, SlotLimits
 from ..settings import FrontierSettings
 from .slot_turns import SlotTurns
 
@@ -41,12 +42,14 @@ class Politeness:
         self._rules = rules
         self._fleet = fleet
         self._known: dict[str, SlotLimits] = {}
+        # Those that somebody has set while the crawl runs.
+        self._set: dict[str, SlotLimits] = {}
         #: What holds for every slot that has no limits of its own.
         self.default = self._apply(default, NOBODY)
 
     def of(self, slot: str) -> SlotLimits:
         """Return what the fleet keeps of *slot*."""
-        known = self._known.get(slot)
+        known = self._set.get(slot) or self._known.get(slot)
         if known is None:
             limits = self._others.get(slot, self._by_settings)
             if len(self._known) >= REMEMBERED:
@@ -54,9 +57,23 @@ class Politeness:
             known = self._known[slot] = self._apply(limits, slot)
         return known
 
+    def gap_of(self, slot: str) -> float | None:
+        """Return the least seconds between two requests of *slot*; None if the fleet keeps no delay."""
+        rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+        if not ("delay" in self._fleet or slot in self._set or (rule and rule.delay is not None)):
+            return None
+        limits = self.of(slot)
+        return limits.delay * (1 - limits.jitter)
+
+    def take_reply(self, reply: Reply) -> None:
+        """Take note of the limits that somebody has set, or has reset."""
+        for lease in reply.leases:
+            self._set.pop(lease.slot, None)
+        self._set.update(reply.limits)
+
     def own(self, slots: Iterable[str]) -> dict[str, SlotLimits]:
         """Return the limits of those of *slots* that have limits of their own."""
-        limits = {slot: self.of(slot) for slot in slots if slot}
+        limits = {slot: self.of(slot) for slot in slots if slot and slot not in self._set}
         return {slot: its for slot, its in limits.items() if its != self.default}
 
     def _apply(self, limits: SlotLimits, slot: str) -> SlotLimits:
@@ -78,13 +95,18 @@ def politeness_of(
     :param engine: the engine that drives the crawl; None if the scheduler is driven by hand, with no delays.
     """
     if engine is None or not settings.by_slot or is_custom(queue):
+        if settings.slots:
+            logger.warning(
+                "FRONTIER_SLOTS has no effect: requests do not wait by slot, because FRONTIER_BY_SLOT is "
+                "False, SCHEDULER_QUEUE_CLASS is a class of your own, or the scheduler is driven by hand"
+            )
         return Politeness()
     fleet, (default, others) = settings.fleet_limits, engine.slots.by_settings()
     if engine.slots.is_throttled and "delay" in fleet:
         fleet -= {"delay"}
         logger.info("AUTOTHROTTLE_ENABLED is set: each worker has delays of its own, and adjusts them")
     politeness = Politeness(default, others, settings.slots, fleet)
-    engine.slots.follow(politeness.of, turns.reached_downloader, turns.left_downloader)
+    engine.slots.follow(politeness.gap_of, turns.reached_downloader, turns.left_downloader)
     if politeness.default.delay or any(limits.delay for limits in politeness.own(others).values()):
         logger.info(
             "All workers together keep the delay of each slot (%g s by default). For each worker to have "

@@ -77,6 +77,10 @@ class Ready:
         if not queue:
             del self._slots[timed.lease.slot]
 
+    def is_late(self, before: float) -> bool:
+        """Return whether a lease was to be begun before *before*."""
+        return any(0 < head.at < before for head in self.heads())
+
     def take_late(self, before: float) -> Iterator[Lease]:
         """Remove the leases that were to be begun before *before*, and yield them."""
         while late := [head for head in self.heads() if 0 < head.at < before]:

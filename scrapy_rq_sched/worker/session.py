@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from scrapy import Request, Spider, signals
@@ -160,7 +161,10 @@ class Session:
             finishing=self.finishing,
         )
         batch.ahead = round(1000 * self.limits.ahead)
-        batch.limits = self.politeness.own(push.slot for push in batch.pushes)
+        # Also those whose turns it has: a frontier of before may not know them.
+        batch.limits = self.politeness.own(
+            chain((push.slot for push in batch.pushes), (slot for slot, _ in state.ready.slots()))
+        )
         return batch
 
     @property
@@ -216,6 +220,7 @@ class Session:
         if reply.told != told_before:
             self._obey(reply.told)
         # All that is this worker's first: statistics and signals run others' code, which may raise.
+        self.politeness.take_reply(reply)
         if reply.now is not None:
             state.clock.note(reply.sent, reply.received, reply.now)
             self.notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))

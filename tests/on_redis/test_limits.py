@@ -11,8 +11,9 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.slot_rules import SlotRule
-from scrapy_rq_sched.frontier.messages import Push, SlotLimits, Turns
+from scrapy_rq_sched.frontier.messages import Push, Turns
 from scrapy_rq_sched.frontier.replies import Lease
+from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 
@@ -372,3 +373,21 @@ def test_a_request_that_has_no_turn_moves_the_next_one_on(join: Join, server: re
 
 def by_time(server: redis.Redis) -> float:
     return float(server.zscore("s:slots", "a")) - server_ms(server)
+
+
+def test_a_worker_is_told_of_limits_that_were_set_with_the_turns_of_their_slot(
+    join: Join, slots: Slots
+) -> None:
+    worker = join("a", bounds=DELAY)
+    slots.set("a", SlotRule("a", delay=0.5))
+    push(worker, "a", 2)
+    push(worker, "b", 2)
+    reply = worker.say(want=9)
+    assert {lease.slot for lease in reply.leases} == {"a", "b"}
+    assert reply.limits == {"a": SlotLimits(delay=0.5)}
+
+
+def test_a_blocked_slot_without_requests_is_seen(join: Join, slots: Slots) -> None:
+    slots.block("a", 60)
+    assert list(slots.with_state()) == ["a"]
+    assert by_name(slots, "a")["a"].blocked_for == pytest.approx(60, abs=1)

@@ -10,7 +10,8 @@ from scrapy import Request
 from scrapy_rq_sched.codec.slot_rules import SlotRule, slot_rules
 from scrapy_rq_sched.codec.slots import LONGEST, slot_name, slot_of
 from scrapy_rq_sched.errors import SettingError
-from scrapy_rq_sched.frontier.messages import UNLIMITED, SlotLimits
+from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits
 from scrapy_rq_sched.worker.politeness import Politeness
 
 # -- names -------------------------------------------------------------------------------------------
@@ -158,3 +159,21 @@ def test_of_very_many_slots_not_all_are_remembered() -> None:
     for number in range(25_000):
         polite.of(f"host{number}")
     assert len(polite._known) <= 10_000
+
+
+def test_limits_that_were_set_hold_until_a_turn_comes_without_them() -> None:
+    polite = Politeness(DELAYED, fleet=frozenset({"delay"}))
+    leased = [Lease("1.1", "request", 0, b"x", "a", 1.0)]
+    polite.take_reply(Reply("1", leases=leased, limits={"a": SlotLimits(delay=0.5)}))
+    assert (polite.gap_of("a"), polite.gap_of("b")) == (0.5, 1.0)
+    assert polite.own(["a"]) == {}
+    polite.take_reply(Reply("1"))
+    assert polite.gap_of("a") == 0.5
+    polite.take_reply(Reply("1", leases=leased))
+    assert polite.gap_of("a") == 1.0
+
+
+def test_the_downloader_keeps_its_own_delay_only_of_slots_whose_delay_the_fleet_does_not_keep() -> None:
+    rules = slot_rules("S", {"free": {"delay": 0}, "few": {"concurrency": 1}})
+    polite = Politeness(DELAYED, rules=rules)
+    assert [polite.gap_of(slot) for slot in ("free", "few", "a")] == [0, None, None]

@@ -36,13 +36,14 @@ function limits.of(slot, all)
   end
   local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
   local own = all.has_own and redis.call('HGET', SLOT_LIMITS, slot)
+  local is_set = own and string.sub(own, -4) == ' set'
   if own then
     local its_delay, its_jitter, its_concurrency = string.match(own, '^(%S+) (%S+) (%S+)')
     delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
     concurrency = number_of(its_concurrency, concurrency)
   end
   return {
-    slot = slot, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
+    slot = slot, is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
     blocked = number_of(fields.blocked, 0),
   }

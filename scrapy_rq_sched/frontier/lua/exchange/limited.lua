@@ -1,5 +1,6 @@
 -- Needs: keys, slots, leases, limits, exchange/said
 -- What an exchange has to do with the limits of slots.
+-- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
 local limited = {}
 -- Milliseconds for which nothing begins after Redis has come back with older data: so long, at most, a worker may still
 -- have turns of which Redis no longer knows.
@@ -60,6 +61,10 @@ function limited.turns(turn, slot, most)
   local not_before = tonumber(turn.meta.slots_from or '') or 0
   if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
   local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
+  if state.is_set and #begins > 0 then
+    limited.told = limited.told or {}
+    limited.told[slot] = {state.delay, state.jitter, state.concurrency}
+  end
   return begins, following, state
 end
 
