@@ -184,7 +184,7 @@ KEYS: tuple[Key, ...] = (
         ("zset",),
         "requests and seeds set back for another worker: refused, or passed over because workers died "
         "of them. Score: the server's time (milliseconds) from which they may be taken. `<kind> "
-        "<score> <worker>/<lease> <request>`",
+        "<score> <worker>/<lease>@<slot> <request>`",
         Use.ARGUMENT,
     ),
     Key(
@@ -206,7 +206,7 @@ KEYS: tuple[Key, ...] = (
         "leases",
         "{prefix}:leases:",
         ("hash",),
-        "what a worker holds: lease, and `<kind> <score> <deaths>@<second> <request>`",
+        "what a worker holds: lease, and `<kind> <score> <deaths>@<second>@<slot>@<begin> <request>`",
         Use.PREFIX,
     ),
     Key(
@@ -235,7 +235,8 @@ KEYS: tuple[Key, ...] = (
         "until somebody has cleared up. How many requests waited and how many fingerprints there were "
         "at the last exchange (`waiting`, `seen`). How many requests were found, how many of them "
         "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
-        "gone (`lost`)",
+        "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
+        "frontier's time (`clock`, `clock_ahead`), and from when slots with limits give turns (`slots_from`)",
         Use.ARGUMENT,
     ),
     Key(

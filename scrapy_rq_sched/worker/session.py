@@ -162,9 +162,8 @@ class Session:
         )
         batch.ahead = round(1000 * self.limits.ahead)
         # Also those whose turns it has: a frontier of before may not know them.
-        batch.limits = self.politeness.own(
-            chain((push.slot for push in batch.pushes), (slot for slot, _ in state.ready.slots()))
-        )
+        met = chain((push.slot for push in batch.pushes), (slot for slot, _ in state.ready.slots()))
+        batch.limits = self.politeness.own(met)
         return batch
 
     @property
