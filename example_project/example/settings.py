@@ -31,10 +31,12 @@ NEWSPIDER_MODULE = "example.spiders"
 USER_AGENT = "scrapy-rq-sched-example (+https://www.example.org/)"
 ROBOTSTXT_OBEY = True
 
-# These limits hold in each worker: three workers ask a site three times as much as one.
 CONCURRENT_REQUESTS = 16
 CONCURRENT_REQUESTS_PER_DOMAIN = 8
 DOWNLOAD_DELAY = 0.1
+# By default all workers together keep the delay, and of a single site more workers make no faster crawl. Here each
+# worker keeps it by itself, so that you see the second one at work: the site is yours, and has promised nobody.
+FRONTIER_FLEET_LIMITS = []
 
 # AutoThrottle would lower the rate when the site answers slowly. It is off so that the figures of
 # this example depend on the two limits above only; turn it on for sites that are not yours.
