@@ -84,10 +84,14 @@ class FrontierSettings:
     max_waiting_policy: str = "slow"
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
+    #: ``FRONTIER_ORDER``
+    order: str = "slots"
     #: ``FRONTIER_FLEET_LIMITS``
     fleet_limits: frozenset[str] = frozenset({"delay"})
     #: ``FRONTIER_SLOTS``
     slots: tuple[SlotRule, ...] = ()
+    #: ``FRONTIER_SLOTS_KEY``; empty: of the spider
+    slots_key: str = ""
     #: ``FRONTIER_SET_ASIDE``
     set_aside: frozenset[str] = frozenset()
     #: ``FRONTIER_WAIT_REPLICAS``
@@ -137,8 +141,10 @@ class FrontierSettings:
                 "FRONTIER_MAX_WAITING_POLICY", cls.max_waiting_policy, ("slow", "drop-lowest")
             ),
             by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
+            order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),
             slots=slot_rules("FRONTIER_SLOTS", settings.get("FRONTIER_SLOTS")),
+            slots_key=read.optional_template("FRONTIER_SLOTS_KEY"),
             set_aside=read.choices("FRONTIER_SET_ASIDE", SET_ASIDE),
             wait_replicas=read.whole("FRONTIER_WAIT_REPLICAS", cls.wait_replicas, 0),
             prefetch=read.whole("FRONTIER_PREFETCH", cls.prefetch, 1, 1000),
@@ -231,6 +237,9 @@ class _Reader:
             raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
         check_job(name, value, self.job())
         return str(value)
+
+    def optional_template(self, name: str) -> str:
+        return self.template(name, "") if self._settings.get(name) else ""
 
     def templates(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
         return templates_of_seeds(name, self._settings.get(name) or default, self.job())

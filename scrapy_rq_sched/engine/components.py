@@ -37,7 +37,15 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
     if redis_key is not None:
         seeds = templates_of_seeds("redis_key", redis_key, settings.job)
     hash_tag = connection.needs_hash_tag(server)
-    keys = Keys(spider, settings.queue_key, settings.dupefilter_key, seeds, settings.job, hash_tag)
+    keys = Keys(
+        spider,
+        settings.queue_key,
+        settings.dupefilter_key,
+        seeds,
+        settings.job,
+        hash_tag,
+        slots_template=settings.slots_key,
+    )
     slots: dict[int, str] = {}
     for key in keys.all():
         slots.setdefault(connection.slot(server, key), key)
@@ -46,7 +54,7 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
         raise SettingError(
             f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, where a frontier "
             "needs one. Give the templates of all keys (SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY, "
-            "REDIS_START_URLS_KEY) the same part in braces, such as {%(spider)s}"
+            "REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY) the same part in braces, such as {%(spider)s}"
         )
     return keys
 
@@ -170,8 +178,14 @@ def make_frontier(
         settings.max_waiting_policy,
         settings.max_failed,
         settings.wait_replicas,
+        order=settings.order if settings.by_slot else "slots",
     )
     if not is_custom(queue):
+        if settings.order == "priority" and queue.discipline != "priority":
+            raise SettingError(
+                f"FRONTIER_ORDER is 'priority', and SCHEDULER_QUEUE_CLASS is {type(queue).__name__}, which "
+                "knows no priorities. Set it to scrapy_rq_sched.PriorityQueue, or FRONTIER_ORDER to 'slots'"
+            )
         return Frontier(server, keys, worker, queue.discipline, bounds, kind)
     if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
         raise SettingError(

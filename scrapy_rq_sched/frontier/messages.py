@@ -87,6 +87,7 @@ class Bounds:
     :param max_failed: how many entries the failed list keeps.
     :param wait_replicas: how many replicas have to have what a page led to before it is released.
     :param slots: what holds for every slot that has no limits of its own.
+    :param order: ``slots``: they take turns; ``priority``: the highest over all slots comes first.
     """
 
     lease_timeout: float = 30.0
@@ -96,6 +97,7 @@ class Bounds:
     max_failed: int = 10_000
     wait_replicas: int = 0
     slots: SlotLimits = UNLIMITED
+    order: str = "slots"
 
     @property
     def lease_ms(self) -> int:
@@ -229,6 +231,7 @@ class Batch:
             "jitter": bounds.slots.jitter,
             "concurrency": bounds.slots.concurrency,
             "ahead": self.ahead,
+            "order": bounds.order if bounds.order != "slots" else "",
             "passed": " ".join(self.passed),
             "sated": self.sated,
             "limits": {slot: limits.said() for slot, limits in self.limits.items()},

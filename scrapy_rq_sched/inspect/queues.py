@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ..connection import server_of
@@ -44,15 +45,17 @@ class Queues:
 
     def next(self, count: int) -> Iterator[Entry]:
         """Yield the *count* requests that come next, and leave them there: slots take turns."""
-        turns = self._server.zrange(self.view.keys.slots, 0, count - 1)
-        slots = ["", *(slot.decode("utf-8", "replace") for slot in turns)]
-        given = 0
-        for entries in zip_longest(*(self._next_of(slot, count) for slot in slots)):
-            for entry in filter(None, entries):
-                if given == count:
-                    return
-                given += 1
-                yield entry
+        by_priority = self.view.settings.order == "priority" and self.view.is_sorted
+        # Those that were given requests since their last turn stand where nobody knows their priorities.
+        last = -1 if by_priority else count - 1
+        turns = self._server.zrange(self.view.keys.slots, 0, last)
+        each = (
+            self._next_of(slot, count) for slot in ["", *(turn.decode("utf-8", "replace") for turn in turns)]
+        )
+        if by_priority:
+            return islice(heapq.merge(*each, key=lambda entry: entry.score or 0.0), count)
+        entries = chain.from_iterable(zip_longest(*each))
+        return islice(filter(None, entries), count)
 
     def place(self, entry: Entry) -> int | None:
         """Return how many requests of a sorted set come before *entry*; None if it does not wait any more."""

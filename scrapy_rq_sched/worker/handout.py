@@ -28,6 +28,7 @@ class Handout:
 
     :param fingerprint: returns a request's fingerprint.
     :param politeness: knows the limits of slots.
+    :param by_priority: whether what came first is begun first, whichever slot it is of.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand: then a
         request begins when it is asked for.
     """
@@ -41,6 +42,7 @@ class Handout:
         notices: Notices,
         engine: EngineBridge | None,
         politeness: Politeness,
+        by_priority: bool = False,
     ) -> None:
         self._state = state
         self._limits = limits
@@ -49,6 +51,7 @@ class Handout:
         self._notices = notices
         self._engine = engine
         self._politeness = politeness
+        self._by_priority = by_priority
 
     def take(self) -> Request | None:
         """Return the next request, now the engine's, or None."""
@@ -101,7 +104,8 @@ class Handout:
         """Return how many requests of the slot are being downloaded; None if *head* must not be begun now."""
         if head.at and self._state.turns.earliest(head) > now:
             return None
-        return 0 if self._engine is None else self._engine.slots.load(head.lease.slot)
+        load = 0 if self._engine is None else self._engine.slots.load(head.lease.slot)
+        return 0 if load and self._by_priority else load
 
     def drop(self, lease: Lease) -> Request | None:
         """Drop a request because too many wait; found again, it is crawled.

@@ -81,7 +81,10 @@ class Session:
         )
         self.politeness = politeness_of(settings, queue, engine, state.turns)
         frontier.limit_slots(self.politeness.default)
-        self._handout = Handout(state, limits, queue, fingerprint, self.notices, engine, self.politeness)
+        by_priority = settings.order == "priority"
+        self._handout = Handout(
+            state, limits, queue, fingerprint, self.notices, engine, self.politeness, by_priority
+        )
         crawl = crawl or self.send
         refuse = self._handout.refuse
         self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)

@@ -33,12 +33,24 @@ function clearing.clear()
   redis.call('HDEL', META, 'in_slots')
 end
 
+-- -> the slot that a step is at which has the queue of that for REQUESTS
+local function waiting_slot()
+  return string.sub(REQUESTS, 1, #SLOT_REQUESTS) == SLOT_REQUESTS and string.sub(REQUESTS, #SLOT_REQUESTS + 1)
+end
+
 -- By a step that is at the queue of one slot, and has that for REQUESTS, *n* requests are gone.
 function clearing.removed(n)
-  if n == 0 or string.sub(REQUESTS, 1, #SLOT_REQUESTS) ~= SLOT_REQUESTS then return end
+  local slot = waiting_slot()
+  if n == 0 or not slot then return end
   local count = tonumber(redis.call('HGET', META, 'in_slots') or '') or 0
   redis.call('HSET', META, 'in_slots', string.format('%.0f', math.max(0, count - n)))
-  if redis.call('EXISTS', REQUESTS) == 0 then redis.call('ZREM', SLOTS, string.sub(REQUESTS, #SLOT_REQUESTS + 1)) end
+  if redis.call('EXISTS', REQUESTS) == 0 then redis.call('ZREM', SLOTS, slot) end
+end
+
+-- By such a step, requests have other priorities: FRONTIER_ORDER may have their slot come sooner or later.
+function clearing.changed()
+  local slot = waiting_slot()
+  if slot then redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', server_time()), slot) end
 end
 
 return clearing -- seldom used

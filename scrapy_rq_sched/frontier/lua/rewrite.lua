@@ -30,4 +30,5 @@ end
 -- By this a worker would know that what waited is gone, and take it for a mishap.
 redis.call('HDEL', META, 'waiting')
 clearing.removed(before_all - redis.call('ZCARD', REQUESTS))
+if #changed > 0 then clearing.changed() end
 return changed

@@ -26,5 +26,5 @@ elseif what == 'block' then
   redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', period + 600000))
 end
 redis.call('HSET', META, 'limited', '1')
-redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', now), slot)
+slots.at(slot, now)
 return 1

@@ -3,7 +3,9 @@
 -- key of any other slot is left from a cleared frontier, and not read. Its score is the server's time (milliseconds) from
 -- which the slot may give a request. The scores that one script gives differ by a quarter of a microsecond, which is as
 -- exact as a score is: so they keep their order, and a script that runs later has later ones.
-local slots = {}
+-- Where the highest priority comes first it may be another score: see exchange/priority_turns.lua.
+-- FIRST_TIME: a score of so much or more is a time
+local slots = {FIRST_TIME = 1e11}
 -- This script's time, and how many turns it has given; what META says of the time, once it was read.
 local moment, given, known = nil, 0, nil
 -- What slots.write() is to write.
@@ -46,14 +48,12 @@ function slots.enter(names)
   if #names == 0 then return end
   local added, leftover = {}, {}
   for i, score in ipairs(redis.call('ZMSCORE', SLOTS, unpack(names))) do
-    if not score then
-      added[#added + 1], added[#added + 2] = last_turn(), names[i]
-      leftover[#leftover + 1] = SLOT_REQUESTS .. names[i]
-    end
+    if not score or tonumber(score) < slots.FIRST_TIME then added[#added + 1], added[#added + 2] = last_turn(), names[i] end
+    if not score then leftover[#leftover + 1] = SLOT_REQUESTS .. names[i] end
   end
   if #added == 0 then return end
   redis.call('ZADD', SLOTS, unpack(added))
-  redis.call('UNLINK', unpack(leftover))
+  if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
 end
 
 -- -> slot, score, slot, score, … of the slots that are due within *ahead* milliseconds, those first that are due longest
@@ -75,6 +75,11 @@ function slots.write()
   if #turned > 0 then redis.call('ZADD', SLOTS, unpack(turned)) end
   if #emptied > 0 then redis.call('ZREM', SLOTS, unpack(emptied)) end
   turned, emptied = {}, {}
+end
+
+-- A slot has its next turn at *time*, if requests of it wait; 0: it may have it now.
+function slots.at(slot, time)
+  redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(time, slots.FIRST_TIME)), slot)
 end
 
 -- -> from when there may be a turn for anybody; nil if nothing waits in any slot

@@ -9,7 +9,7 @@ local ALL = {delay = said.delay, jitter = said.jitter, concurrency = said.concur
 
 -- Has any slot limits? Most crawls do without.
 function limited.is_on(turn)
-  return said.delay or said.concurrency or turn.meta.limited
+  return said.delay or said.concurrency or turn.meta.limited or limits.is_shared
 end
 
 -- This worker pushes to slots with limits of their own: slot -> {delay, jitter, concurrency}.

@@ -1,0 +1,66 @@
+-- Needs: keys, slots, waiting, exchange/said, exchange/limited, exchange/serving
+-- The turns of slots where the highest priority over all slots comes first: FRONTIER_ORDER = 'priority'. The score of a
+-- slot is then that of its next request, unless it has to wait for its time, or has been given requests since it had
+-- its last turn: then it is a time, as it always is where slots take turns.
+local priority_turns = {}
+-- So many slots are looked at together.
+local AT_ONCE = 256
+
+-- -> the score of the next request of a slot; nil if there is none
+local function next_score(slot)
+  local found = redis.pcall('ZRANGE', waiting.key(slot), 0, 0, 'WITHSCORES')
+  local score = tonumber(has_failed(found) and '' or found[2] or '')
+  return score and string.format('%.17g', math.min(score, slots.FIRST_TIME - 1))
+end
+
+-- Slots whose time has come are entered by what their next requests are.
+local function enter_by_priority(ahead)
+  repeat
+    local due = redis.call('ZRANGEBYSCORE', SLOTS, slots.FIRST_TIME, slots.now() + 1 + ahead, 'LIMIT', 0, AT_ONCE)
+    for _, slot in ipairs(due) do
+      local score = next_score(slot)
+      slots.served(slot, score and 1 or 0, score)
+    end
+    slots.write()
+  until #due < AT_ONCE
+end
+
+-- -> slot, score of the first that is not closed, and the score of the second; nil where there is none
+local function first_two(closed, count)
+  local found, first, score = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', '(' .. slots.FIRST_TIME, 'WITHSCORES',
+    'LIMIT', 0, count + 2), nil, nil
+  for i = 1, #found, 2 do
+    if not closed[found[i]] then
+      if first then return first, score, found[i + 1] end
+      first, score = found[i], found[i + 1]
+    end
+  end
+  return first, score, nil
+end
+
+function priority_turns.take(turn)
+  if not serving.has_room(turn) then return end
+  local is_limited, closed, count = limited.is_on(turn), {}, 0
+  for _, slot in ipairs(said.sated or {}) do closed[slot], count = true, count + 1 end
+  enter_by_priority(is_limited and said.ahead or 0)
+  local flat = waiting.length_of('') > 0 and next_score('') or nil
+  while serving.has_room(turn) do
+    local slot, score, second = first_two(closed, count)
+    if flat and (not slot or tonumber(flat) <= tonumber(score)) then
+      if serving.take(turn, '', 1) == 0 then break end
+      flat = next_score('')
+    elseif slot then
+      local others = math.min(tonumber(second) or math.huge, tonumber(flat) or math.huge)
+      -- As many as come before those of all others.
+      local before = redis.pcall('ZCOUNT', waiting.key(slot), '-inf', string.format('%.17g', others))
+      local each = has_failed(before) and 1 or math.max(1, before)
+      local _, is_open = serving.serve(turn, slot, score, each, is_limited, next_score)
+      slots.write()
+      if not is_open and not closed[slot] then closed[slot], count = true, count + 1 end
+    else
+      break
+    end
+  end
+end
+
+return priority_turns

@@ -1,0 +1,59 @@
+-- Needs: keys, slots, waiting, leases, limits, exchange/said, exchange/handing, exchange/limited
+-- A slot has its turn: some of its requests are handed out, as far as its limits permit.
+local serving = {}
+-- Of those that wait, so many are passed over in an exchange.
+local PASSED_OVER = 1000
+
+-- -> whether the worker may be given more
+function serving.has_room(turn)
+  return turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES
+end
+
+-- At most *most* of a slot; *begins*: when each may begin, nil for at once. What is passed over is set back as well: it
+-- must not keep anybody from the rest. Few are taken at first.
+-- -> how many no longer wait, and how many of these were handed out
+function serving.take(turn, slot, most, begins)
+  local chunk, gone, handed = 1, 0, 0
+  while most > 0 and serving.has_room(turn) do
+    local scores, taken = waiting.take(slot, math.min(most, turn.want, chunk))
+    if #taken == 0 then break end
+    local too_much = {}
+    most, gone = most - #taken, gone + #taken
+    for i, request in ipairs(taken) do
+      local before = #turn.leases
+      if turn.bytes >= leases.MAX_BYTES then
+        too_much[#too_much + 1] = {scores[i], request, slot}
+      elseif not handing.admit(turn, 'request', scores[i], request, slot, begins and begins[handed + 1]) then
+        turn.passed_over = turn.passed_over + 1
+        local name = turn.worker .. '/' .. said.exchange .. '.p' .. turn.passed_over
+        leases.park('request', scores[i], name, request, slot, turn.now)
+      end
+      if #turn.leases > before then handed = handed + 1 end
+    end
+    if #too_much > 0 then waiting.put_back(too_much) end
+    gone = gone - #too_much
+    chunk = math.min(4 * chunk, PASSED_OVER)
+  end
+  return gone, handed
+end
+
+-- One slot, whose score is *score*, has its turn. *score_of*: returns the score of one that has no limits and is served;
+-- by default it stands behind all others.
+-- -> how many of its requests no longer wait; whether it may have another turn in this exchange
+function serving.serve(turn, slot, score, each, is_limited, score_of)
+  local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
+  local most = math.min(there, each)
+  if is_limited and there > 0 then begins, following, state = limited.turns(turn, slot, most) end
+  local gone, handed = serving.take(turn, slot, begins and #begins or most, begins)
+  if not begins then
+    slots.served(slot, there - gone, score_of and score_of(slot))
+    return gone, true
+  end
+  limits.handed(state, turn.worker, begins, following, handed)
+  local time = begins[handed + 1] or following
+  -- Most of those whose time has not come stand where they should.
+  if gone > 0 or time ~= tonumber(score) then slots.served(slot, there - gone, time) end
+  return gone, false
+end
+
+return serving
