@@ -129,7 +129,9 @@ def _status(
     said = [None if value == "-" else _number(value) for value in (delay, jitter, concurrency)]
     blocked, tat = _number(state.get(b"blocked")), _number(state.get(b"tat"))
     due = max(tat, blocked) if waiting and score is not None else blocked
-    active = sum(int(_number(value)) for field, value in state.items() if field.startswith(b"a:"))
+    active = sum(
+        int(_number(value.partition(b" ")[0])) for field, value in state.items() if field.startswith(b"a:")
+    )
     return SlotStatus(
         slot=name,
         waiting=waiting,

@@ -222,4 +222,7 @@ def _keys_of(meta: Mapping[str, str], spider: str, requests: str) -> Keys:
         return key.replace("%", "%%")
 
     seeds = tuple(map(literal, meta.get("start_urls_keys", "").split("\n")))
-    return Keys(spider, literal(requests), literal(meta.get("dupefilter_key", "")), seeds)
+    slots = literal(meta.get("slot_states", ""))
+    return Keys(
+        spider, literal(requests), literal(meta.get("dupefilter_key", "")), seeds, slots_template=slots
+    )

@@ -47,6 +47,8 @@ class Keys:
     :param start_urls_templates: of the seeds' keys, the one that is read first before the others.
     :param job: which of several crawls of the spider it is.
     :param hash_tag: whether they are on a Redis Cluster.
+    :param slots_template: of what the keys of the states of slots begin with; if it is empty, these are the
+        frontier's own.
     """
 
     spider: str
@@ -55,6 +57,7 @@ class Keys:
     start_urls_templates: Sequence[str] = (START_URLS,)
     job: str = ""
     hash_tag: bool = False
+    slots_template: str = ""
 
     def of(self, template: str) -> str:
         """Return the key that *template* names."""
@@ -122,7 +125,12 @@ class Keys:
 
     def slot(self, name: str) -> str:
         """Return the key of the state of the slot called *name*."""
-        return f"{self.prefix}:slot:{name}"
+        return f"{self.slot_states}:{name}"
+
+    @property
+    def slot_states(self) -> str:
+        """What the keys of the states of slots begin with. Several spiders may have the same."""
+        return self.of(self.slots_template) if self.slots_template else f"{self.prefix}:slot"
 
     @property
     def slots_cleared(self) -> str:
@@ -189,7 +197,12 @@ class Keys:
 
     def at(self, key: Key) -> str:
         """Return what *key* is called for this spider."""
-        return key.place.format(requests=self.requests, dupefilter=self.dupefilter, prefix=self.prefix)
+        return key.place.format(
+            requests=self.requests,
+            dupefilter=self.dupefilter,
+            prefix=self.prefix,
+            slot_states=self.slot_states,
+        )
 
 
 def queue_counter(requests: str) -> str:

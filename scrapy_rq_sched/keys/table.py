@@ -48,7 +48,7 @@ class Key(NamedTuple):
     def label(self) -> str:
         """The key of a spider whose keys have their usual names, for people."""
         roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls")}
-        return self.place.format(prefix="<spider>", **roots) + (
+        return self.place.format(prefix="<spider>", slot_states="<spider>:slot", **roots) + (
             f"<{self.follows}>" if self.use is Use.PREFIX else ""
         )
 
@@ -127,10 +127,10 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "slot",
-        "{prefix}:slot:",
+        "{slot_states}:",
         ("hash",),
         "the state of a slot that has limits: when it gives the next request, who has its turns, how many "
-        "downloads there are. It has a time to live",
+        "downloads there are. It has a time to live. `FRONTIER_SLOTS_KEY` may give it another name",
         Use.PREFIX,
         follows="slot",
     ),

@@ -1,4 +1,4 @@
--- Needs: keys, slots
+-- Needs: keys, slots, number_of, downloads
 -- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
 -- '<delay in milliseconds> <jitter, a share of the delay> <concurrency>', and ' set' if somebody has set them while the
 -- crawl ran. SLOT..slot is the state of a slot with limits, a hash:
@@ -7,19 +7,11 @@
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
 --             other worker has any: it alone sees to the gaps between them, however late it is.
 --   blocked   until when it gives nothing
---   a:<worker>  how many leases of that worker have not been downloaded
-local limits = {}
+--   a:<worker>  how many leases of that worker have not been downloaded, and until when they count
+-- Where SLOT is not the frontier's own, other spiders keep the same limits with this state (FRONTIER_SLOTS_KEY).
+local limits = {is_shared = downloads.are_of_several}
 -- Milliseconds for which a slot is passed over whose turns another worker has; that its state stays when nobody uses it.
 local PASSED_OVER_FOR, KEPT = 250, 600000
-
-local function number_of(value, default)
-  local number = tonumber(value or '')
-  return number and number == number and number >= 0 and number < 9e15 and number or default
-end
-
-local function is_alive(worker)
-  return (tonumber(redis.call('ZSCORE', WORKERS, worker) or '') or 0) > slots.now()
-end
 
 -- -> the state of a slot. Whatever somebody has put at its key makes way.
 function limits.of(slot, all)
@@ -32,7 +24,7 @@ function limits.of(slot, all)
   for i = 1, #flat, 2 do
     fields[flat[i]] = flat[i + 1]
     local worker = string.match(flat[i], '^a:(.*)$')
-    if worker and is_alive(worker) then active = active + number_of(flat[i + 1], 0) end
+    if worker then active = active + downloads.count(flat[i + 1], worker) end
   end
   local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
   local own = all.has_own and redis.call('HGET', SLOT_LIMITS, slot)
@@ -77,7 +69,7 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
     return begins
   end
   local is_own = state.owner == worker
-  local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms and is_alive(state.owner)
+  local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms and downloads.lives(state.owner) ~= false
   if in_use then return begins, state.tat > now and state.tat or now + PASSED_OVER_FOR end
   if not is_own then state.owner, state.pending = worker, 0 end
   local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
@@ -96,7 +88,7 @@ function limits.handed(state, worker, begins, following, used)
     keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
   end
   if state.concurrency > 0 then
-    redis.call('HINCRBY', SLOT .. state.slot, 'a:' .. worker, used)
+    downloads.note(state.slot, worker, used)
     keep(state, 'tat', string.format('%.3f', state.tat))
   end
 end
@@ -110,17 +102,15 @@ function limits.used(state, worker, n, last)
     state.tat = math.max(state.tat, math.min(last, now) + least * (1 + state.pending))
   end
   keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending)
-  redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(state.tat, state.blocked)), state.slot)
+  slots.at(state.slot, math.max(state.tat, state.blocked))
 end
 
 -- *n* downloads of *worker* are over.
 function limits.downloaded(slot, worker, n)
-  local key, field = SLOT .. slot, 'a:' .. worker
-  local active = number_of(redis.call('HGET', key, field), 0) - n
-  if active > 0 then redis.call('HSET', key, field, active) else redis.call('HDEL', key, field) end
+  downloads.note(slot, worker, -n)
   if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > slots.now() then
     local state = limits.of(slot, {})
-    redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(state.tat, state.blocked)), slot)
+    slots.at(slot, math.max(state.tat, state.blocked))
   end
 end
 
@@ -131,7 +121,7 @@ function limits.release(slot, worker)
   local state = limits.of(slot, {})
   redis.call('HDEL', key, 'a:' .. worker)
   if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
-  redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(state.tat, state.blocked)), slot)
+  slots.at(slot, math.max(state.tat, state.blocked))
 end
 
 return limits -- seldom used

@@ -96,7 +96,7 @@ end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For who looks into it, and is not set up as its workers are.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
-  'start_urls_keys', table.concat(SEEDS, '\n'))
+  'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2))
 if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 redis.call('ZADD', WORKERS, now + lease_ms, worker)

@@ -29,6 +29,6 @@ redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
 seen.join(frontier)
 for _ = 1, number() do redis.call('HSET', META, argument(), argument()) end
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
-  'start_urls_keys', table.concat(SEEDS, '\n'))
+  'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2))
 change_epoch()
 return {''}

@@ -1,0 +1,33 @@
+-- Needs: keys, slots, number_of
+-- How many downloads a worker has of a slot: in the slot's state, a:<worker> is '<n> <until>'. Where SLOT is not the
+-- frontier's own, other spiders have the same states (FRONTIER_SLOTS_KEY). Of their workers nothing is known here, and
+-- nobody may notice their deaths; so what they have counts until a time.
+local downloads = {are_of_several = SLOT ~= string.sub(META, 1, -5) .. 'slot:'}
+-- So long, in milliseconds.
+local COUNTED = 600000
+
+-- -> whether a worker is alive; nil of another spider's
+function downloads.lives(worker)
+  local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker) or '')
+  if not deadline and downloads.are_of_several then return nil end
+  return (deadline or 0) > slots.now()
+end
+
+-- -> how many *value* says that *worker* has
+function downloads.count(value, worker)
+  local n, till = string.match(value or '', '^(%d+) (%d+)$')
+  local lives = downloads.lives(worker)
+  local is_over = lives == nil and number_of(till, 0) <= slots.now()
+  return lives ~= false and not is_over and number_of(n, 0) or 0
+end
+
+-- *worker* has *n* more; fewer, if that is negative.
+function downloads.note(slot, worker, n)
+  local key, field = SLOT .. slot, 'a:' .. worker
+  local before = string.match(redis.call('HGET', key, field) or '', '^%d+')
+  local count = number_of(before, 0) + n
+  if count <= 0 then return redis.call('HDEL', key, field) end
+  redis.call('HSET', key, field, string.format('%d %.0f', count, slots.now() + COUNTED))
+end
+
+return downloads

@@ -1,0 +1,102 @@
+"""``FRONTIER_SLOTS_KEY``: several spiders of one Redis keep the limits of their slots together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.connection import needs_hash_tag
+from scrapy_rq_sched.frontier.messages import Push, Turns
+from scrapy_rq_sched.frontier.slot_limits import SlotLimits
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.slots import Slots
+from scrapy_rq_sched.keys import Keys
+
+from ..client import Client
+from ..crawl import wait_until
+
+pytestmark = pytest.mark.single("keys of several spiders are on several slots")
+
+DELAY = SlotLimits(delay=60.0)
+
+
+@pytest.fixture
+def spider(server: redis.Redis) -> Callable[..., Client]:
+    """Return what makes a worker of a spider, by the spider's name."""
+
+    def make(name: str, limits: SlotLimits, requests: int = 3) -> Client:
+        keys = Keys(name, hash_tag=needs_hash_tag(server), slots_template="polite")
+        worker = Client(server, f"w-{name}", "priority", 30, 5, keys=keys, slots=limits).open()
+        worker.say(pushes=[Push("force", "", 0, b"%d" % number, "a") for number in range(requests)])
+        return worker
+
+    return make
+
+
+def test_two_spiders_keep_one_delay(spider: Callable[..., Client], server: redis.Redis) -> None:
+    one, other = spider("one", DELAY), spider("other", DELAY)
+    assert len(one.take(9)) == 1
+    assert other.take(9) == []
+    assert server.exists("polite:a")
+    assert not server.exists("one:slot:a", "other:slot:a")
+
+
+def test_nobody_takes_the_turns_of_another_spiders_worker(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    brief = SlotLimits(delay=0.001)
+    one, other = spider("one", brief), spider("other", brief)
+    assert len(one.take(1)) == 1
+    assert other.take(9) == []
+    one.say(turns={"a": Turns(1, float(server.hget("polite:a", "tat") or 0))})
+    wait_until(lambda: other.take(1))
+
+
+def test_two_spiders_keep_one_concurrency(spider: Callable[..., Client]) -> None:
+    two = SlotLimits(concurrency=2)
+    one, other = spider("one", two), spider("other", two)
+    assert len(one.take(1)) == 1
+    assert len(other.take(9)) == 1
+    one.say(downloaded={"a": 1})
+    assert len(other.take(9)) == 1
+
+
+def test_the_downloads_of_a_spider_that_is_gone_do_not_count_for_ever(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    one, other = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
+    assert len(one.take(1)) == 1
+    assert other.take(9) == []
+    server.hset("polite:a", "a:w-one", "1 1000")
+    server.zadd("other:slots", {"a": 1})
+    assert len(other.take(9)) == 1
+
+
+def test_a_block_holds_for_all_of_them(
+    spider: Callable[..., Client], server: redis.Redis, redis_url: str
+) -> None:
+    spider("one", DELAY)
+    other = spider("other", SlotLimits())
+    view = View.from_settings(Settings({"REDIS_URL": redis_url, "FRONTIER_SLOTS_KEY": "polite"}), "one")
+    Slots(view).block("a", 600)
+    assert other.take(9) == []
+
+
+def test_who_looks_finds_the_states_without_the_setting(
+    spider: Callable[..., Client], redis_url: str
+) -> None:
+    one = spider("one", DELAY)
+    one.take(1)
+    (status,) = Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "one")).read()
+    assert status.owner == "w-one"
+    assert status.next_in > 50
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(server: redis.Redis) -> Iterator[Any]:
+    yield
+    assert all(server.ttl(key) > 0 for key in server.scan_iter("polite:*"))
