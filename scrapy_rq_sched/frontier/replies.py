@@ -106,6 +106,8 @@ class Reply:
     next_turn: float | None = None
     #: Limits that were set while the crawl runs, of slots of which there are leases.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
+    #: Where what was at the key of a slot's requests, and is none, was put; empty if there was nothing.
+    garbage: str = ""
     #: How many slots have waiting requests; 0 if none has limits.
     slots: int = 0
     #: When the question was sent and the answer received, by this process's monotonic clock, in seconds.
@@ -149,6 +151,7 @@ class Reply:
             now=head.get("now"),
             next_turn=head.get("next_turn"),
             limits={slot: SlotLimits.parse(its) for slot, its in (head.get("limits") or {}).items()},
+            garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),
             sent=sent,
             received=time.monotonic(),

@@ -115,17 +115,23 @@ class Slots:
             pipe.hgetall(keys.slot(name))
             pipe.hget(keys.slot_limits, name)
         (seconds, microseconds), *replies = pipe.execute()
-        ahead = _number(read_meta(self._view.server, keys.meta).get("clock_ahead"))
-        now = seconds * 1000 + microseconds / 1000 + ahead
+        meta = read_meta(self._view.server, keys.meta)
+        now = seconds * 1000 + microseconds / 1000 + _number(meta.get("clock_ahead"))
         for place, name in enumerate(names):
             waiting, score, state, limits = replies[4 * place : 4 * place + 4]
-            yield _status(name, waiting, score, state, limits, now)
+            yield _status(name, waiting, score, state, _in_force(limits, meta.get("rules", "")), now)
+
+
+def _in_force(limits: bytes | None, rules: str) -> list[str]:
+    """Return delay, jitter, concurrency and whose they are, if they hold."""
+    said = (limits or b"").decode("utf-8", "replace").split(" ")
+    return said if len(said) == 4 and said[3] in ("set", rules) else ["-", "-", "-", ""]
 
 
 def _status(
-    name: str, waiting: int, score: float | None, state: dict[bytes, bytes], limits: bytes | None, now: float
+    name: str, waiting: int, score: float | None, state: dict[bytes, bytes], limits: list[str], now: float
 ) -> SlotStatus:
-    delay, jitter, concurrency, *is_set = (limits or b"- - -").decode("utf-8", "replace").split(" ")
+    delay, jitter, concurrency, rules = limits
     said = [None if value == "-" else _number(value) for value in (delay, jitter, concurrency)]
     blocked, tat = _number(state.get(b"blocked")), _number(state.get(b"tat"))
     due = max(tat, blocked) if waiting and score is not None else blocked
@@ -140,7 +146,7 @@ def _status(
         delay=None if said[0] is None else said[0] / 1000,
         jitter=said[1],
         concurrency=None if said[2] is None else int(said[2]),
-        is_set=bool(is_set),
+        is_set=rules == "set",
         owner=state.get(b"owner", b"").decode("utf-8", "replace") if _number(state.get(b"pending")) else "",
         active=active,
     )

@@ -139,7 +139,8 @@ KEYS: tuple[Key, ...] = (
         "{prefix}:slots:limits",
         ("hash",),
         "slot, and its delay (milliseconds), jitter and concurrency, where these are not those of all slots; "
-        "`set` behind them if they were set while the crawl ran",
+        "and `set` if they were set while the crawl ran, else which workers' settings say so (`rules` in "
+        "`meta`)",
         Use.ARGUMENT,
     ),
     Key(
@@ -236,7 +237,8 @@ KEYS: tuple[Key, ...] = (
         "at the last exchange (`waiting`, `seen`). How many requests were found, how many of them "
         "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
         "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
-        "frontier's time (`clock`, `clock_ahead`), and from when slots with limits give turns (`slots_from`)",
+        "frontier's time (`clock`, `clock_ahead`), from when slots with limits give turns (`slots_from`), "
+        "and whose settings' limits hold (`rules`)",
         Use.ARGUMENT,
     ),
     Key(

@@ -9,7 +9,7 @@ from typing import Any
 from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
 from ..engine.components import is_custom
-from ..frontier.replies import Reply
+from ..frontier.replies import Lease, Reply, Standing
 from ..frontier.slot_limits import UNLIMITED, SlotLimits
 from ..settings import FrontierSettings
 from .slot_turns import SlotTurns
@@ -44,6 +44,8 @@ class Politeness:
         self._known: dict[str, SlotLimits] = {}
         # Those that somebody has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
+        # Those whose limits the frontier has been told because it did not know them.
+        self._told: set[str] = set()
         #: What holds for every slot that has no limits of its own.
         self.default = self._apply(default, NOBODY)
 
@@ -67,9 +69,23 @@ class Politeness:
 
     def take_reply(self, reply: Reply) -> None:
         """Take note of the limits that somebody has set, or has reset."""
+        if reply.standing == Standing.REWOUND:
+            self._told.clear()
         for lease in reply.leases:
             self._set.pop(lease.slot, None)
         self._set.update(reply.limits)
+
+    def is_news(self, lease: Lease) -> bool:
+        """Return whether the frontier, which gave *lease* without a time, has to be told its slot's limits.
+
+        Once: if another worker's settings say otherwise, both would go on telling it.
+        """
+        if lease.begin or not lease.slot or lease.slot in self._told or self.of(lease.slot) == UNLIMITED:
+            return False
+        if len(self._told) >= REMEMBERED:
+            self._told.clear()
+        self._told.add(lease.slot)
+        return True
 
     def own(self, slots: Iterable[str]) -> dict[str, SlotLimits]:
         """Return the limits of those of *slots* that have limits of their own."""

@@ -100,6 +100,8 @@ class Session:
         self.closing = self.finishing = False
         self.want_by_hand: int | None = None
         self.lost = 0
+        # Slots with limits that the frontier did not know of.
+        self._met: set[str] = set()
 
     # -- what Scrapy asks ----------------------------------------------------------------------
 
@@ -165,8 +167,11 @@ class Session:
         )
         batch.ahead = round(1000 * self.limits.ahead)
         # Also those whose turns it has: a frontier of before may not know them.
-        met = chain((push.slot for push in batch.pushes), (slot for slot, _ in state.ready.slots()))
+        met = chain(
+            self._met, (push.slot for push in batch.pushes), (slot for slot, _ in state.ready.slots())
+        )
         batch.limits = self.politeness.own(met)
+        self._met.clear()
         return batch
 
     @property
@@ -227,7 +232,11 @@ class Session:
             state.clock.note(reply.sent, reply.received, reply.now)
             self.notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
         for lease in reply.leases:
-            if lease.kind == "request" or self.closing:
+            if lease.kind == "request" and self.politeness.is_news(lease):
+                # It goes back together with the limits, and comes again with a time.
+                state.releases.give_back(lease)
+                self._met.add(lease.slot)
+            elif lease.kind == "request" or self.closing:
                 state.ready.append(lease, state.clock.local(lease.begin) if lease.begin else 0.0)
         self._keep(settled, reply)
         self._sow_and_drop(settled.orphans, [] if self.closing else reply.leases)

@@ -141,6 +141,37 @@ def test_a_slot_with_limits_of_its_own_has_no_others(join: Join, server: redis.R
     assert (taken.count("fast"), taken.count("slow")) == (9, 1)
 
 
+def test_what_settings_said_of_a_slot_is_void_when_all_workers_that_have_them_are_gone(
+    join: Join, server: redis.Redis
+) -> None:
+    before = join("before")
+    push(before, "a", 3, limits={"a": SlotLimits(delay=60)})
+    assert len(take(before)) == 1
+    before.frontier.leave(finished=False, persist=True)
+    server.zremrangebyscore("s:workers", "-inf", "+inf")
+    server.zadd("s:slots", {"a": 1})  # as if its time had come
+    assert len(take(join("now"))) == 2
+
+
+def test_limits_that_were_set_stay_when_all_workers_are_gone(
+    join: Join, server: redis.Redis, slots: Slots
+) -> None:
+    before = join("before")
+    push(before, "a", 3)
+    slots.set("a", SlotRule("a", delay=60))
+    before.frontier.leave(finished=False, persist=True)
+    assert len(take(join("now"))) == 1
+
+
+def test_a_worker_is_told_that_a_slot_was_set_to_have_no_limits(join: Join, slots: Slots) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 3)
+    slots.set("a", SlotRule("a", delay=0, concurrency=0))
+    reply = worker.say(want=9)
+    assert [lease.begin for lease in reply.leases] == [0, 0]
+    assert reply.limits == {"a": SlotLimits()}
+
+
 def test_jitter_spreads_the_gaps_about_the_delay(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=1, jitter=0.5)})
     push(worker, "a", 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from scrapy import Request
 from scrapy_rq_sched.codec.slot_rules import SlotRule, slot_rules
 from scrapy_rq_sched.codec.slots import LONGEST, slot_name, slot_of
 from scrapy_rq_sched.errors import SettingError
-from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
 from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits
 from scrapy_rq_sched.worker.politeness import Politeness
 
@@ -171,6 +172,23 @@ def test_limits_that_were_set_hold_until_a_turn_comes_without_them() -> None:
     assert polite.gap_of("a") == 0.5
     polite.take_reply(Reply("1", leases=leased))
     assert polite.gap_of("a") == 1.0
+
+
+def test_the_frontier_is_told_once_of_limits_that_it_did_not_know() -> None:
+    politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
+    lease = Lease("1.1", "request", 0, b"", slot="a")
+    assert politeness.is_news(lease)
+    assert not politeness.is_news(lease)
+    assert not politeness.is_news(replace(lease, slot="b"))
+    assert not politeness.is_news(replace(lease, name="1.2", begin=5.0))
+
+
+def test_the_frontier_is_told_again_when_redis_has_lost_what_it_knew() -> None:
+    politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
+    lease = Lease("1.1", "request", 0, b"", slot="a")
+    assert politeness.is_news(lease)
+    politeness.take_reply(Reply("1", Standing.REWOUND))
+    assert politeness.is_news(lease)
 
 
 def test_the_downloader_keeps_its_own_delay_only_of_slots_whose_delay_the_fleet_does_not_keep() -> None:

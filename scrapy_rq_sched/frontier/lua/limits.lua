@@ -1,7 +1,8 @@
 -- Needs: keys, slots, number_of, downloads
 -- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
--- '<delay in milliseconds> <jitter, a share of the delay> <concurrency>', and ' set' if somebody has set them while the
--- crawl ran. SLOT..slot is the state of a slot with limits, a hash:
+-- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>': rules is 'set' if somebody has set
+-- them while the crawl ran; else META's rules when a worker said what its settings say: with others they are void. It is
+-- another where the first worker joins. SLOT..slot is the state of a slot with limits, a hash:
 --   tat       the server's time (milliseconds) from which the next request may begin. It moves on by the delay with each
 --             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
@@ -28,9 +29,9 @@ function limits.of(slot, all)
   end
   local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
   local own = all.has_own and redis.call('HGET', SLOT_LIMITS, slot)
-  local is_set = own and string.sub(own, -4) == ' set'
-  if own then
-    local its_delay, its_jitter, its_concurrency = string.match(own, '^(%S+) (%S+) (%S+)')
+  local its_delay, its_jitter, its_concurrency, rules = string.match(own or '', '^(%S+) (%S+) (%S+) (%S+)$')
+  local is_set = rules == 'set'
+  if is_set or rules == all.rules then
     delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
     concurrency = number_of(its_concurrency, concurrency)
   end

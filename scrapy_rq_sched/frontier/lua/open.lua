@@ -93,6 +93,8 @@ if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES)
   redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason')
 end
+-- What settings said of slots, those say anew that join now.
+if others == 0 then redis.call('HSET', META, 'rules', exact_time()) end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For who looks into it, and is not set up as its workers are.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,

@@ -131,6 +131,14 @@ class Notices:
             logger.error(
                 "The failed list is at FRONTIER_MAX_FAILED: its %d oldest entries are gone", reply.forgotten
             )
+        if reply.garbage:
+            key = one_line(reply.garbage)
+            logger.error(
+                "Something wrote a value of another type where requests of a slot wait. It is at %r now, and "
+                "the crawl goes on; requests that were there are lost. To delete it: redis-cli del %s",
+                key,
+                key,
+            )
         if not reply.replicated:
             self.warn_once(
                 "replicas",

@@ -14,12 +14,12 @@ end
 
 -- This worker pushes to slots with limits of their own: slot -> {delay, jitter, concurrency}.
 function limited.learn(turn)
-  ALL.has_own = turn.meta.limited
+  ALL.has_own, ALL.rules = turn.meta.limited, turn.meta.rules
   if turn.repeated then return end
   for slot, its in pairs(said.limits or {}) do
     local before = redis.call('HGET', SLOT_LIMITS, slot)
     if not (before and string.sub(before, -4) == ' set') then
-      redis.call('HSET', SLOT_LIMITS, slot, string.format('%.17g %.17g %d', its[1], its[2], its[3]))
+      redis.call('HSET', SLOT_LIMITS, slot, string.format('%.17g %.17g %d %s', its[1], its[2], its[3], ALL.rules))
     end
     turn.meta.limited = '1'
   end
@@ -59,12 +59,12 @@ end
 function limited.turns(turn, slot, most)
   local state = limits.of(slot, ALL)
   local not_before = tonumber(turn.meta.slots_from or '') or 0
-  if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
-  local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
-  if state.is_set and #begins > 0 then
+  if state.is_set then
     limited.told = limited.told or {}
     limited.told[slot] = {state.delay, state.jitter, state.concurrency}
   end
+  if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
+  local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
   return begins, following, state
 end
 
