@@ -160,6 +160,8 @@ class Batch:
     sated: list[str] = field(default_factory=list)
     #: Milliseconds from now in which a turn of a slot may begin that is given to this worker.
     ahead: float = 0.0
+    #: How many turns this worker needs for requests in its memory, by slot.
+    asks: dict[str, int] = field(default_factory=dict)
     #: Slots with limits of their own that this worker has met.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: What has become of this worker's turns, and how many of its downloads are over, by slot.
@@ -234,6 +236,7 @@ class Batch:
             "order": bounds.order if bounds.order != "slots" else "",
             "passed": " ".join(self.passed),
             "sated": self.sated,
+            "asks": self.asks,
             "limits": {slot: limits.said() for slot, limits in self.limits.items()},
             "turns": self.turns,
             "downloaded": self.downloaded,

@@ -104,6 +104,10 @@ class Reply:
     #: The server's time, and from when a slot may give a request, in milliseconds; None if none has limits.
     now: float | None = None
     next_turn: float | None = None
+    #: Turns for requests in the worker's memory, by slot: from when each may begin; and from when there may
+    #: be more, in milliseconds.
+    given: dict[str, list[float]] = field(default_factory=dict)
+    ask_at: float | None = None
     #: Limits that were set while the crawl runs, of slots of which there are leases.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: Where what was at the key of a slot's requests, and is none, was put; empty if there was nothing.
@@ -150,6 +154,8 @@ class Reply:
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
             now=head.get("now"),
             next_turn=head.get("next_turn"),
+            given=head.get("given") or {},
+            ask_at=head.get("ask_at"),
             limits={slot: SlotLimits.parse(its) for slot, its in (head.get("limits") or {}).items()},
             garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),

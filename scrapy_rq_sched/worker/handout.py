@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import chain
 from typing import Any
 
 from scrapy import Request
@@ -60,10 +61,10 @@ class Handout:
             self._notices.outbox_is_full(len(state.outbox))
             return None
         if state.memory and state.told not in (Told.PAUSE, Told.STOP):
-            request = state.memory.popleft().request
-            state.hold(request, None)
-            self._limits.begun()
-            return request
+            request = self._from_memory()
+            if request is not None:
+                self._limits.begun()
+                return request
         while state.ready:
             if not (self._engine is None or self._limits.has_capacity):
                 return None
@@ -77,11 +78,25 @@ class Handout:
                 continue
             if made is not None:
                 state.hold(made, timed.lease)
-                state.turns.begun(made, timed, now)
+                state.turns.begun(made, timed.lease.slot, timed.at, now)
                 self._limits.begun()
                 return made
             state.turns.returned(timed.lease)
         return None
+
+    def _from_memory(self) -> Request | None:
+        """Return the next request of this worker's memory that may begin."""
+        state, now = self._state, time.monotonic()
+        outgoing = state.memory.take_free()
+        if outgoing is None:
+            due = ((slot, at) for slot, at in state.memory.turns() if state.turns.earliest(slot, at) <= now)
+            slot, at = next(due, ("", 0.0))
+            if not slot:
+                return None
+            outgoing = state.memory.take(slot)
+            state.turns.begun(outgoing.request, slot, at, now)
+        state.hold(outgoing.request, None)
+        return outgoing.request
 
     def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:
         """Return whether *request*, whose slot no worker has named, has gone to a slot that has limits."""
@@ -97,12 +112,14 @@ class Handout:
 
     def next_time(self, now: float) -> float | None:
         """Return when the next of the leases that wait for their time may be begun; None if none waits."""
-        times = (self._state.turns.earliest(head) for head in self._state.ready.heads() if head.at)
+        state = self._state
+        leases = ((head.lease.slot, head.at) for head in state.ready.heads() if head.at)
+        times = (state.turns.earliest(slot, at) for slot, at in chain(leases, state.memory.turns()))
         return min((at for at in times if at > now), default=None)
 
     def _load(self, head: Timed, now: float) -> int | None:
         """Return how many requests of the slot are being downloaded; None if *head* must not be begun now."""
-        if head.at and self._state.turns.earliest(head) > now:
+        if head.at and self._state.turns.earliest(head.lease.slot, head.at) > now:
             return None
         load = 0 if self._engine is None else self._engine.slots.load(head.lease.slot)
         return 0 if load and self._by_priority else load

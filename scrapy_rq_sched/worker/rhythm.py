@@ -50,6 +50,8 @@ class Rhythm:
             return silence >= (POLL_FULL if session.state.outbox.blocked else self._patience(reply))
         if reply is None and not session.is_busy:
             return True  # start() had nothing, and what the frontier has is not known
+        if session.state.memory.asks() and self._may_ask(reply, silence):
+            return True
         lacks = session.wanted > len(session.state.ready)
         if lacks and reply is not None and reply.next_turn is not None:
             # What waits has to wait for its time: to ask sooner would give this worker no more of it.
@@ -60,6 +62,14 @@ class Rhythm:
             # What waits may be for others: to ask at every moment would give this worker no more of it.
             return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
         return silence >= self._poll_interval(reply, lacks)
+
+    def _may_ask(self, reply: Reply | None, silence: float) -> bool:
+        """Return whether the frontier may have turns for what this worker has in its memory."""
+        session = self._session
+        if reply is None or reply.ask_at is None:
+            return silence >= self.interval
+        turn = session.state.clock.local(reply.ask_at) - session.limits.ahead
+        return time.monotonic() >= turn and silence >= session.limits.ahead / 2
 
     def is_wanted_soon(self) -> bool:
         """Return whether the next request would have to wait for an exchange, unless there is one now."""

@@ -19,6 +19,7 @@ from ..engine.components import is_custom, load_fingerprints
 from ..frontier.client import Frontier
 from ..frontier.messages import Batch, Push, rank
 from ..frontier.replies import Lease, Reply, Told
+from ..frontier.slot_limits import UNLIMITED
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .handout import Handout
@@ -147,8 +148,8 @@ class Session:
         state.give_back_late(time.monotonic() - self.settings.lease_timeout / 2)
         if self.closing:
             if is_custom(self.queue):
-                while state.memory:
-                    self._intake.return_to_queue(state.memory.popleft().request)
+                while outgoing := state.memory.take_free():
+                    self._intake.return_to_queue(outgoing.request)
             self.lost += state.forget_memory()
 
     def batch(self) -> Batch:
@@ -167,9 +168,8 @@ class Session:
         )
         batch.ahead = round(1000 * self.limits.ahead)
         # Also those whose turns it has: a frontier of before may not know them.
-        met = chain(
-            self._met, (push.slot for push in batch.pushes), (slot for slot, _ in state.ready.slots())
-        )
+        ready = (slot for slot, _ in state.ready.slots())
+        met = chain(self._met, batch.asks, (push.slot for push in batch.pushes), ready)
         batch.limits = self.politeness.own(met)
         self._met.clear()
         return batch
@@ -231,6 +231,8 @@ class Session:
         if reply.now is not None:
             state.clock.note(reply.sent, reply.received, reply.now)
             self.notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
+        given = {slot: map(state.clock.local, times) for slot, times in reply.given.items()}
+        state.turns.unused(state.memory.give(given))
         for lease in reply.leases:
             if lease.kind == "request" and self.politeness.is_news(lease):
                 # It goes back together with the limits, and comes again with a time.
@@ -263,10 +265,15 @@ class Session:
         if self.closing and is_custom(self.queue):
             self.lost += len(settled.kept)  # the queue has refused them: there is no other place
         else:
-            self.state.memory.extend(settled.kept)
+            for outgoing in settled.kept:
+                self._to_memory(outgoing)
         for request in reply.popped:
             push = Push("force", "", rank(request.priority), b"")
             self.state.memory.append(Outgoing(push, request))
+
+    def _to_memory(self, outgoing: Outgoing) -> None:
+        slot = outgoing.push.slot
+        self.state.memory.append(outgoing, slot if self.politeness.of(slot) != UNLIMITED else "")
 
     def _sow_and_drop(self, orphans: list[Lease], leases: list[Lease]) -> None:
         for lease in orphans:

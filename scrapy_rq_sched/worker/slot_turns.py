@@ -14,7 +14,6 @@ from scrapy import Request
 
 from ..frontier.messages import Batch, Turns
 from ..frontier.replies import Lease
-from .ready import Timed
 from .server_clock import ServerClock
 
 #: Which part of the gap between two turns is kept, whatever happens: after one that was late the next comes
@@ -45,23 +44,26 @@ class SlotTurns:
         """Whether there is something to say."""
         return bool(self._used or self._downloaded)
 
-    def earliest(self, timed: Timed) -> float:
-        """Return from when *timed* may be begun: never sooner after the last than they were to be apart."""
-        planned, used = self._last.get(timed.lease.slot, (timed.at, 0.0))
-        return max(timed.at, used + KEPT * (timed.at - planned))
+    def earliest(self, slot: str, at: float) -> float:
+        """Return from when the turn of *at* may be used: as long after the last as they were to be apart."""
+        planned, used = self._last.get(slot, (at, 0.0))
+        return max(at, used + KEPT * (at - planned))
 
-    def begun(self, request: Request, timed: Timed, now: float) -> None:
-        """Note that *request*, of *timed*, was begun."""
-        if timed.lease.begin:
-            slot = timed.lease.slot
+    def begun(self, request: Request, slot: str, at: float, now: float) -> None:
+        """Note that *request* was begun, in the turn of *at*."""
+        if at:
             self._on_their_way[request] = slot
-            self._note(slot, timed.at, now)
+            self._note(slot, at, now)
 
     def returned(self, lease: Lease) -> None:
         """Note that *lease* goes back, or is set aside, and its turn is not used."""
         if lease.begin:
-            self._used[lease.slot] += 1
-            self._downloaded[lease.slot] += 1
+            self.unused(Counter({lease.slot: 1}))
+
+    def unused(self, turns: Counter[str]) -> None:
+        """Note that so many turns of these slots are not used."""
+        self._used.update(turns)
+        self._downloaded.update(turns)
 
     def reached_downloader(self, request: Request, delayed: str, now: float) -> None:
         """Note that *request* is sent now.

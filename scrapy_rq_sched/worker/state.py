@@ -5,7 +5,7 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exch
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from collections.abc import Collection
 
 from scrapy import Request
@@ -14,6 +14,7 @@ from ..frontier.messages import Batch, Push
 from ..frontier.replies import Lease, Reply, Standing, Told
 from ..settings import FrontierSettings
 from .beginnings import Beginnings
+from .memory import Memory
 from .outbox import Outbox, Outgoing
 from .ready import Ready
 from .releases import Releases
@@ -47,7 +48,7 @@ class State:
         self.ready = Ready()
         self.held: dict[Request, Lease] = {}
         self.sowing: list[Lease] = []
-        self.memory: deque[Outgoing] = deque()
+        self.memory = Memory()
         self.seen = SeenCache(settings.seen_cache)
         self.shares = Shares()
         self.beginnings = Beginnings(settings.max_deliveries)
@@ -125,6 +126,7 @@ class State:
 
     def give_back(self) -> None:
         """Note that what was not begun goes back to where it stood."""
+        self.turns.unused(self.memory.take_back(math.inf))
         for lease in self.ready:
             self.releases.give_back(lease)
             self.turns.returned(lease)
@@ -132,6 +134,7 @@ class State:
 
     def give_back_late(self, before: float) -> None:
         """Note that what was to be begun before *before* goes back: another may have its turn by now."""
+        self.turns.unused(self.memory.take_back(before))
         for lease in self.ready.take_late(before):
             self.releases.give_back(lease)
             self.turns.returned(lease)
@@ -151,6 +154,7 @@ class State:
         for out in self.memory:
             self.releases.forget(out.push.mode, out.push.fingerprint)
         self.memory.clear()
+        self.turns.unused(self.memory.take_back(math.inf))
         return count
 
     # -- what is asked -------------------------------------------------------------------------
@@ -219,6 +223,7 @@ class State:
         self._memory_is_done = False
         self.beginnings.fill(batch, self.ready)
         self.turns.fill(batch)
+        batch.asks = self.memory.asks()
         self.shares.fill(batch)
         self.releases.fill(batch, before=self.outbox.taken - len(sent))
         into_memory = any(not push.payload for push in batch.pushes)
@@ -241,6 +246,7 @@ class State:
         elif reply.standing == Standing.LOST:
             # Some may be left to this worker, if it came back before all were taken away.
             self.give_back()
+            self.memory.take_back(math.inf)
             # Of a seed that is another's now, no more requests are made here.
             self.sowing.clear()
         self.seen.note_epoch(reply.epoch)
@@ -264,6 +270,7 @@ class State:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
         self._let_go()
         self.ready.clear()
+        self.memory.take_back(math.inf)
         self.turns.clear()
         self.sowing.clear()
         self.releases.clear()

@@ -172,6 +172,37 @@ def test_a_worker_is_told_that_a_slot_was_set_to_have_no_limits(join: Join, slot
     assert reply.limits == {"a": SlotLimits()}
 
 
+# -- requests in a worker's memory -------------------------------------------------------------------
+
+
+def test_what_a_worker_has_in_its_memory_is_given_turns_of_the_slot(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(other, "a", 3)
+    reply = worker.say(asks={"a": 3}, ahead=AHEAD)
+    assert [round((at - server_ms(server)) / 1000) for at in reply.given["a"]] == [0]
+    assert take(other) == []
+    again = worker.say(asks={"a": 2}, ahead=15_000)
+    assert [round((at - server_ms(server)) / 1000) for at in again.given["a"]] == [10]
+    assert again.ask_at == pytest.approx(again.given["a"][0] + 10_000, abs=0.01)
+
+
+def test_a_repeated_exchange_is_given_the_same_turns(join: Join) -> None:
+    worker = join(bounds=DELAY)
+    first = worker.say(asks={"a": 3})
+    assert worker.repeat(asks={"a": 3}).given == first.given
+
+
+def test_a_worker_that_was_given_all_that_it_needs_is_told_of_no_more(join: Join) -> None:
+    worker = join(bounds={"slots": SlotLimits(concurrency=2)})
+    reply = worker.say(asks={"a": 2})
+    assert len(reply.given["a"]) == 2
+    assert reply.ask_at is None
+    refused = worker.say(asks={"a": 1})
+    assert refused.given == {}
+    assert refused.ask_at is not None
+    assert len(worker.say(asks={"a": 1}, downloaded={"a": 1}).given["a"]) == 1
+
+
 def test_jitter_spreads_the_gaps_about_the_delay(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=1, jitter=0.5)})
     push(worker, "a", 200)

@@ -107,6 +107,13 @@ def test_what_was_queued_without_slots_is_crawled_with_their_limits(fleet: Fleet
     assert min(apart) >= PART * DELAY
 
 
+def test_what_workers_crawl_from_their_memories_keeps_the_delay_as_well(fleet: Fleet) -> None:
+    fleet.start("memoryhosts", 3, **POLITE)
+    fleet.wait()
+    assert fleet.urls("parsed") == dict.fromkeys(pages(), 1)
+    assert min(gaps(fleet)) >= PART * DELAY
+
+
 @pytest.mark.parametrize("limits", ['{"*.test": {"delay": -1}}', "{", '{"a": {"dela": 1}}'])
 def test_limits_that_are_not_valid_are_one_line_and_the_end(fleet: Fleet, limits: str) -> None:
     fleet.start("hosts", 1, **POLITE, FRONTIER_SLOTS=limits)

@@ -7,7 +7,7 @@ from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Batch, Turns
 from scrapy_rq_sched.frontier.replies import Lease
-from scrapy_rq_sched.worker.ready import Ready, Timed
+from scrapy_rq_sched.worker.ready import Ready
 from scrapy_rq_sched.worker.server_clock import ServerClock
 from scrapy_rq_sched.worker.slot_turns import SlotTurns
 
@@ -98,7 +98,7 @@ def said(turns: SlotTurns) -> dict[str, Turns]:
 
 def test_a_turn_is_used_when_its_request_is_sent_and_not_before(turns: SlotTurns) -> None:
     request = a_request()
-    turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
+    turns.begun(request, "a", 5.0, 5.0)
     assert not turns.has_news
     turns.reached_downloader(request, "a", 5.5)
     assert said(turns) == {"a": Turns(1, 5500)}
@@ -109,7 +109,7 @@ def test_a_turn_whose_request_never_reaches_the_downloader_is_used_when_that_is_
     turns: SlotTurns,
 ) -> None:
     request = a_request()
-    turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
+    turns.begun(request, "a", 5.0, 5.0)
     turns.finish_all_but([request])
     assert not turns.has_news
     turns.finish_all_but([])
@@ -123,7 +123,7 @@ def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(turns: SlotTurns) -
 
 def test_a_lease_without_a_time_is_no_turn(turns: SlotTurns) -> None:
     request = a_request()
-    turns.begun(request, Timed(0.0, 0, lease("1", "a")), 5.0)
+    turns.begun(request, "a", 0.0, 5.0)
     turns.reached_downloader(request, "", 5.0)
     turns.returned(lease("2", "a"))
     assert not turns.has_news
@@ -131,7 +131,7 @@ def test_a_lease_without_a_time_is_no_turn(turns: SlotTurns) -> None:
 
 def test_a_download_is_over_once(turns: SlotTurns) -> None:
     request = a_request()
-    turns.begun(request, Timed(5.0, 0, lease("1", "a", 5000)), 5.0)
+    turns.begun(request, "a", 5.0, 5.0)
     turns.reached_downloader(request, "", 5.0)
     turns.left_downloader(request)
     turns.finish_all_but([])
@@ -142,17 +142,16 @@ def test_a_download_is_over_once(turns: SlotTurns) -> None:
 
 def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be(turns: SlotTurns) -> None:
     request = a_request()
-    turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 13.0)
-    following = Timed(20.0, 1, lease("2", "a", 20_000))
-    assert turns.earliest(following) == pytest.approx(13 + 0.97 * 10)
-    assert turns.earliest(Timed(20.0, 1, lease("3", "b", 20_000))) == 20
+    turns.begun(request, "a", 10.0, 13.0)
+    assert turns.earliest("a", 20.0) == pytest.approx(13 + 0.97 * 10)
+    assert turns.earliest("b", 20.0) == 20
 
 
 def test_the_gap_counts_from_when_a_request_was_sent(turns: SlotTurns) -> None:
     request = a_request()
-    turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 10.0)
+    turns.begun(request, "a", 10.0, 10.0)
     turns.reached_downloader(request, "a", 14.0)
-    assert turns.earliest(Timed(20.0, 1, lease("2", "a", 20_000))) == pytest.approx(14 + 0.97 * 10)
+    assert turns.earliest("a", 20.0) == pytest.approx(14 + 0.97 * 10)
 
 
 def test_a_request_that_has_no_turn_counts_for_its_slot(turns: SlotTurns) -> None:
@@ -162,8 +161,8 @@ def test_a_request_that_has_no_turn_counts_for_its_slot(turns: SlotTurns) -> Non
 
 def test_the_gap_is_kept_however_often_something_is_said_in_between(turns: SlotTurns) -> None:
     request = a_request()
-    turns.begun(request, Timed(10.0, 0, lease("1", "a", 10_000)), 13.0)
+    turns.begun(request, "a", 10.0, 13.0)
     turns.reached_downloader(request, "a", 13.0)
     for _ in range(3):
         said(turns)
-    assert turns.earliest(Timed(20.0, 1, lease("2", "a", 20_000))) == pytest.approx(13 + 0.97 * 10)
+    assert turns.earliest("a", 20.0) == pytest.approx(13 + 0.97 * 10)

@@ -39,6 +39,7 @@ upkeep.account(turn)
 upkeep.note(turn)
 upkeep.reclaim(turn)
 
+limited.give(turn)
 if turn.repeated then
   handing.again(turn)
 else

@@ -29,7 +29,24 @@ class HostsSpider(scrapy.Spider):
         record("parsed", response.url)
         hosts = self.settings.getint("HOSTS")
         for number in response.text.split():
-            yield scrapy.Request(host_url(int(number), hosts))
+            yield self.request(host_url(int(number), hosts))
+
+    def request(self, url):
+        return scrapy.Request(url)
+
+
+class MemoryHostsSpider(HostsSpider):
+    """Its requests cannot be serialized: each worker crawls what it has found from its memory."""
+
+    name = "memoryhosts"
+
+    async def start(self):
+        # These are shared, so that each worker finds something.
+        for number in range(10):
+            yield scrapy.Request(host_url(number, self.settings.getint("HOSTS")))
+
+    def request(self, url):
+        return scrapy.Request(url, meta={"kept": {1}})
 
 
 class SlowHostsSpider(HostsSpider):

@@ -1,6 +1,8 @@
 -- Needs: keys, slots, leases, limits, exchange/said
 -- What an exchange has to do with the limits of slots.
 -- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
+-- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
+-- there may be more
 local limited = {}
 -- Milliseconds for which nothing begins after Redis has come back with older data: so long, at most, a worker may still
 -- have turns of which Redis no longer knows.
@@ -66,6 +68,32 @@ function limited.turns(turn, slot, most)
   if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
   local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
   return begins, following, state
+end
+
+-- What this worker has in its memory, nobody else can crawl, but it needs turns as well: slot -> how many. A repeated
+-- exchange is told the same again.
+function limited.give(turn)
+  if not said.asks then return end
+  if turn.repeated then
+    local before = redis.call('HGET', turn.own, 'given')
+    limited.given = before and before ~= '' and cjson.decode(before) or nil
+    return
+  end
+  for slot, n in pairs(said.asks) do
+    local begins, following, state = limited.turns(turn, slot, n)
+    if begins then
+      limits.handed(state, turn.worker, begins, following, #begins)
+      if #begins < n and following then limited.ask_at = math.min(following, limited.ask_at or math.huge) end
+    else
+      begins = {}
+      for i = 1, n do begins[i] = slots.now() end
+    end
+    if #begins > 0 then
+      limited.given = limited.given or {}
+      limited.given[slot] = begins
+    end
+  end
+  redis.call('HSET', turn.own, 'given', limited.given and cjson.encode(limited.given) or '')
 end
 
 return limited

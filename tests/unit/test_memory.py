@@ -1,0 +1,71 @@
+"""Requests in a worker's memory, and the turns that some of them need."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scrapy import Request
+
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.worker.memory import Memory
+from scrapy_rq_sched.worker.outbox import Outgoing
+
+
+def outgoing(number: int) -> Outgoing:
+    return Outgoing(Push("force", "", 0, b""), Request(f"http://example.com/{number}"))
+
+
+def filled() -> Memory:
+    memory = Memory()
+    for number, slot in enumerate(["", "a", "a", "b"]):
+        memory.append(outgoing(number), slot)
+    return memory
+
+
+def test_what_is_of_no_slot_with_limits_needs_no_turn() -> None:
+    memory = filled()
+    taken = memory.take_free()
+    assert taken is not None
+    assert taken.request.url.endswith("/0")
+    assert memory.take_free() is None
+    assert len(memory) == 3
+
+
+def test_turns_are_asked_for_that_are_lacking() -> None:
+    memory = filled()
+    assert memory.asks() == {"a": 2, "b": 1}
+    assert not memory.give({"a": [5.0]})
+    assert memory.asks() == {"a": 1, "b": 1}
+
+
+def test_a_request_uses_the_first_turn_of_its_slot() -> None:
+    memory = filled()
+    memory.give({"a": [5.0, 6.0]})
+    assert list(memory.turns()) == [("a", 5.0)]
+    assert memory.take("a").request.url.endswith("/1")
+    assert list(memory.turns()) == [("a", 6.0)]
+    assert memory.take("a").request.url.endswith("/2")
+    assert list(memory.turns()) == []
+    assert memory.asks() == {"b": 1}
+
+
+def test_a_turn_that_nothing_is_left_for_is_told_of() -> None:
+    memory = filled()
+    assert memory.give({"b": [5.0, 6.0], "c": [7.0]}) == Counter({"b": 1, "c": 1})
+    assert list(memory.turns()) == [("b", 5.0)]
+
+
+def test_turns_that_are_late_are_taken_back_and_asked_for_again() -> None:
+    memory = filled()
+    memory.give({"a": [5.0, 9.0], "b": [6.0]})
+    assert memory.take_back(before=7.0) == Counter({"a": 1, "b": 1})
+    assert list(memory.turns()) == [("a", 9.0)]
+    assert memory.asks() == {"a": 1, "b": 1}
+
+
+def test_when_all_is_forgotten_the_turns_are_left() -> None:
+    memory = filled()
+    memory.give({"a": [5.0]})
+    memory.clear()
+    assert (len(memory), memory.asks()) == (0, {})
+    assert memory.take_back(before=float("inf")) == Counter({"a": 1})
