@@ -79,6 +79,12 @@ def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
                 f"FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which {queue_class.__name__} cannot do",
                 "Set it to 'slow'",
             )
+    elif read.order == "priority" and queue_class.discipline != "priority":
+        yield problem(
+            _WHAT,
+            f"FRONTIER_ORDER is 'priority', and {queue_class.__name__} knows no priorities",
+            "Set SCHEDULER_QUEUE_CLASS to scrapy_rq_sched.PriorityQueue, or FRONTIER_ORDER to 'slots'",
+        )
     if not is_project(settings):
         yield ok(
             _WHAT, "there is no project here: of the settings only what the command line says is checked"
@@ -115,7 +121,11 @@ def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
             check_middleware(settings)
         except SettingError as error:
             yield problem(_WHAT, str(error), "Use the add-on, or add the line")
-    for applies, text, advice in (*_of_frontier(settings, read), *_of_redis(settings, read)):
+    for applies, text, advice in (
+        *_of_frontier(settings, read),
+        *_of_slots(settings, read),
+        *_of_redis(settings, read),
+    ):
         if applies:
             yield warning(_WHAT, text, advice)
     for text, advice in remarks(settings):
@@ -167,6 +177,27 @@ def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, 
         serializers.serializer_name(serializers.load_serializer(read.serializer)) == "pickle",
         "SCHEDULER_SERIALIZER is pickle: whoever can write to this Redis runs code in the workers",
         "Set it to 'json', and run: scrapy frontier convert",
+    )
+
+
+def _of_slots(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str, str]]:
+    fleet_keeps_delay = read.by_slot and "delay" in read.fleet_limits
+    yield (
+        bool(read.slots) and not read.by_slot,
+        "FRONTIER_SLOTS has no effect: FRONTIER_BY_SLOT is False, so that requests do not wait by slot",
+        "Leave FRONTIER_BY_SLOT out, or FRONTIER_SLOTS",
+    )
+    yield (
+        fleet_keeps_delay and settings.getbool("AUTOTHROTTLE_ENABLED"),
+        "AUTOTHROTTLE_ENABLED has each worker keep delays of its own: eight workers ask a host eight times "
+        "as often as one",
+        "Set DOWNLOAD_DELAY without AutoThrottle; or divide AUTOTHROTTLE_TARGET_CONCURRENCY by the number of "
+        "workers",
+    )
+    yield (
+        bool(settings.getint("CONCURRENT_REQUESTS_PER_IP")),
+        "CONCURRENT_REQUESTS_PER_IP has Scrapy's slots be IP addresses, and the frontier's are hosts",
+        "Leave it out: it is deprecated in Scrapy",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -111,11 +112,18 @@ class Handout:
         return True
 
     def next_time(self, now: float) -> float | None:
-        """Return when the next of the leases that wait for their time may be begun; None if none waits."""
+        """Return when the next of what waits for its time here may be begun; None if nothing does."""
+        return min((at for at in self._times() if at > now), default=None)
+
+    def has_due(self, now: float) -> bool:
+        """Return whether there is anything here that may be begun."""
+        return any(at <= now for at in self._times())
+
+    def _times(self) -> Iterator[float]:
         state = self._state
-        leases = ((head.lease.slot, head.at) for head in state.ready.heads() if head.at)
-        times = (state.turns.earliest(slot, at) for slot, at in chain(leases, state.memory.turns()))
-        return min((at for at in times if at > now), default=None)
+        leases = ((head.lease.slot, head.at) for head in state.ready.heads())
+        for slot, at in chain(leases, state.memory.turns()):
+            yield state.turns.earliest(slot, at) if at else 0.0
 
     def _load(self, head: Timed, now: float) -> int | None:
         """Return how many requests of the slot are being downloaded; None if *head* must not be begun now."""

@@ -22,6 +22,7 @@ from ..frontier.replies import Lease, Reply, Told
 from ..frontier.slot_limits import UNLIMITED
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
+from .blocked_time import BlockedTime
 from .handout import Handout
 from .intake import Intake
 from .limits import Limits
@@ -91,6 +92,7 @@ class Session:
         self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)
         self._farewell = Farewell(crawler, state, settings.lease_timeout)
         self._fullness = Fullness(frontier, state, settings.outbox_size)
+        self._blocked_time = BlockedTime(state, limits, self._handout, self._stats)
         self._standstill = Standstill(state, limits, settings, spider.name, frontier.keys.start_urls)
         if engine is not None:
             gate = StartGate(state, limits, settings, engine)
@@ -197,6 +199,7 @@ class Session:
             self.engine.wake()
         self._farewell.look(self.engine)
         if not self.closing:
+            self._blocked_time.look(self.last_reply)
             self._standstill.look(self.last_reply, self.engine)
 
     def count_error(self) -> None:

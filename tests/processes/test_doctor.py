@@ -307,6 +307,9 @@ def test_settings_as_they_should_be_are_ok() -> None:
         ({"FRONTIER_PREFETCH": 8}, "FRONTIER_PREFETCH (8) is less than CONCURRENT_REQUESTS (16)"),
         ({"FRONTIER_MAX_WAITING": 100}, "FRONTIER_MAX_WAITING (100) is less than"),
         ({"FRONTIER_MAX_WAITING_POLICY": "drop-lowest"}, "nothing is bounded"),
+        ({"FRONTIER_SLOTS": {"a": {"delay": 1}}, "FRONTIER_BY_SLOT": False}, "FRONTIER_SLOTS has no effect"),
+        ({"AUTOTHROTTLE_ENABLED": True}, "each worker keep delays of its own"),
+        ({"CONCURRENT_REQUESTS_PER_IP": 4}, "has Scrapy's slots be IP addresses"),
         ({"FRONTIER_LEASE_TIMEOUT": 2}, "FRONTIER_LEASE_TIMEOUT is 2 s"),
         ({"FRONTIER_LEASE_TIMEOUT": 5}, "is not longer than the socket_timeout"),
         ({"REDIS_PARAMS": {"socket_timeout": None}}, "no socket_timeout"),
@@ -334,6 +337,10 @@ def test_settings_that_contradict_each_other_are_a_warning(settings: dict[str, A
         ({"ADDONS": {}}, "crawls do not use the frontier"),
         ({"ADDONS": {}, "SCHEDULER": "no.such.Class"}, "crawls do not use the frontier"),
         ({"FRONTIER_PREFETCH": "many"}, "FRONTIER_PREFETCH is 'many'; it may be"),
+        (
+            {"FRONTIER_ORDER": "priority", "SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.FifoQueue"},
+            "FRONTIER_ORDER is 'priority', and FifoQueue knows no priorities",
+        ),
         ({"SCHEDULER_SERIALIZER": "no.such"}, "SCHEDULER_SERIALIZER is 'no.such'"),
         (
             {"ADDONS": {}, "SCHEDULER": "scrapy_rq_sched.Scheduler", "FRONTIER_SET_ASIDE": ["download"]},

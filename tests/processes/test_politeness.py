@@ -49,6 +49,8 @@ def test_a_fleet_asks_each_host_no_sooner_than_the_delay(fleet: Fleet) -> None:
     assert fleet.urls("parsed") == dict.fromkeys(pages(), 1)
     assert min(gaps(fleet)) >= PART * DELAY
     assert "All workers together keep the delay of each slot (0.4 s by default)" in fleet.log()
+    stats = [event.what.partition("=") for event in fleet.events("stat")]
+    assert sum(float(value) for name, _, value in stats if name == "frontier/blocked_seconds") > 1
 
 
 def test_each_worker_has_the_delay_by_itself_if_the_setting_says_so(fleet: Fleet) -> None:
