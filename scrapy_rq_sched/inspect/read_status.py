@@ -70,9 +70,8 @@ def read_status(view: View) -> Status:
     seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
     next_turn_in = 0.0
     if some_slots and not waiting:
-        next_turn_in = max(
-            0.0, (some_slots[0][1] - _number(meta.get("clock_ahead", "").partition(".")[0])) / 1000 - now
-        )
+        ahead = _number(meta.get("clock_ahead", "").partition(".")[0]) / 1000
+        next_turn_in = max(0.0, some_slots[0][1] / 1e6 - ahead - now)
     some = len(some_slots or ())
     waiting_bytes, of_slots, replies = replies[0], replies[1 : some + 1], replies[some + 1 :]
     exact_bytes, one, other, *of_workers = replies

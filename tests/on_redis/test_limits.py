@@ -434,7 +434,7 @@ def test_a_request_that_has_no_turn_moves_the_next_one_on(join: Join, server: re
 
 
 def by_time(server: redis.Redis) -> float:
-    return float(server.zscore("s:slots", "a")) - server_ms(server)
+    return float(server.zscore("s:slots", "a")) / 1000 - server_ms(server)
 
 
 def test_a_worker_is_told_of_limits_that_were_set_with_the_turns_of_their_slot(

@@ -50,7 +50,7 @@ end
 -- By such a step, requests have other priorities: FRONTIER_ORDER may have their slot come sooner or later.
 function clearing.changed()
   local slot = waiting_slot()
-  if slot then redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', server_time()), slot) end
+  if slot then redis.call('ZADD', SLOTS, 'XX', exact_time(), slot) end
 end
 
 return clearing -- seldom used

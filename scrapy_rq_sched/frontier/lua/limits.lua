@@ -109,7 +109,7 @@ end
 -- *n* downloads of *worker* are over.
 function limits.downloaded(slot, worker, n)
   downloads.note(slot, worker, -n)
-  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > slots.now() then
+  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then
     local state = limits.of(slot, {})
     slots.at(slot, math.max(state.tat, state.blocked))
   end

@@ -26,9 +26,17 @@ local function list_queue(take, drop, put_back)
     return ranks
   end
 
+  function list.add_one(key, _, request)
+    redis.call('LPUSH', key, request)
+  end
+
   function list.add(key, _, requests)
-    if not requests[2] then return redis.call('LPUSH', key, requests[1]) end
     in_chunks(requests, function(...) redis.call('LPUSH', key, ...) end)
+  end
+
+  function list.take_one(key)
+    local request = redis.call(take, key)
+    return '0', request or nil
   end
 
   function list.take(key, n)

@@ -1,11 +1,11 @@
 -- Needs: keys
 -- SLOTS, the index of the slots whose requests wait. A slot is in it as long as requests of it may wait; what is at the
--- key of any other slot is left from a cleared frontier, and not read. Its score is the server's time (milliseconds) from
--- which the slot may give a request. The scores that one script gives differ by a quarter of a microsecond, which is as
--- exact as a score is: so they keep their order, and a script that runs later has later ones.
+-- key of any other slot is left from a cleared frontier, and not read. Its score is the server's time from which the slot
+-- may give a request, in whole microseconds: Redis writes and reads a number with a fraction in twice the time. The scores
+-- that one script gives differ by one, and a script that runs later has later ones. All times here are in milliseconds.
 -- Where the highest priority comes first it may be another score: see exchange/priority_turns.lua.
 -- FIRST_TIME: a score of so much or more is a time
-local slots = {FIRST_TIME = 1e11}
+local slots = {FIRST_TIME = 1e14}
 -- This script's time, and how many turns it has given; what META says of the time, once it was read.
 local moment, given, known = nil, 0, nil
 -- What slots.write() is to write.
@@ -37,10 +37,15 @@ function slots.keep_time(fields)
   if moment then fields[#fields + 1], fields[#fields + 2] = 'clock', string.format('%.3f', moment) end
 end
 
+-- -> the score of a slot that has its next turn at *time*
+function slots.score(time)
+  return string.format('%.0f', 1000 * time)
+end
+
 -- -> a score behind those of all slots that are due
 local function last_turn()
   given = given + 1
-  return slots.now() + given / 4096
+  return string.format('%.0f', 1000 * slots.now() + given)
 end
 
 -- Requests of these slots are about to wait: each has its turn after those that wait already.
@@ -56,16 +61,17 @@ function slots.enter(names)
   if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
 end
 
--- -> slot, score, slot, score, … of the slots that are due within *ahead* milliseconds, those first that are due longest
+-- -> the slots that are due within *ahead* milliseconds, those first that are due longest
 function slots.due(n, ahead)
-  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', slots.now() + 1 + ahead, 'WITHSCORES', 'LIMIT', '0', n)
+  local till = slots.score(slots.now() + 1 + ahead)
+  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', till, 'LIMIT', '0', n)
 end
 
--- A slot has had its turn. Its next is at *time*, or else after those of the others; with no request left it has none.
+-- A slot has had its turn. Its next is at *score*, or else after those of the others; with no request left it has none.
 -- Noted for slots.write(): one command is faster than many.
-function slots.served(slot, left, time)
+function slots.served(slot, left, score)
   if left > 0 then
-    turned[#turned + 1], turned[#turned + 2] = time or last_turn(), slot
+    turned[#turned + 1], turned[#turned + 2] = score or last_turn(), slot
   else
     emptied[#emptied + 1] = slot
   end
@@ -79,12 +85,13 @@ end
 
 -- A slot has its next turn at *time*, if requests of it wait; 0: it may have it now.
 function slots.at(slot, time)
-  redis.call('ZADD', SLOTS, 'XX', string.format('%.17g', math.max(time, slots.FIRST_TIME)), slot)
+  redis.call('ZADD', SLOTS, 'XX', slots.score(math.max(time, slots.FIRST_TIME / 1000)), slot)
 end
 
 -- -> from when there may be a turn for anybody; nil if nothing waits in any slot
 function slots.next()
-  return tonumber(redis.call('ZRANGE', SLOTS, 0, 0, 'WITHSCORES')[2] or '')
+  local score = tonumber(redis.call('ZRANGE', SLOTS, 0, 0, 'WITHSCORES')[2] or '')
+  return score and score / 1000
 end
 
 return slots

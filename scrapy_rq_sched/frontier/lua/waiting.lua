@@ -67,22 +67,25 @@ end
 
 -- ranks, requests, slot_of: lists of -priorities, of requests and of their slots, in order of arrival
 function waiting.push(ranks, requests, slot_of)
-  local scores, by_slot, order, named = queue.scores(ranks), {}, {}, {}
-  for i, request in ipairs(requests) do
-    local slot = slot_of[i]
-    local group = by_slot[slot]
-    if not group then
-      group = {{}, {}}
-      by_slot[slot], order[#order + 1] = group, slot
+  local scores, first, more, order, named = queue.scores(ranks), {}, {}, {}, {}
+  for i, slot in ipairs(slot_of) do
+    if not first[slot] then
+      first[slot], order[#order + 1] = i, slot
       if slot ~= '' then named[#named + 1] = slot end
+    else
+      local its = more[slot]
+      if not its then
+        its = {{scores[first[slot]]}, {requests[first[slot]]}}
+        more[slot] = its
+      end
+      its[1][#its[1] + 1], its[2][#its[2] + 1] = scores[i], requests[i]
     end
-    group[1][#group[1] + 1], group[2][#group[2] + 1] = scores[i], request
   end
   slots.enter(named)
   for _, slot in ipairs(order) do
-    local group = by_slot[slot]
-    if slot ~= '' then changed = changed + #group[2] end
-    change(queue.add, slot, group[1], group[2])
+    local its, i = more[slot], first[slot]
+    if slot ~= '' then changed = changed + (its and #its[2] or 1) end
+    if its then change(queue.add, slot, its[1], its[2]) else change(queue.add_one, slot, scores[i], requests[i]) end
   end
 end
 
@@ -109,6 +112,13 @@ function waiting.take(slot, n)
   local scores, requests = queue.take(waiting.key(slot), n)
   if slot ~= '' then changed = changed - #requests end
   return scores, requests
+end
+
+-- -> score, request of the next of a slot; nil if there is none
+function waiting.take_one(slot)
+  local score, request = queue.take_one(waiting.key(slot))
+  if request and slot ~= '' then changed = changed - 1 end
+  return score, request
 end
 
 -- -> scores, requests, slot: at most n of those that would come last. Of slots it is the longest of a few by chance:

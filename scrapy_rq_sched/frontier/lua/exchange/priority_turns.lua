@@ -15,8 +15,9 @@ end
 
 -- Slots whose time has come are entered by what their next requests are.
 local function enter_by_priority(ahead)
+  local till = slots.score(slots.now() + 1 + ahead)
   repeat
-    local due = redis.call('ZRANGEBYSCORE', SLOTS, slots.FIRST_TIME, slots.now() + 1 + ahead, 'LIMIT', 0, AT_ONCE)
+    local due = redis.call('ZRANGEBYSCORE', SLOTS, slots.FIRST_TIME, till, 'LIMIT', 0, AT_ONCE)
     for _, slot in ipairs(due) do
       local score = next_score(slot)
       slots.served(slot, score and 1 or 0, score)
@@ -54,7 +55,7 @@ function priority_turns.take(turn)
       -- As many as come before those of all others.
       local before = redis.pcall('ZCOUNT', waiting.key(slot), '-inf', string.format('%.17g', others))
       local each = has_failed(before) and 1 or math.max(1, before)
-      local _, is_open = serving.serve(turn, slot, score, each, is_limited, next_score)
+      local _, is_open = serving.serve(turn, slot, each, is_limited, next_score)
       slots.write()
       if not is_open and not closed[slot] then closed[slot], count = true, count + 1 end
     else

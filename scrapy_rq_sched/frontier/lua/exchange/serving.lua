@@ -9,10 +9,27 @@ function serving.has_room(turn)
   return turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES
 end
 
+-- A request that waits no longer is handed out, or set back for another worker. -> how many were handed out
+local function hand(turn, slot, score, request, begin)
+  local before = #turn.leases
+  if not handing.admit(turn, 'request', score, request, slot, begin) then
+    turn.passed_over = turn.passed_over + 1
+    local name = turn.worker .. '/' .. said.exchange .. '.p' .. turn.passed_over
+    leases.park('request', score, name, request, slot, turn.now)
+  end
+  return #turn.leases > before and 1 or 0
+end
+
 -- At most *most* of a slot; *begins*: when each may begin, nil for at once. What is passed over is set back as well: it
 -- must not keep anybody from the rest. Few are taken at first.
 -- -> how many no longer wait, and how many of these were handed out
 function serving.take(turn, slot, most, begins)
+  if most == 1 and serving.has_room(turn) then
+    -- Where there are many slots, most turns are for one request: that is worth a way without tables.
+    local score, request = waiting.take_one(slot)
+    if not request then return 0, 0 end
+    return 1, hand(turn, slot, score, request, begins and begins[1])
+  end
   local chunk, gone, handed = 1, 0, 0
   while most > 0 and serving.has_room(turn) do
     local scores, taken = waiting.take(slot, math.min(most, turn.want, chunk))
@@ -20,15 +37,11 @@ function serving.take(turn, slot, most, begins)
     local too_much = {}
     most, gone = most - #taken, gone + #taken
     for i, request in ipairs(taken) do
-      local before = #turn.leases
       if turn.bytes >= leases.MAX_BYTES then
         too_much[#too_much + 1] = {scores[i], request, slot}
-      elseif not handing.admit(turn, 'request', scores[i], request, slot, begins and begins[handed + 1]) then
-        turn.passed_over = turn.passed_over + 1
-        local name = turn.worker .. '/' .. said.exchange .. '.p' .. turn.passed_over
-        leases.park('request', scores[i], name, request, slot, turn.now)
+      else
+        handed = handed + hand(turn, slot, scores[i], request, begins and begins[handed + 1])
       end
-      if #turn.leases > before then handed = handed + 1 end
     end
     if #too_much > 0 then waiting.put_back(too_much) end
     gone = gone - #too_much
@@ -37,10 +50,10 @@ function serving.take(turn, slot, most, begins)
   return gone, handed
 end
 
--- One slot, whose score is *score*, has its turn. *score_of*: returns the score of one that has no limits and is served;
--- by default it stands behind all others.
+-- A slot has its turn. *score_of*: returns the score of one that has no limits and is served; by default it stands behind
+-- all others.
 -- -> how many of its requests no longer wait; whether it may have another turn in this exchange
-function serving.serve(turn, slot, score, each, is_limited, score_of)
+function serving.serve(turn, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
   local most = math.min(there, each)
   if is_limited and there > 0 then begins, following, state = limited.turns(turn, slot, most) end
@@ -51,8 +64,7 @@ function serving.serve(turn, slot, score, each, is_limited, score_of)
   end
   limits.handed(state, turn.worker, begins, following, handed)
   local time = begins[handed + 1] or following
-  -- Most of those whose time has not come stand where they should.
-  if gone > 0 or time ~= tonumber(score) then slots.served(slot, there - gone, time) end
+  slots.served(slot, there - gone, time and slots.score(time))
   return gone, false
 end
 

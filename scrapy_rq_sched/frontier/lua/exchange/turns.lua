@@ -15,16 +15,16 @@ function turns.take(turn)
   for _, slot in ipairs(said.sated or {}) do closed[slot], more = true, more + 1 end
   while serving.has_room(turn) do
     local due, open = slots.due(math.min(turn.want, MOST_SLOTS) + more, ahead), {}
-    for i = 1, #due, 2 do
-      if not closed[due[i]] then open[#open + 1] = i end
+    for _, slot in ipairs(due) do
+      if not closed[slot] then open[#open + 1] = slot end
     end
     local each = math.ceil(turn.want / math.max(1, #open + (flat > 0 and 1 or 0)))
     local progress = serving.take(turn, '', math.min(flat, each))
     flat = flat - progress
-    for _, i in ipairs(open) do
+    for _, slot in ipairs(open) do
       if turn.want <= 0 then break end
-      local gone, is_open = serving.serve(turn, due[i], due[i + 1], each, is_limited)
-      closed[due[i]] = not is_open
+      local gone, is_open = serving.serve(turn, slot, each, is_limited)
+      closed[slot] = not is_open
       -- An empty one is no longer in the index.
       progress = progress + math.max(gone, is_open and 1 or 0)
     end

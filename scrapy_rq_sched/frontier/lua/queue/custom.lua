@@ -13,6 +13,10 @@ end
 
 function queue.add() end
 
+function queue.add_one() end
+
+function queue.take_one() end
+
 function queue.take()
   return {}, {}
 end

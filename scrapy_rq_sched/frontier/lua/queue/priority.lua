@@ -2,8 +2,9 @@
 -- By priority: a sorted set, the lowest score first.
 -- queue.length(key, call)  -> how many; call: redis.pcall, to be given the error if it is of another type
 -- queue.scores(ranks)      -> what queue.add needs of requests of these -priorities, in order of arrival
--- queue.add(key, scores, requests)
+-- queue.add(key, scores, requests); queue.add_one(key, score, request)
 -- queue.take(key, n)       -> scores, requests: lists of at most n, next first
+-- queue.take_one(key)      -> score, request of the next; nil if there is none
 -- queue.put_back(key, entries)  entries = { {score, request}, … }: what was taken, to where it stood
 -- queue.drop(key, n)       -> as queue.take, but from the other end: what would come last
 local queue = {type = 'zset'}
@@ -23,8 +24,11 @@ function queue.scores(ranks)
   return scores
 end
 
+function queue.add_one(key, score, request)
+  redis.call('ZADD', key, score, request)
+end
+
 function queue.add(key, scores, requests)
-  if not requests[2] then return redis.call('ZADD', key, scores[1], requests[1]) end
   local values = {}
   for i, request in ipairs(requests) do values[2 * i - 1], values[2 * i] = scores[i], request end
   in_chunks(values, function(...) redis.call('ZADD', key, ...) end)
@@ -36,6 +40,11 @@ local function pop(command, key, n)
     requests[(i + 1) / 2], scores[(i + 1) / 2] = popped[i], popped[i + 1]
   end
   return scores, requests
+end
+
+function queue.take_one(key)
+  local popped = redis.call('ZPOPMIN', key)
+  return popped[2], popped[1]
 end
 
 function queue.take(key, n)
