@@ -237,7 +237,7 @@ KEYS: tuple[Key, ...] = (
         "at the last exchange (`waiting`, `seen`). How many requests were found, how many of them "
         "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
         "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
-        "frontier's time (`clock`, `clock_ahead`), from when slots with limits give turns (`slots_from`), "
+        "frontier's time (`clock`, `clock_ahead`), when Redis came back with older data (`rewound`), "
         "and whose settings' limits hold (`rules`)",
         Use.ARGUMENT,
     ),

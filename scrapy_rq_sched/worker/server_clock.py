@@ -2,7 +2,8 @@
 
 The estimate is Cristian's (F. Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989):
 what the server said was true at some moment between the question and the answer. The shortest exchange of the
-last minute leaves the least doubt.
+last minute leaves the least doubt. If what it said cannot be true any more, one of both clocks has jumped, or
+this machine has slept: then only the latest exchange counts.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import NamedTuple
 
 #: Seconds for which an exchange says something of the time.
 REMEMBERED = 60.0
+#: Seconds by which two clocks may differ more after that time, by themselves.
+DRIFT = 0.02
 
 
 class _Sample(NamedTuple):
     taken: float
     doubt: float
     offset: float
+
+    def agrees(self, other: _Sample) -> bool:
+        """Return whether both may be true."""
+        return abs(self.offset - other.offset) <= (self.doubt + other.doubt) / 2 + DRIFT
 
 
 class ServerClock:
@@ -30,6 +37,8 @@ class ServerClock:
     def note(self, sent: float, received: float, now: float) -> None:
         """Note that the server's time was *now*, in milliseconds, between *sent* and *received*."""
         sample = _Sample(received, received - sent, now / 1000 - (sent + received) / 2)
+        if self._samples and not sample.agrees(self._samples[0]):
+            self._samples.clear()
         while self._samples and self._samples[-1].doubt >= sample.doubt:
             self._samples.pop()
         self._samples.append(sample)

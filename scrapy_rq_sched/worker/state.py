@@ -246,7 +246,6 @@ class State:
         elif reply.standing == Standing.LOST:
             # Some may be left to this worker, if it came back before all were taken away.
             self.give_back()
-            self.memory.take_back(math.inf)
             # Of a seed that is another's now, no more requests are made here.
             self.sowing.clear()
         self.seen.note_epoch(reply.epoch)

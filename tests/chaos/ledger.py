@@ -9,7 +9,7 @@ from importlib.metadata import version
 from scrapy_rq_sched.embedded import server_executable
 
 from .arena import LEASES
-from .referee import Verdict
+from .referee import POLITE, Verdict
 from .scenarios import SCENARIOS
 
 COLUMNS = [
@@ -54,12 +54,32 @@ def redis_version() -> str:
     return said.stdout.partition("v=")[2].split()[0]
 
 
+def _politeness(verdicts: list[Verdict]) -> str:
+    if not verdicts:
+        return ""
+    rows = "\n".join(
+        f"| {verdict.scenario} | {verdict.least_gap} | {verdict.rude} | {verdict.rate} |"
+        for verdict in verdicts
+    )
+    return f"""In these scenarios each host may be asked only after a delay. **least gap** is the shortest
+time between two requests to one host, whichever workers sent them, as a share of the delay; **too soon** is
+how many gaps were shorter than {POLITE:g} of it. **rate** is how many requests the host with the most pages
+was sent, as a share of what the delay allows.
+
+| scenario | least gap | too soon | rate |
+| --- | ---: | ---: | ---: |
+{rows}
+
+"""
+
+
 def page(verdicts: list[Verdict], long: bool) -> str:
     """Return the page: what was run, the table, and what each scenario does."""
     software = (
         f"Python {platform.python_version()}, Scrapy {version('scrapy')}, redis-py {version('redis')}, "
         f"Redis {redis_version()}"
     )
+    polite = [verdict for verdict in verdicts if verdict.least_gap is not None]
     rows = [COLUMNS, ["---", *["---:"] * (len(COLUMNS) - 1)], *map(cells, verdicts)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     broken = [f"- **{verdict.scenario}**: {remark(verdict)}" for verdict in verdicts if not verdict.ok]
@@ -83,7 +103,7 @@ writes to its disk before it answers (`appendfsync always`); leases last
 
 {all_in_all}
 
-- **faults** were made while the crawl ran.
+{_politeness(polite)}- **faults** were made while the crawl ran.
 - **workers** is how many processes were started.
 - **missing** pages were never parsed.
 - **missing again** pages were never parsed by another crawl of the same spider, which two workers began with

@@ -134,9 +134,9 @@ MUTANTS = {
         (
             (
                 "frontier/client.py",
-                "Reply.parse(self._exchange(keys=self._all_keys, args=arguments))",
+                "Reply.parse(self._exchange(keys=self._all_keys, args=arguments), sent)",
                 "Reply.parse(self.server.evalsha(\n"
-                "                self._exchange.sha, len(self._all_keys), *self._all_keys, *arguments))",
+                "                self._exchange.sha, len(self._all_keys), *self._all_keys, *arguments), sent)",
             ),
         ),
     ),
@@ -159,8 +159,8 @@ MUTANTS = {
         (
             (
                 PUSHES,
-                "if full == '' then full = lacks_room(turn, waiting + #requests) or '' end\n",
-                "if full == '' then full = lacks_room(turn, waiting + #requests) or '' end\n"
+                "if full == '' then full = lacks_room(turn, before + #requests) or '' end\n",
+                "if full == '' then full = lacks_room(turn, before + #requests) or '' end\n"
                 "  stored = said.pushes\n",
             ),
         ),
@@ -174,7 +174,7 @@ MUTANTS = {
         "with FRONTIER_WAIT_REPLICAS an exchange is over when replicas have it; and older data is noticed",
         ("failover-waited",),
         (
-            ("frontier/client.py", "wanted = self.bounds.wait_replicas", "wanted = 0"),
+            ("frontier/client.py", "wanted, sent = self.bounds.wait_replicas, ", "wanted, sent = 0, "),
             (BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),
         ),
     ),
@@ -206,7 +206,7 @@ MUTANTS = {
         (
             (
                 "frontier/lua/leases.lua",
-                "  if not rank or rank ~= rank then return 'request', '0', '0', value end\n",
+                "  if not rank or rank ~= rank then return 'request', '0', '0', value, '' end\n",
                 "",
             ),
         ),
@@ -311,7 +311,7 @@ MUTANTS = {
         (
             (
                 "worker/handout.py",
-                "if head.at and self._state.turns.earliest(head) > now:",
+                "if head.at and self._state.turns.earliest(head.lease.slot, head.at) > now:",
                 "if False:",
             ),
             ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
@@ -331,8 +331,8 @@ MUTANTS = {
         (
             (
                 "worker/slot_turns.py",
-                "return max(timed.at, used + KEPT * (timed.at - planned))",
-                "return timed.at",
+                "return max(at, used + KEPT * (at - planned))",
+                "return at",
             ),
             ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
         ),
@@ -340,7 +340,7 @@ MUTANTS = {
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",
         ("polite-older",),
-        (("frontier/lua/exchange/limited.lua", "local QUIET = 2000", "local QUIET = 0"),),
+        (("frontier/lua/exchange/limited.lua", "rewound + math.max(QUIET, state.delay)", "0"),),
     ),
 }
 

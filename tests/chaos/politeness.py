@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 
 from tests.project.crawls.hosts import host_url
 
@@ -11,6 +12,7 @@ from .arena import Arena
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
+from .server import LAG, fail_over
 
 #: Hosts, and seconds between two requests to one of them.
 HOSTS, DELAY = 6, 0.6
@@ -99,6 +101,21 @@ def polite_outage(arena: Arena) -> Outcome:
             arena.redis.stop()
         arena.redis.start()
     return Outcome(outages, _repeats(arena, outages * 4))
+
+
+@scenario("polite-failover", f"Redis is killed, and its replica, {LAG:g} s behind, takes its place.")
+def polite_failover(arena: Arena) -> Outcome:
+    outcome = fail_over(arena, LAG, lambda: _crawl(arena, workers=4))
+    return replace(outcome, explained=outcome.explained + _repeats(arena, outcome.faults))
+
+
+@scenario("polite-clocks", "Workers' clocks are an hour fast and an hour slow.")
+def polite_clocks(arena: Arena) -> Outcome:
+    _crawl(arena, workers=0)
+    for offset in ("3600", "-3600", "7", "0"):
+        arena.join(environment={"CLOCK_OFFSET": offset})
+    arena.all_opened()
+    return Outcome(3, rate=0.95)
 
 
 @scenario("polite-older", "Redis comes back with data that are some seconds old, as after a failover.")

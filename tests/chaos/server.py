@@ -64,8 +64,8 @@ def _replica_of(arena: Arena, port: int) -> PrivateRedis:
     return replica
 
 
-def _failover(arena: Arena, lag: float, **settings: object) -> Outcome:
-    """Replace Redis by a replica that lags *lag* seconds behind it."""
+def fail_over(arena: Arena, lag: float, crawl: Callable[[], None]) -> Outcome:
+    """Replace Redis by a replica that lags *lag* seconds behind it, in the crawl that *crawl* starts."""
     arena.client.config_set("repl-diskless-sync", "yes")
     arena.client.config_set("repl-diskless-sync-delay", 0)
     master = arena.redis
@@ -73,10 +73,7 @@ def _failover(arena: Arena, lag: float, **settings: object) -> Outcome:
     replica = _replica_of(arena, link.port)
     # To the replica and back.
     link.delay(2000 * lag)
-    # Leases that outlast the wait for a replica.
-    arena.crawl(
-        workers=2, pages=arena.choose(400, 4000), GRAPH_LATENCY=0.1, FRONTIER_LEASE_TIMEOUT=6, **settings
-    )
+    crawl()
     failovers, windows = arena.choose(1, 3), []
     for number in range(failovers):
         arena.reach(0.25 + 0.2 * number)
@@ -99,6 +96,12 @@ def _failover(arena: Arena, lag: float, **settings: object) -> Outcome:
     return Outcome(failovers, explained)
 
 
+def _failover(arena: Arena, **settings: object) -> Outcome:
+    # Leases that outlast the wait for a replica.
+    its = {"workers": 2, "pages": arena.choose(400, 4000), "GRAPH_LATENCY": 0.1, "FRONTIER_LEASE_TIMEOUT": 6}
+    return fail_over(arena, LAG, lambda: arena.crawl(**its, **settings))  # type: ignore[arg-type]
+
+
 @scenario(
     "failover-waited",
     "Redis is killed and its replica, 0.3 s behind, takes its place, with FRONTIER_WAIT_REPLICAS=1; what "
@@ -106,7 +109,7 @@ def _failover(arena: Arena, lag: float, **settings: object) -> Outcome:
     again=True,
 )
 def failover_waited(arena: Arena) -> Outcome:
-    return _failover(arena, LAG, FRONTIER_WAIT_REPLICAS=1)
+    return _failover(arena, FRONTIER_WAIT_REPLICAS=1)
 
 
 @scenario(
@@ -115,7 +118,7 @@ def failover_waited(arena: Arena) -> Outcome:
     again=True,
 )
 def failover_not_waited(arena: Arena) -> Outcome:
-    return _failover(arena, LAG)
+    return _failover(arena)
 
 
 @scenario(

@@ -295,7 +295,16 @@ def test_nothing_begins_for_a_moment_after_redis_has_come_back_with_older_data(
     take(worker)
     worker.number += 5  # as if Redis had lost five exchanges
     assert take(worker) == []
-    assert float(server.hget("s:meta", "slots_from")) > server_ms(server) + 1000
+    assert by_time(server) > 1000
+
+
+def test_after_older_data_a_slot_waits_for_its_delay(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    server.delete("s:slot:a")
+    worker.number += 5
+    assert take(worker) == []
+    assert by_time(server) == pytest.approx(10_000, abs=500)
 
 
 # -- concurrency -------------------------------------------------------------------------------------

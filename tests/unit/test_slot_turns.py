@@ -78,6 +78,13 @@ def test_the_shortest_exchange_of_the_last_minute_tells_the_time() -> None:
     assert clock.local(1_080_000) == pytest.approx(90.25)
 
 
+def test_a_clock_that_has_jumped_is_believed_at_once() -> None:
+    clock = ServerClock()
+    clock.note(sent=10.0, received=10.002, now=1_000_000)
+    clock.note(sent=11.0, received=11.5, now=1_008_000)
+    assert clock.local(1_008_000) == pytest.approx(11.25)
+
+
 # -- turns -------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@
 -- -> nil, or the error of a key that could not be read: mostly it has a wrong type
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
-    'seen', 'lost', 'limited', 'slots_from', 'in_slots', 'clock', 'clock_ahead', 'rules')
+    'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
   waiting.know(meta[12])
@@ -21,7 +21,7 @@ local function read(turn)
   end
   turn.meta = {
     epoch = meta[1], state = meta[2], stop = meta[3], pages = meta[4], exporting = meta[5],
-    finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], slots_from = meta[11],
+    finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], rewound = meta[11],
     rules = meta[15] or '0',
   }
   turn.before = {

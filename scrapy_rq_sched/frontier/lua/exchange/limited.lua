@@ -4,8 +4,8 @@
 -- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
 -- there may be more
 local limited = {}
--- Milliseconds for which nothing begins after Redis has come back with older data: so long, at most, a worker may still
--- have turns of which Redis no longer knows.
+-- Milliseconds for which nothing begins after Redis has come back with older data, if the delay of a slot is not longer:
+-- so long, at most, a worker may still have turns of which Redis no longer knows.
 local QUIET = 2000
 local ALL = {delay = said.delay, jitter = said.jitter, concurrency = said.concurrency}
 
@@ -41,8 +41,8 @@ end
 
 -- Redis has come back with older data, or with none.
 function limited.be_quiet(turn)
-  turn.meta.slots_from = turn.now + QUIET
-  redis.call('HSET', META, 'slots_from', turn.meta.slots_from)
+  turn.meta.rewound = slots.now()
+  redis.call('HSET', META, 'rewound', string.format('%.0f', turn.meta.rewound))
 end
 
 -- *held*, {lease, value} pairs of *worker*, go back.
@@ -60,12 +60,14 @@ end
 -- -> begins, following, state: see limits.turns
 function limited.turns(turn, slot, most)
   local state = limits.of(slot, ALL)
-  local not_before = tonumber(turn.meta.slots_from or '') or 0
   if state.is_set then
     limited.told = limited.told or {}
     limited.told[slot] = {state.delay, state.jitter, state.concurrency}
   end
   if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
+  -- Each may have been asked in the moment that Redis has forgotten.
+  local rewound = tonumber(turn.meta.rewound or '')
+  local not_before = rewound and rewound + math.max(QUIET, state.delay) or 0
   local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
   return begins, following, state
 end
