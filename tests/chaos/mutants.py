@@ -136,7 +136,8 @@ MUTANTS = {
                 "frontier/client.py",
                 "Reply.parse(self._exchange(keys=self._all_keys, args=arguments), sent)",
                 "Reply.parse(self.server.evalsha(\n"
-                "                self._exchange.sha, len(self._all_keys), *self._all_keys, *arguments), sent)",
+                "                self._exchange.sha, len(self._all_keys), *self._all_keys, *arguments), "
+                "sent)",
             ),
         ),
     ),
