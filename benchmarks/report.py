@@ -60,6 +60,10 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
         ],
     ),
+    "slots": (
+        "What slots cost Redis, where every request is of a slot chosen by chance",
+        [("redis_us", "Redis CPU a page (µs)", ".1f"), ("bytes_a_slot", "bytes a slot", ".0f")],
+    ),
     "seeds": (
         "Seeds",
         [

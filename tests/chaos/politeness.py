@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.project.crawls.hosts import host_url
 
-from .arena import Arena
+from .arena import UNRELEASED, Arena
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
@@ -16,6 +16,8 @@ from .server import LAG, fail_over
 
 #: Hosts, and seconds between two requests to one of them.
 HOSTS, DELAY = 6, 0.6
+#: Where the limit is a concurrency: hosts, and downloads at a time from each.
+MANY_HOSTS, AT_A_TIME = 40, 2
 
 
 def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object) -> None:
@@ -75,6 +77,39 @@ def polite_kill(arena: Arena) -> Outcome:
             arena.fleet.kill(arena.random.choice(arena.busy()))
             kills += 1
     return Outcome(kills, _repeats(arena, kills))
+
+
+@scenario(
+    "kill-broad",
+    f"Workers that keep a concurrency of {AT_A_TIME} together, on {MANY_HOSTS} hosts, are killed at random "
+    f"moments; no slot is left with a download of the dead. Each explains {UNRELEASED} repeats.",
+    again=True,
+)
+def kill_broad(arena: Arena) -> Outcome:
+    arena.crawl(
+        "hosts",
+        workers=3,
+        pages=arena.choose(500, 20_000),
+        urls=lambda number: host_url(number, MANY_HOSTS),
+        SPIDER_MODULES="crawls.hosts",
+        HOSTS=MANY_HOSTS,
+        GRAPH_LATENCY=0.1,
+        FRONTIER_FLEET_LIMITS="delay,concurrency",
+        CONCURRENT_REQUESTS_PER_DOMAIN=AT_A_TIME,
+        **MANY,
+    )
+    kills, wanted = 0, arena.choose(4, 100)
+    for _ in arena.moments(0.9, 0.05, 0.5):
+        if len(arena.busy()) > 1 and arena.may_join() and kills < wanted:
+            arena.join()
+            arena.fleet.kill(arena.random.choice(arena.busy()))
+            kills += 1
+    arena.settle()
+    left = {key: arena.client.hgetall(key) for key in arena.client.scan_iter("hosts:slot:*")}
+    assert all(arena.client.ttl(key) > 0 for key in left)
+    active = {key: fields for key, fields in left.items() if any(name.startswith(b"a:") for name in fields)}
+    assert not active, active
+    return Outcome(kills, kills * UNRELEASED)
 
 
 @scenario("polite-stop", "A worker is stopped for longer than its lease and continued, again and again.")
