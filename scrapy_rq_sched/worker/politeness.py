@@ -73,6 +73,8 @@ class Politeness:
             self._told.clear()
         for lease in reply.leases:
             self._set.pop(lease.slot, None)
+            if lease.begin:
+                self._told.discard(lease.slot)
         self._set.update(reply.limits)
 
     def is_news(self, lease: Lease) -> bool:

@@ -183,6 +183,14 @@ def test_the_frontier_is_told_once_of_limits_that_it_did_not_know() -> None:
     assert not politeness.is_news(replace(lease, name="1.2", begin=5.0))
 
 
+def test_the_frontier_is_told_again_when_it_has_known_the_limits_and_no_longer_does() -> None:
+    politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
+    lease = Lease("1.1", "request", 0, b"", slot="a")
+    assert politeness.is_news(lease)
+    politeness.take_reply(Reply("1", leases=[replace(lease, begin=5.0)]))
+    assert politeness.is_news(lease)
+
+
 def test_the_frontier_is_told_again_when_redis_has_lost_what_it_knew() -> None:
     politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
     lease = Lease("1.1", "request", 0, b"", slot="a")
