@@ -113,7 +113,7 @@ def _row(one: SlotStatus) -> list[str]:
         duration(one.next_in) if one.next_in else "now",
         one.why or "-",
         "-" if one.delay is None else f"{one.delay:g} s{mark}",
-        "-" if one.concurrency is None else f"{one.concurrency}{mark}",
+        f"{one.concurrency}{mark}" if one.concurrency else "-",
         one.owner or "-",
     ]
 

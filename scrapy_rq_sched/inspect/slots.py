@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -26,7 +26,7 @@ class SlotStatus:
     :param next_in: in how many seconds it may give a request; 0: now, or it is nobody's turn yet.
     :param blocked_for: for how many seconds it is blocked yet; 0 if it is not.
     :param delay: seconds between two requests, :param jitter: by which share of these it may be shorter or
-        longer, and :param concurrency: downloads at a time; None is what holds for all slots.
+        longer, and :param concurrency: downloads at a time, 0 for any number; None if that is not known.
     :param is_set: whether these were set while the crawl ran.
     :param owner: the worker that has turns of it; empty if none has.
     :param active: its leases whose download is not over, where it has a concurrency.
@@ -119,13 +119,18 @@ class Slots:
         now = seconds * 1000 + microseconds / 1000 + _number(meta.get("clock_ahead"))
         for place, name in enumerate(names):
             waiting, score, state, limits = replies[4 * place : 4 * place + 4]
-            yield _status(name, waiting, score, state, _in_force(limits, meta.get("rules", "")), now)
+            yield _status(name, waiting, score, state, _in_force(limits, meta), now)
 
 
-def _in_force(limits: bytes | None, rules: str) -> list[str]:
-    """Return delay, jitter, concurrency and whose they are, if they hold."""
+def _in_force(limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
+    """Return delay, jitter and concurrency of a slot, and whose they are."""
+    default = meta.get("slot_default", "").split(" ")
+    if len(default) != 3:
+        default = ["-", "-", "-"]
     said = (limits or b"").decode("utf-8", "replace").split(" ")
-    return said if len(said) == 4 and said[3] in ("set", rules) else ["-", "-", "-", ""]
+    if len(said) != 4 or said[3] not in ("set", meta.get("rules", "")):
+        return [*default, ""]
+    return [*(of_all if own == "-" else own for own, of_all in zip(said[:3], default, strict=True)), said[3]]
 
 
 def _status(

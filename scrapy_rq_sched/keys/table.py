@@ -238,7 +238,7 @@ KEYS: tuple[Key, ...] = (
         "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
         "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
         "frontier's time (`clock`, `clock_ahead`), when Redis came back with older data (`rewound`), "
-        "and whose settings' limits hold (`rules`)",
+        "and whose settings' limits hold (`rules`), and what holds for all other slots (`slot_default`)",
         Use.ARGUMENT,
     ),
     Key(

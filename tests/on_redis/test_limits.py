@@ -380,6 +380,7 @@ def test_how_slots_stand_is_seen_from_outside(join: Join, slots: Slots) -> None:
     found = by_name(slots)
     assert (found["a"].waiting, found["a"].owner, found["a"].why) == (2, "a", "delay")
     assert found["a"].next_in == pytest.approx(10, abs=0.5)
+    assert (found["a"].delay, found["a"].jitter, found["a"].concurrency) == (10, 0, 0)
     assert (found["b"].delay, found["b"].jitter, found["b"].concurrency) == (2, 0.5, 1)
     assert (found["b"].active, found["b"].why) == (1, "concurrency")
 

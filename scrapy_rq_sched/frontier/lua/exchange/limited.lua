@@ -18,6 +18,11 @@ end
 function limited.learn(turn)
   ALL.has_own, ALL.rules = turn.meta.limited, turn.meta.rules
   if turn.repeated then return end
+  local default = string.format('%.17g %.17g %d', said.delay or 0, said.jitter or 0, said.concurrency or 0)
+  if limited.is_on(turn) and turn.meta.slot_default ~= default then
+    -- For who looks into it.
+    redis.call('HSET', META, 'slot_default', default)
+  end
   for slot, its in pairs(said.limits or {}) do
     local before = redis.call('HGET', SLOT_LIMITS, slot)
     if not (before and string.sub(before, -4) == ' set') then
