@@ -14,6 +14,8 @@ from ..frontier.slot_limits import SlotLimits
 #: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a
 #: request comes that does not go through the frontier, as for a robots.txt, or this process was held up.
 LOCAL_PART = 0.95
+#: Names of slots that are not what Scrapy calls them, of which so many are remembered.
+REMEMBERED = 10_000
 #: A slot that no request has.
 _NOBODY = "scrapy-rq-sched:nobody"
 
@@ -84,12 +86,19 @@ class DownloaderSlots:
         if its is not None:
             name = slot_name(str(key))
             if name != key:
+                if len(self._keys) >= REMEMBERED:
+                    self._keys.clear()
                 self._keys[name] = key
             gap = self._gap_of(name)
             if gap is not None:
-                its.delay, its.jitter = LOCAL_PART * gap, 0.0
+                its.delay = LOCAL_PART * gap
+                # Scrapy before 2.19 has no jitter, but a flag for half of the delay.
+                setattr(its, "jitter" if hasattr(type(its), "jitter") else "randomize_delay", 0.0)
                 delayed = name if gap else ""
-        self._reached(request, delayed, time.monotonic())
+        now = time.monotonic()
+        # Others that came together with it are sent before it, each after the delay.
+        at = now if its is None else max(now, its.lastseen + its.delay * (1 + len(its.queue)))
+        self._reached(request, delayed, at)
 
     def _on_left(self, request: Request) -> None:
         self._left(request)

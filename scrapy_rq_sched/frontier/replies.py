@@ -51,6 +51,10 @@ class Told(str, Enum):
     STOP = "stop"
 
 
+#: What stands for the time of a turn that may be used at once.
+AT_ONCE = 1.0
+
+
 class Standing(IntEnum):
     """What the frontier takes a worker for."""
 

@@ -16,6 +16,7 @@ from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.messages import Push, rank
 from ..frontier.replies import Lease, Told
 from ..frontier.slot_limits import UNLIMITED
+from ..settings import FrontierSettings
 from .limits import Limits
 from .log.notices import Notices
 from .politeness import Politeness
@@ -30,7 +31,6 @@ class Handout:
 
     :param fingerprint: returns a request's fingerprint.
     :param politeness: knows the limits of slots.
-    :param by_priority: whether what came first is begun first, whichever slot it is of.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand: then a
         request begins when it is asked for.
     """
@@ -44,7 +44,7 @@ class Handout:
         notices: Notices,
         engine: EngineBridge | None,
         politeness: Politeness,
-        by_priority: bool = False,
+        settings: FrontierSettings,
     ) -> None:
         self._state = state
         self._limits = limits
@@ -53,7 +53,8 @@ class Handout:
         self._notices = notices
         self._engine = engine
         self._politeness = politeness
-        self._by_priority = by_priority
+        self._by_priority = settings.order == "priority"
+        self._lease_timeout = settings.lease_timeout
 
     def take(self) -> Request | None:
         """Return the next request, now the engine's, or None."""
@@ -79,7 +80,8 @@ class Handout:
                 continue
             if made is not None:
                 state.hold(made, timed.lease)
-                state.turns.begun(made, timed.lease.slot, timed.at, now)
+                if timed.lease.begin:
+                    state.turns.begun(made, timed.lease.slot, timed.at, now)
                 self._limits.begun()
                 return made
             state.turns.returned(timed.lease)
@@ -90,7 +92,9 @@ class Handout:
         state, now = self._state, time.monotonic()
         outgoing = state.memory.take_free()
         if outgoing is None:
-            due = ((slot, at) for slot, at in state.memory.turns() if state.turns.earliest(slot, at) <= now)
+            if not (self._engine is None or self._limits.has_capacity):
+                return None
+            due = ((slot, at) for slot, at in state.memory.turns() if self._is_time(slot, at, now))
             slot, at = next(due, ("", 0.0))
             if not slot:
                 return None
@@ -125,9 +129,21 @@ class Handout:
         for slot, at in chain(leases, state.memory.turns()):
             yield state.turns.earliest(slot, at) if at else 0.0
 
+    def _is_time(self, slot: str, at: float, now: float) -> bool:
+        """Return whether a turn may be used now.
+
+        One that is very late may be another worker's by now: it goes back.
+        """
+        if not at:
+            return True
+        return self._late(now) <= at and self._state.turns.earliest(slot, at) <= now
+
+    def _late(self, now: float) -> float:
+        return now - self._lease_timeout / 2
+
     def _load(self, head: Timed, now: float) -> int | None:
         """Return how many requests of the slot are being downloaded; None if *head* must not be begun now."""
-        if head.at and self._state.turns.earliest(head.lease.slot, head.at) > now:
+        if not self._is_time(head.lease.slot, head.at, now):
             return None
         load = 0 if self._engine is None else self._engine.slots.load(head.lease.slot)
         return 0 if load and self._by_priority else load

@@ -73,9 +73,14 @@ class Limits:
         return min(self._settings.prefetch, needed)
 
     @property
+    def at_hand(self) -> int:
+        """How many requests the engine could be given, if it had room for them."""
+        return self._state.ready.usable + self._state.memory.usable
+
+    @property
     def runs_low(self) -> bool:
         """Whether less than half of the target is ready."""
-        return 2 * len(self._state.ready) < self.target
+        return 2 * self.at_hand < self.target
 
     @property
     def is_full(self) -> bool:

@@ -6,9 +6,10 @@ request begins when its turn has come.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 
 from .outbox import Outgoing
 
@@ -21,9 +22,15 @@ class Memory:
         self._limited: dict[str, deque[Outgoing]] = {}
         # When its next requests may begin, by this process's monotonic clock; 0: at once.
         self._turns: dict[str, deque[float]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._free) + sum(map(len, self._limited.values()))
+        return self._count
+
+    @property
+    def usable(self) -> int:
+        """How many need no turn, or have one."""
+        return len(self._free) + sum(map(len, self._turns.values()))
 
     def __iter__(self) -> Iterator[Outgoing]:
         return chain(self._free, *self._limited.values())
@@ -32,10 +39,14 @@ class Memory:
         """Add *outgoing*; *limited* is its slot, if the fleet keeps limits of that."""
         row = self._limited.setdefault(limited, deque()) if limited else self._free
         row.append(outgoing)
+        self._count += 1
 
     def take_free(self) -> Outgoing | None:
         """Remove and return the next of those that need no turn; None if there is none."""
-        return self._free.popleft() if self._free else None
+        if not self._free:
+            return None
+        self._count -= 1
+        return self._free.popleft()
 
     def turns(self) -> Iterator[tuple[str, float]]:
         """Yield the slots of which there are turns, and when the next of each is."""
@@ -46,16 +57,19 @@ class Memory:
         times, row = self._turns[slot], self._limited[slot]
         times.popleft()
         outgoing = row.popleft()
+        self._count -= 1
         if not times:
             del self._turns[slot]
         if not row:
             del self._limited[slot]
         return outgoing
 
-    def asks(self) -> dict[str, int]:
-        """Return how many turns are lacking, by slot."""
-        lacking = {slot: len(row) - len(self._turns.get(slot, ())) for slot, row in self._limited.items()}
-        return {slot: count for slot, count in lacking.items() if count > 0}
+    def asks(self, most: int) -> dict[str, int]:
+        """Return how many turns are lacking, by slot: of *most* slots at the most, and so many of each."""
+        lacking = ((slot, len(row) - len(self._turns.get(slot, ()))) for slot, row in self._limited.items())
+        return {
+            slot: min(most, count) for slot, count in islice((one for one in lacking if one[1] > 0), most)
+        }
 
     def give(self, turns: Mapping[str, Iterable[float]]) -> Counter[str]:
         """Take note of turns; return, by slot, of how many there is no use."""
@@ -73,7 +87,7 @@ class Memory:
         """Remove the turns that were to be used before *before*; return, by slot, how many."""
         late: Counter[str] = Counter()
         for slot, times in self._turns.items():
-            while times and times[0] < before:
+            while times and (0 < times[0] < before or before == math.inf):
                 times.popleft()
                 late[slot] += 1
         self._drop_empty()
@@ -83,6 +97,7 @@ class Memory:
         """Forget the requests; their turns are left to :meth:`take_back`."""
         self._free.clear()
         self._limited.clear()
+        self._count = 0
 
     def _drop_empty(self) -> None:
         self._turns = {slot: times for slot, times in self._turns.items() if times}

@@ -42,6 +42,7 @@ class Politeness:
         self._rules = rules
         self._fleet = fleet
         self._known: dict[str, SlotLimits] = {}
+        self._by_rule: dict[str, bool] = {}
         # Those that somebody has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
         # Those whose limits the frontier has been told because it did not know them.
@@ -61,11 +62,19 @@ class Politeness:
 
     def gap_of(self, slot: str) -> float | None:
         """Return the least seconds between two requests of *slot*; None if the fleet keeps no delay."""
-        rule = next((rule for rule in self._rules if rule.fits(slot)), None)
-        if not ("delay" in self._fleet or slot in self._set or (rule and rule.delay is not None)):
+        if not ("delay" in self._fleet or slot in self._set or self._has_delay_by_rule(slot)):
             return None
         limits = self.of(slot)
         return limits.delay * (1 - limits.jitter)
+
+    def _has_delay_by_rule(self, slot: str) -> bool:
+        known = self._by_rule.get(slot)
+        if known is None:
+            if len(self._by_rule) >= REMEMBERED:
+                self._by_rule.clear()
+            rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+            known = self._by_rule[slot] = rule is not None and rule.delay is not None
+        return known
 
     def take_reply(self, reply: Reply) -> None:
         """Take note of the limits that somebody has set, or has reset."""

@@ -27,9 +27,25 @@ class Ready:
     def __init__(self) -> None:
         self._slots: dict[str, deque[Timed]] = {}
         self._count = self._came = 0
+        # Slots of which there are enough, and whose leases cannot be begun for now.
+        self._sated: set[str] = set()
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def usable(self) -> int:
+        """How many there are, but for those of sated slots."""
+        return self._count - sum(self.count(slot) for slot in self._sated)
+
+    @property
+    def sated(self) -> list[str]:
+        """The slots of which there are enough."""
+        return sorted(self._sated)
+
+    def set_sated(self, slots: Iterable[str]) -> None:
+        """Take note that of these slots there are enough."""
+        self._sated = set(slots)
 
     def __iter__(self) -> Iterator[Lease]:
         """Yield the leases in the order in which they came."""

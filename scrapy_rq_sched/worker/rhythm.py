@@ -50,9 +50,9 @@ class Rhythm:
             return silence >= (POLL_FULL if session.state.outbox.blocked else self._patience(reply))
         if reply is None and not session.is_busy:
             return True  # start() had nothing, and what the frontier has is not known
-        if session.state.memory.asks() and self._may_ask(reply, silence):
+        if session.slot_talk.asks() and self._may_ask(reply, silence):
             return True
-        lacks = session.wanted > len(session.state.ready)
+        lacks = session.wanted > session.limits.at_hand
         if lacks and reply is not None and reply.next_turn is not None:
             # What waits has to wait for its time: to ask sooner would give this worker no more of it.
             turn = session.state.clock.local(reply.next_turn) - session.limits.ahead

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 from scrapy import Request, Spider, signals
@@ -19,7 +18,6 @@ from ..engine.components import is_custom, load_fingerprints
 from ..frontier.client import Frontier
 from ..frontier.messages import Batch, Push, rank
 from ..frontier.replies import Lease, Reply, Told
-from ..frontier.slot_limits import UNLIMITED
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .blocked_time import BlockedTime
@@ -33,6 +31,7 @@ from .log.standstill import Standstill
 from .outbox import Outgoing
 from .politeness import politeness_of
 from .settled import Settled
+from .slot_talk import SlotTalk
 from .sower import Sower
 from .start_gate import StartGate
 from .state import State
@@ -83,9 +82,9 @@ class Session:
         )
         self.politeness = politeness_of(settings, queue, engine, state.turns)
         frontier.limit_slots(self.politeness.default)
-        by_priority = settings.order == "priority"
+        self.slot_talk = SlotTalk(state, limits, self.politeness, settings, engine, self.notices)
         self._handout = Handout(
-            state, limits, queue, fingerprint, self.notices, engine, self.politeness, by_priority
+            state, limits, queue, fingerprint, self.notices, engine, self.politeness, settings
         )
         crawl = crawl or self.send
         refuse = self._handout.refuse
@@ -103,8 +102,6 @@ class Session:
         self.closing = self.finishing = False
         self.want_by_hand: int | None = None
         self.lost = 0
-        # Slots with limits that the frontier did not know of.
-        self._met: set[str] = set()
 
     # -- what Scrapy asks ----------------------------------------------------------------------
 
@@ -147,6 +144,7 @@ class Session:
             self.closing = self.closing or self.engine.closing()
         if self.closing or state.told == Told.PAUSE:
             state.give_back()
+        self.slot_talk.look()
         state.give_back_late(time.monotonic() - self.settings.lease_timeout / 2)
         if self.closing:
             if is_custom(self.queue):
@@ -158,8 +156,7 @@ class Session:
         """Return what there is to say now, and consider it said; :meth:`prepare` comes before."""
         state, stands_still = self.state, self.limits.stands_still
         sent = state.outbox.take(few=stands_still and not self.closing)
-        at_hand = len(state.ready) + len(state.memory)
-        want = 0 if self.limits.is_full else max(0, self.wanted - at_hand)
+        want = 0 if self.limits.is_full else max(0, self.wanted - self.limits.at_hand)
         batch = state.batch(
             sent,
             want=want,
@@ -168,12 +165,7 @@ class Session:
             exceed=self.closing or stands_still,
             finishing=self.finishing,
         )
-        batch.ahead = round(1000 * self.limits.ahead)
-        # Also those whose turns it has: a frontier of before may not know them.
-        ready = (slot for slot, _ in state.ready.slots())
-        met = chain(self._met, batch.asks, (push.slot for push in batch.pushes), ready)
-        batch.limits = self.politeness.own(met)
-        self._met.clear()
+        self.slot_talk.fill(batch, self.closing)
         return batch
 
     @property
@@ -230,19 +222,12 @@ class Session:
         if reply.told != told_before:
             self._obey(reply.told)
         # All that is this worker's first: statistics and signals run others' code, which may raise.
-        self.politeness.take_reply(reply)
-        if reply.now is not None:
-            state.clock.note(reply.sent, reply.received, reply.now)
-            self.notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
-        given = {slot: map(state.clock.local, times) for slot, times in reply.given.items()}
-        state.turns.unused(state.memory.give(given))
+        self.slot_talk.take_reply(reply)
         for lease in reply.leases:
-            if lease.kind == "request" and self.politeness.is_news(lease):
-                # It goes back together with the limits, and comes again with a time.
-                state.releases.give_back(lease)
-                self._met.add(lease.slot)
-            elif lease.kind == "request" or self.closing:
-                state.ready.append(lease, state.clock.local(lease.begin) if lease.begin else 0.0)
+            if self.closing:
+                state.ready.append(lease)
+            elif lease.kind == "request":
+                self.slot_talk.take_lease(lease)
         self._keep(settled, reply)
         self._sow_and_drop(settled.orphans, [] if self.closing else reply.leases)
         self.duplicates = settled.duplicates
@@ -268,15 +253,10 @@ class Session:
         if self.closing and is_custom(self.queue):
             self.lost += len(settled.kept)  # the queue has refused them: there is no other place
         else:
-            for outgoing in settled.kept:
-                self._to_memory(outgoing)
+            self.slot_talk.to_memory(settled.kept)
         for request in reply.popped:
             push = Push("force", "", rank(request.priority), b"")
             self.state.memory.append(Outgoing(push, request))
-
-    def _to_memory(self, outgoing: Outgoing) -> None:
-        slot = outgoing.push.slot
-        self.state.memory.append(outgoing, slot if self.politeness.of(slot) != UNLIMITED else "")
 
     def _sow_and_drop(self, orphans: list[Lease], leases: list[Lease]) -> None:
         for lease in orphans:
@@ -292,8 +272,7 @@ class Session:
         self._sower.go_on()
 
     def _drop(self, lease: Lease) -> None:
-        request = self._handout.drop(lease)
-        if request is not None:
+        if (request := self._handout.drop(lease)) is not None:
             self.notices.dropped(request, self.settings.max_waiting)
             self._signal_dropped(request)
 

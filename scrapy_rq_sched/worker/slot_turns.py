@@ -7,6 +7,8 @@ that it has used all its turns, it says when it has used the last.
 
 from __future__ import annotations
 
+import heapq
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Collection
 
@@ -36,13 +38,16 @@ class SlotTurns:
         self._downloading: dict[Request, str] = {}
         # Of each slot, when its last turn was to be used, and when it was.
         self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # What the downloader sends, and when; until then its turn is not used.
+        self._sending: list[tuple[float, str, int]] = []
         self._used: Counter[str] = Counter()
         self._downloaded: Counter[str] = Counter()
 
     @property
     def has_news(self) -> bool:
         """Whether there is something to say."""
-        return bool(self._used or self._downloaded)
+        is_sent = self._sending and self._sending[0][0] <= time.monotonic()
+        return bool(self._used or self._downloaded or is_sent)
 
     def earliest(self, slot: str, at: float) -> float:
         """Return from when the turn of *at* may be used: as long after the last as they were to be apart."""
@@ -50,10 +55,9 @@ class SlotTurns:
         return max(at, used + KEPT * (at - planned))
 
     def begun(self, request: Request, slot: str, at: float, now: float) -> None:
-        """Note that *request* was begun, in the turn of *at*."""
-        if at:
-            self._on_their_way[request] = slot
-            self._note(slot, at, now)
+        """Note that *request* was begun, in the turn of *at*; 0 for one that has no time."""
+        self._on_their_way[request] = slot
+        self._note(slot, at or now, now)
 
     def returned(self, lease: Lease) -> None:
         """Note that *lease* goes back, or is set aside, and its turn is not used."""
@@ -65,11 +69,12 @@ class SlotTurns:
         self._used.update(turns)
         self._downloaded.update(turns)
 
-    def reached_downloader(self, request: Request, delayed: str, now: float) -> None:
-        """Note that *request* is sent now.
+    def reached_downloader(self, request: Request, delayed: str, at: float) -> None:
+        """Note that the downloader has *request*.
 
-        :param delayed: its slot, if that has a delay. A request that has no turn, as for a robots.txt, or one
-            that this worker crawls from its memory, counts for the slot nevertheless.
+        :param delayed: its slot, if that has a delay. A request that has no turn, as for a robots.txt, counts
+            for the slot nevertheless.
+        :param at: when it is sent: later than now, if others of the slot came together.
         """
         slot = self._on_their_way.pop(request, None)
         if slot is not None:
@@ -77,9 +82,9 @@ class SlotTurns:
         used = 0 if slot is None else 1
         slot = slot or delayed
         if slot:
-            self._used[slot] += used
-            planned, _ = self._last.get(slot, (now, now))
-            self._note(slot, planned, now)
+            heapq.heappush(self._sending, (at, slot, used))
+            planned, _ = self._last.get(slot, (at, at))
+            self._note(slot, planned, at)
 
     def left_downloader(self, request: Request) -> None:
         """Note that its download is over."""
@@ -98,24 +103,21 @@ class SlotTurns:
 
     def fill(self, batch: Batch) -> None:
         """Put what there is to say into *batch*, and consider it said."""
-        batch.turns = {slot: Turns(count, self._said_time(slot)) for slot, count in self._used.items()}
+        now, sent = time.monotonic(), dict[str, float]()
+        while self._sending and self._sending[0][0] <= now:
+            at, slot, used = heapq.heappop(self._sending)
+            self._used[slot] += used
+            sent[slot] = at
+        batch.turns = {
+            slot: Turns(count, round(self._clock.server(sent[slot]), 3) if slot in sent else 0.0)
+            for slot, count in self._used.items()
+        }
         batch.downloaded = dict(self._downloaded)
         self._used.clear()
         self._downloaded.clear()
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
 
-    def clear(self) -> None:
-        """Forget all: Redis, back with older data, knows nothing of these turns."""
-        self._on_their_way.clear()
-        self._downloading.clear()
-        self._used.clear()
-        self._downloaded.clear()
-
     def _note(self, slot: str, planned: float, now: float) -> None:
         self._last[slot] = planned, now
         self._last.move_to_end(slot)
-
-    def _said_time(self, slot: str) -> float:
-        used = self._last.get(slot, (0.0, 0.0))[1]
-        return round(self._clock.server(used), 3) if used else 0.0

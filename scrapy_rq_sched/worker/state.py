@@ -59,9 +59,8 @@ class State:
         self._unleased: set[Request] = set()
         # How much had been found when each held request was begun.
         self._begun_at: dict[Request, int] = {}
-        self._found = 0
+        self._found = self._number = 0
         self._failing: dict[Request, tuple[str, str]] = {}
-        self._number = 0
         # Requests that the engine was through with since the last batch.
         self._pages = 0
         # Whether this worker has nothing in its memory any more, and Redis has not heard of it.
@@ -219,11 +218,9 @@ class State:
             pushes=[outgoing.push for outgoing in sent],
             requests=[outgoing.request for outgoing in sent],
         )
-        self._pages = 0
-        self._memory_is_done = False
+        self._pages, self._memory_is_done = 0, False
         self.beginnings.fill(batch, self.ready)
         self.turns.fill(batch)
-        batch.asks = self.memory.asks()
         self.shares.fill(batch)
         self.releases.fill(batch, before=self.outbox.taken - len(sent))
         into_memory = any(not push.payload for push in batch.pushes)
@@ -268,9 +265,7 @@ class State:
     def _rewind(self) -> None:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
         self._let_go()
-        self.ready.clear()
-        self.memory.take_back(math.inf)
-        self.turns.clear()
+        self.give_back()
         self.sowing.clear()
         self.releases.clear()
         self.outbox.rewind()

@@ -223,7 +223,7 @@ def test_garbage_at_the_key_of_a_slot_makes_way_and_stops_no_other(
     assert payloads(worker.take(10)) == ["b1"]
     worker.push("a2", slot="a")
     assert payloads(worker.take(10)) == ["a2"]
-    assert server.get("s:requests:slot:a:garbage") == b"garbage"
+    assert server.get("s:requests:slot:a~garbage") == b"garbage"
 
 
 def test_a_slot_whose_requests_somebody_has_deleted_does_not_keep_the_crawl_from_its_end(

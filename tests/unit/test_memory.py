@@ -33,9 +33,9 @@ def test_what_is_of_no_slot_with_limits_needs_no_turn() -> None:
 
 def test_turns_are_asked_for_that_are_lacking() -> None:
     memory = filled()
-    assert memory.asks() == {"a": 2, "b": 1}
+    assert memory.asks(9) == {"a": 2, "b": 1}
     assert not memory.give({"a": [5.0]})
-    assert memory.asks() == {"a": 1, "b": 1}
+    assert memory.asks(9) == {"a": 1, "b": 1}
 
 
 def test_a_request_uses_the_first_turn_of_its_slot() -> None:
@@ -46,7 +46,7 @@ def test_a_request_uses_the_first_turn_of_its_slot() -> None:
     assert list(memory.turns()) == [("a", 6.0)]
     assert memory.take("a").request.url.endswith("/2")
     assert list(memory.turns()) == []
-    assert memory.asks() == {"b": 1}
+    assert memory.asks(9) == {"b": 1}
 
 
 def test_a_turn_that_nothing_is_left_for_is_told_of() -> None:
@@ -60,12 +60,12 @@ def test_turns_that_are_late_are_taken_back_and_asked_for_again() -> None:
     memory.give({"a": [5.0, 9.0], "b": [6.0]})
     assert memory.take_back(before=7.0) == Counter({"a": 1, "b": 1})
     assert list(memory.turns()) == [("a", 9.0)]
-    assert memory.asks() == {"a": 1, "b": 1}
+    assert memory.asks(9) == {"a": 1, "b": 1}
 
 
 def test_when_all_is_forgotten_the_turns_are_left() -> None:
     memory = filled()
     memory.give({"a": [5.0]})
     memory.clear()
-    assert (len(memory), memory.asks()) == (0, {})
+    assert (len(memory), memory.asks(9)) == (0, {})
     assert memory.take_back(before=float("inf")) == Counter({"a": 1})

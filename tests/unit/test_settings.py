@@ -55,6 +55,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_MAX_WAITING", "max_waiting", 0, "1000", 1000),
     ("FRONTIER_MAX_WAITING_POLICY", "max_waiting_policy", "slow", "drop-lowest", "drop-lowest"),
     ("FRONTIER_BY_SLOT", "by_slot", True, "False", False),
+    ("FRONTIER_ORDER", "order", "slots", "priority", "priority"),
     (
         "FRONTIER_FLEET_LIMITS",
         "fleet_limits",
@@ -69,6 +70,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
         '{"*.com": {"rate": "30/m"}}',
         (SlotRule("*.com", delay=2.0),),
     ),
+    ("FRONTIER_SLOTS_KEY", "slots_key", "", "polite", "polite"),
     (
         "FRONTIER_SET_ASIDE",
         "set_aside",

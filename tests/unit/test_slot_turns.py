@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from scrapy import Request
 
@@ -10,6 +12,8 @@ from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.worker.ready import Ready
 from scrapy_rq_sched.worker.server_clock import ServerClock
 from scrapy_rq_sched.worker.slot_turns import SlotTurns
+
+from ..crawl import wait_until
 
 
 def lease(name: str, slot: str = "", begin: float = 0.0) -> Lease:
@@ -128,12 +132,18 @@ def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(turns: SlotTurns) -
     assert said(turns) == {"a": Turns(1, 0)}
 
 
-def test_a_lease_without_a_time_is_no_turn(turns: SlotTurns) -> None:
-    request = a_request()
-    turns.begun(request, "a", 0.0, 5.0)
-    turns.reached_downloader(request, "", 5.0)
+def test_a_lease_without_a_time_has_no_turn_to_give_back(turns: SlotTurns) -> None:
     turns.returned(lease("2", "a"))
     assert not turns.has_news
+
+
+def test_a_turn_is_not_used_while_its_request_waits_in_the_downloader(turns: SlotTurns) -> None:
+    request, soon = a_request(), time.monotonic() + 0.05
+    turns.begun(request, "a", 5.0, 5.0)
+    turns.reached_downloader(request, "a", soon)
+    assert said(turns) == {}
+    wait_until(lambda: turns.has_news)
+    assert said(turns) == {"a": Turns(1, round(1000 * soon, 3))}
 
 
 def test_a_download_is_over_once(turns: SlotTurns) -> None:

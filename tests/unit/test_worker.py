@@ -176,7 +176,8 @@ def test_what_is_forgotten_with_the_memory_is_said() -> None:
     worker.state.enqueue(Push("filter", "fp", 0, b""), Request(URL))
     worker.batch()
     reply = Reply(b"1", stored=1)
-    worker.state.memory.extend(take(worker, reply, 0.001).kept)
+    for outgoing in take(worker, reply, 0.001).kept:
+        worker.state.memory.append(outgoing)
     assert worker.state.forget_memory() == 1
     assert worker.batch().forgotten == [("filter", "fp")]
 

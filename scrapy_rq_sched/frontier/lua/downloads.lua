@@ -1,15 +1,15 @@
 -- Needs: keys, slots, number_of
--- How many downloads a worker has of a slot: in the slot's state, a:<worker> is '<n> <until>'. Where SLOT is not the
--- frontier's own, other spiders have the same states (FRONTIER_SLOTS_KEY). Of their workers nothing is known here, and
--- nobody may notice their deaths; so what they have counts until a time.
-local downloads = {are_of_several = SLOT ~= string.sub(META, 1, -5) .. 'slot:'}
+-- How many downloads a worker has of a slot: in the slot's state, a:<worker> is '<n> <until>'. Where other spiders have
+-- the same states, nothing is known here of their workers, and nobody may notice their deaths; so what they have counts
+-- until a time.
+local downloads = {}
 -- So long, in milliseconds.
 local COUNTED = 600000
 
 -- -> whether a worker is alive; nil of another spider's
 function downloads.lives(worker)
   local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker) or '')
-  if not deadline and downloads.are_of_several then return nil end
+  if not deadline and slots.are_shared then return nil end
   return (deadline or 0) > slots.now()
 end
 
@@ -24,7 +24,9 @@ end
 -- *worker* has *n* more; fewer, if that is negative.
 function downloads.note(slot, worker, n)
   local key, field = SLOT .. slot, 'a:' .. worker
-  local before = string.match(redis.call('HGET', key, field) or '', '^%d+')
+  local value = redis.pcall('HGET', key, field)
+  if has_failed(value) then redis.call('UNLINK', key) end
+  local before = string.match(not has_failed(value) and value or '', '^%d+')
   local count = number_of(before, 0) + n
   if count <= 0 then return redis.call('HDEL', key, field) end
   redis.call('HSET', key, field, string.format('%d %.0f', count, slots.now() + COUNTED))

@@ -42,6 +42,7 @@ upkeep.reclaim(turn)
 limited.give(turn)
 if turn.repeated then
   handing.again(turn)
+  if limited.is_on(turn) then limited.tell_again(turn) end
 else
   handing.prepare(turn)
   leasing.seeds(turn)

@@ -7,12 +7,16 @@
 --             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
 --             other worker has any: it alone sees to the gaps between them, however late it is.
---   blocked   until when it gives nothing
+--   blocked   until when it gives nothing; asked: when another spider last found it in use
 --   a:<worker>  how many leases of that worker have not been downloaded, and until when they count
 -- Where SLOT is not the frontier's own, other spiders keep the same limits with this state (FRONTIER_SLOTS_KEY).
-local limits = {is_shared = downloads.are_of_several}
+local limits = {}
 -- Milliseconds for which a slot is passed over whose turns another worker has; that its state stays when nobody uses it.
 local PASSED_OVER_FOR, KEPT = 250, 600000
+-- The time of a turn that has no time.
+local AT_ONCE = 1
+-- Milliseconds for which a slot is left to another spider that has asked for it, and for which that counts.
+local LEFT_FOR, ASKED = 400, 10000
 
 -- -> the state of a slot. Whatever somebody has put at its key makes way.
 function limits.of(slot, all)
@@ -38,13 +42,13 @@ function limits.of(slot, all)
   return {
     slot = slot, is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
-    blocked = number_of(fields.blocked, 0),
+    blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
   }
 end
 
 local function keep(state, ...)
   redis.call('HSET', SLOT .. state.slot, ...)
-  redis.call('PEXPIRE', SLOT .. state.slot, string.format('%.0f', KEPT + math.max(0, state.tat - slots.now())))
+  redis.call('PEXPIRE', SLOT .. state.slot, string.format('%.0f', KEPT + math.max(0, state.tat - slots.now(), state.blocked - slots.now())))
 end
 
 function limits.interval(state)
@@ -58,7 +62,7 @@ math.randomseed(slots.now() * 1000 % 2147483647)
 -- Turns of a slot for *worker*, at most *most*, that begin until *ahead* milliseconds from now, and not before
 -- *not_before*. Of a slot that another worker had last, those that are due: whoever was there before has its
 -- connections, its cookies and its robots.txt.
--- -> when each may begin (0: at once), and from when there may be more
+-- -> when each may begin (AT_ONCE: whenever the worker likes), and from when there may be more
 function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
@@ -66,14 +70,21 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   -- It is asked again when a download is over; and then at the latest, should nobody say so.
   if most <= 0 then return begins, now + lease_ms end
   if state.delay == 0 then
-    for i = 1, most do begins[i] = now end
+    for i = 1, most do begins[i] = AT_ONCE end
     return begins
   end
   local is_own = state.owner == worker
   local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms and downloads.lives(state.owner) ~= false
-  if in_use then return begins, state.tat > now and state.tat or now + PASSED_OVER_FOR end
+  if in_use then
+    if slots.are_shared then keep(state, 'asked', string.format('%.0f', now)) end
+    return begins, state.tat > now and state.tat or now + PASSED_OVER_FOR
+  end
+  -- Else the one that has it, which takes each turn ahead of its time, would have it for ever.
+  local leaves = is_own and state.asked > now - ASKED
+  if leaves and now < state.tat + LEFT_FOR then return begins, state.tat + LEFT_FOR end
+  if not is_own and state.asked > 0 then redis.call('HDEL', SLOT .. state.slot, 'asked') end
   if not is_own then state.owner, state.pending = worker, 0 end
-  local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
+  local horizon, at = is_own and not leaves and now + ahead or now, math.max(state.tat, now, not_before)
   while #begins < most and at <= horizon do
     begins[#begins + 1] = at
     at = at + limits.interval(state)

@@ -1,4 +1,4 @@
--- Needs: keys, queue, waiting, put_back, exporting
+-- Needs: keys, queue, in_slots, put_back, exporting
 -- Take entries out of the failed list, and put what they are of back to where it stood.
 --
 -- ARGV  worker that stands for whoever asks, most that the failed list keeps, again (0/1: put it back; else it
@@ -56,5 +56,5 @@ end
 -- From the end of the list that is nearer; it stops at the last one.
 if found > 0 then redis.call('LREM', FAILED, first < length / 2 and found or -found, marker) end
 if again == '1' then put_back(back, worker, most_failed, server_time()) end
-waiting.settle()
+in_slots.settle()
 return {found, handled}

@@ -1,11 +1,14 @@
--- Needs: keys
+-- Needs: keys, number_of
 -- SLOTS, the index of the slots whose requests wait. A slot is in it as long as requests of it may wait; what is at the
 -- key of any other slot is left from a cleared frontier, and not read. Its score is the server's time from which the slot
 -- may give a request, in whole microseconds: Redis writes and reads a number with a fraction in twice the time. The scores
 -- that one script gives differ by one, and a script that runs later has later ones. All times here are in milliseconds.
 -- Where the highest priority comes first it may be another score: see exchange/priority_turns.lua.
 -- FIRST_TIME: a score of so much or more is a time
-local slots = {FIRST_TIME = 1e14}
+-- are_shared: SLOT is not the frontier's own: other spiders have the same states of slots (FRONTIER_SLOTS_KEY)
+local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slot:'}
+-- Milliseconds for which a slot sleeps at the most.
+local LONGEST, SHARED = 600000, 500
 -- This script's time, and how many turns it has given; what META says of the time, once it was read.
 local moment, given, known = nil, 0, nil
 -- What slots.write() is to write.
@@ -22,9 +25,9 @@ function slots.now()
   if not moment then
     local time = redis.call('TIME')
     known = known or redis.call('HMGET', META, 'clock', 'clock_ahead')
-    local clock, ahead = tonumber(known[1] or '') or 0, tonumber(known[2] or '') or 0
+    local clock, ahead = number_of(known[1], 0), number_of(known[2], 0)
     moment = time[1] * 1000 + time[2] / 1000 + ahead
-    if moment < clock and clock < 9e15 then
+    if moment < clock then
       redis.call('HSET', META, 'clock_ahead', string.format('%.3f', ahead + clock - moment))
       moment = clock
     end
@@ -38,8 +41,9 @@ function slots.keep_time(fields)
 end
 
 -- -> the score of a slot that has its next turn at *time*
+-- A slot that sleeps for long is looked at now and then: its state may be gone, or be changed by another spider.
 function slots.score(time)
-  return string.format('%.0f', 1000 * time)
+  return string.format('%.0f', 1000 * math.min(time, slots.now() + (slots.are_shared and SHARED or LONGEST)))
 end
 
 -- -> a score behind those of all slots that are due
@@ -61,9 +65,14 @@ function slots.enter(names)
   if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
 end
 
+-- -> the score of a slot that has its turn in *ahead* milliseconds
+function slots.till(ahead)
+  return string.format('%.0f', 1000 * (slots.now() + 1 + ahead))
+end
+
 -- -> the slots that are due within *ahead* milliseconds, those first that are due longest
 function slots.due(n, ahead)
-  local till = slots.score(slots.now() + 1 + ahead)
+  local till = slots.till(ahead)
   return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', till, 'LIMIT', '0', n)
 end
 

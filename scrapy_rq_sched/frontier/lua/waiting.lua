@@ -1,10 +1,10 @@
--- Needs: keys, queue, slots
+-- Needs: keys, queue, slots, in_slots
 -- The requests that wait: of each slot in a queue of its own, and in REQUESTS those whose slot no worker knows yet.
 -- '' stands for the slot of these.
--- META has in in_slots how many wait in all slots: only people rely on that number.
+-- has_drifted: a slot of the index had no requests: somebody has taken them away
 local waiting = {}
--- How many META says, once it was read; and by how much the number has changed in this script.
-local known, changed = nil, 0
+-- So many slots are looked at where that number is wrong.
+local COUNTED = 1000
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot
@@ -14,8 +14,9 @@ end
 local function make_way(slot)
   local key = waiting.key(slot)
   if slot ~= '' and queue.type and wrong_type({{key, queue.type}}) then
-    redis.call('RENAME', key, key .. ':garbage')
-    tally.garbage = key .. ':garbage'
+    -- No slot's name ends so: see codec/slots.py.
+    redis.call('RENAME', key, key .. '~garbage')
+    tally.garbage = key .. '~garbage'
   end
 end
 
@@ -28,23 +29,25 @@ local function change(use, slot, ...)
   use(key, ...)
 end
 
--- -> how many wait in slots. If META's number cannot be right, it is as many as there are slots.
-local function in_slots(count)
-  if count == 0 then return 0 end
-  known = known or tonumber(redis.call('HGET', META, 'in_slots') or '') or 0
-  return math.max(count, known + changed)
-end
-
--- To be called by who has read it already: *said* is what META says.
-function waiting.know(said)
-  known = tonumber(said or '') or 0
-end
-
 -- -> how many wait; call: redis.pcall, to be given the error if a key is of another type
 function waiting.length(call)
   local flat, count = queue.length(REQUESTS, call), (call or redis.call)('ZCARD', SLOTS)
   if has_failed(flat) then return flat end
-  return has_failed(count) and count or flat + in_slots(count)
+  return has_failed(count) and count or flat + in_slots.count(count)
+end
+
+-- Somebody has taken requests of slots away, so that META's number cannot be right any more.
+-- It is counted anew; of very many slots some by chance are, and stand for all.
+function waiting.count_anew()
+  local count = redis.call('ZCARD', SLOTS)
+  local counted, sum = redis.call('ZRANDMEMBER', SLOTS, COUNTED), 0
+  for _, slot in ipairs(counted) do
+    local length = waiting.length_of(slot)
+    if length == 0 then redis.call('ZREM', SLOTS, slot) end
+    sum = sum + length
+  end
+  local total = #counted < count and math.floor(sum * count / #counted) or sum
+  in_slots.set(total)
 end
 
 -- -> how many of a slot
@@ -53,16 +56,6 @@ function waiting.length_of(slot)
   if not has_failed(length) then return length end
   make_way(slot)
   return 0
-end
-
--- To be called when the script is through with what waits.
--- fields: of META, which the caller is about to write; nil to have it written at once
-function waiting.settle(fields)
-  if changed == 0 then return end
-  local count = in_slots(redis.call('ZCARD', SLOTS))
-  known, changed = count, 0
-  if not fields then return redis.call('HSET', META, 'in_slots', string.format('%.0f', count)) end
-  fields[#fields + 1], fields[#fields + 2] = 'in_slots', string.format('%.0f', count)
 end
 
 -- ranks, requests, slot_of: lists of -priorities, of requests and of their slots, in order of arrival
@@ -84,7 +77,7 @@ function waiting.push(ranks, requests, slot_of)
   slots.enter(named)
   for _, slot in ipairs(order) do
     local its, i = more[slot], first[slot]
-    if slot ~= '' then changed = changed + (its and #its[2] or 1) end
+    if slot ~= '' then in_slots.add((its and #its[2] or 1)) end
     if its then change(queue.add, slot, its[1], its[2]) else change(queue.add_one, slot, scores[i], requests[i]) end
   end
 end
@@ -102,7 +95,7 @@ function waiting.put_back(entries)
   end
   slots.enter(named)
   for _, slot in ipairs(order) do
-    if slot ~= '' then changed = changed + #by_slot[slot] end
+    if slot ~= '' then in_slots.add(#by_slot[slot]) end
     change(queue.put_back, slot, by_slot[slot])
   end
 end
@@ -110,14 +103,14 @@ end
 -- -> scores, requests of at most n of a slot, next first
 function waiting.take(slot, n)
   local scores, requests = queue.take(waiting.key(slot), n)
-  if slot ~= '' then changed = changed - #requests end
+  if slot ~= '' then in_slots.add(-#requests) end
   return scores, requests
 end
 
 -- -> score, request of the next of a slot; nil if there is none
 function waiting.take_one(slot)
   local score, request = queue.take_one(waiting.key(slot))
-  if request and slot ~= '' then changed = changed - 1 end
+  if request and slot ~= '' then in_slots.add(-1) end
   return score, request
 end
 
@@ -131,12 +124,13 @@ function waiting.drop(n)
   end
   local longest, most = nil, 0
   for _, slot in ipairs(redis.call('ZRANDMEMBER', SLOTS, 10)) do
-    local length = queue.length(SLOT_REQUESTS .. slot)
+    local length = waiting.length_of(slot)
     if length > most then longest, most = slot, length end
   end
   if not longest then return {}, {}, '' end
   local scores, requests = queue.drop(SLOT_REQUESTS .. longest, n)
-  changed = changed - #requests
+  in_slots.add(-#requests)
+  if #requests == most then redis.call('ZREM', SLOTS, longest) end
   return scores, requests, longest
 end
 

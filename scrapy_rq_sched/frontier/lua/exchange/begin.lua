@@ -118,14 +118,12 @@ function begin.rewind(turn)
     local held = pairs_of(redis.call('HGETALL', turn.held))
     put_back(held, turn.worker, said.most_failed, turn.now)
     redis.call('DEL', turn.held)
-    if limited.is_on(turn) then
-      limited.release(held, turn.worker)
-      limited.be_quiet(turn)
-    end
+    limited.release(held, turn.worker)
+    if not turn.over then limited.be_quiet(turn) end
     turn.holds = 0
   elseif turn.lost == 'frontier' then
     change_epoch()
-    if limited.is_on(turn) then limited.be_quiet(turn) end
+    limited.be_quiet(turn)
   end
   -- The others find it made anew, and have lost as much.
   if turn.lost == 'frontier' and not turn.made then redis.call('HSET', META, 'lost', turn.now) end

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots, waiting, filter
+-- Needs: keys, queue, slots, waiting, in_slots, filter
 -- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
 -- at once: that also shows whether a key has a wrong type.
 --
@@ -11,12 +11,12 @@ local function read(turn)
     'slot_default')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
-  waiting.know(meta[12])
+  in_slots.know(meta[12])
   slots.know(meta[13], meta[14])
   turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
   turn.waiting, turn.seen, turn.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,
-    redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER)}
+    redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end

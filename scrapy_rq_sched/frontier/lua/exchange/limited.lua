@@ -1,4 +1,4 @@
--- Needs: keys, slots, leases, limits, exchange/said
+-- Needs: keys, slots, number_of, leases, limits, exchange/said
 -- What an exchange has to do with the limits of slots.
 -- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
 -- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
@@ -11,7 +11,7 @@ local ALL = {delay = said.delay, jitter = said.jitter, concurrency = said.concur
 
 -- Has any slot limits? Most crawls do without.
 function limited.is_on(turn)
-  return said.delay or said.concurrency or turn.meta.limited or limits.is_shared
+  return said.delay or said.concurrency or turn.meta.limited or slots.are_shared
 end
 
 -- This worker pushes to slots with limits of their own: slot -> {delay, jitter, concurrency}.
@@ -62,17 +62,28 @@ function limited.release(held, worker)
   end
 end
 
+-- The worker, whose settings say otherwise, is told of limits that were set.
+local function tell(state)
+  if not state.is_set then return end
+  limited.told = limited.told or {}
+  limited.told[state.slot] = {state.delay, state.jitter, state.concurrency}
+end
+
+function limited.tell_again(turn)
+  for i = 2, #turn.leases, 2 do
+    local _, _, _, _, slot = leases.read(turn.leases[i])
+    if slot ~= '' then tell(limits.of(slot, ALL)) end
+  end
+end
+
 -- -> begins, following, state: see limits.turns
 function limited.turns(turn, slot, most)
   local state = limits.of(slot, ALL)
-  if state.is_set then
-    limited.told = limited.told or {}
-    limited.told[slot] = {state.delay, state.jitter, state.concurrency}
-  end
+  tell(state)
   if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
   -- Each may have been asked in the moment that Redis has forgotten.
-  local rewound = tonumber(turn.meta.rewound or '')
-  local not_before = rewound and rewound + math.max(QUIET, state.delay) or 0
+  local rewound = number_of(turn.meta.rewound, 0)
+  local not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0
   local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
   return begins, following, state
 end
@@ -80,10 +91,11 @@ end
 -- What this worker has in its memory, nobody else can crawl, but it needs turns as well: slot -> how many. A repeated
 -- exchange is told the same again.
 function limited.give(turn)
-  if not said.asks then return end
+  if not said.asks or turn.over or turn.told == 'pause' or turn.told == 'stop' then return end
   if turn.repeated then
     local before = redis.call('HGET', turn.own, 'given')
-    limited.given = before and before ~= '' and cjson.decode(before) or nil
+    local is_read, given = pcall(cjson.decode, before or '')
+    limited.given = is_read and type(given) == 'table' and given or nil
     return
   end
   for slot, n in pairs(said.asks) do
@@ -93,7 +105,7 @@ function limited.give(turn)
       if #begins < n and following then limited.ask_at = math.min(following, limited.ask_at or math.huge) end
     else
       begins = {}
-      for i = 1, n do begins[i] = slots.now() end
+      for i = 1, n do begins[i] = 1 end
     end
     if #begins > 0 then
       limited.given = limited.given or {}

@@ -3,8 +3,8 @@
 -- slot is then that of its next request, unless it has to wait for its time, or has been given requests since it had
 -- its last turn: then it is a time, as it always is where slots take turns.
 local priority_turns = {}
--- So many slots are looked at together.
-local AT_ONCE = 256
+-- So many slots are looked at together, and so often in an exchange.
+local AT_ONCE, ROUNDS = 256, 8
 
 -- -> the score of the next request of a slot; nil if there is none
 local function next_score(slot)
@@ -15,15 +15,16 @@ end
 
 -- Slots whose time has come are entered by what their next requests are.
 local function enter_by_priority(ahead)
-  local till = slots.score(slots.now() + 1 + ahead)
-  repeat
+  local till = slots.till(ahead)
+  for _ = 1, ROUNDS do
     local due = redis.call('ZRANGEBYSCORE', SLOTS, slots.FIRST_TIME, till, 'LIMIT', 0, AT_ONCE)
     for _, slot in ipairs(due) do
       local score = next_score(slot)
       slots.served(slot, score and 1 or 0, score)
     end
     slots.write()
-  until #due < AT_ONCE
+    if #due < AT_ONCE then return end
+  end
 end
 
 -- -> slot, score of the first that is not closed, and the score of the second; nil where there is none

@@ -1,4 +1,4 @@
--- Needs: keys, slots, waiting, seeds, filter, fleet, exchange/said, exchange/limited
+-- Needs: keys, slots, waiting, in_slots, seeds, filter, fleet, exchange/said, exchange/limited
 -- How an exchange ends: what is known of the crawl, and the reply.
 
 -- The latest ten seconds are at the head: a step of the same length however long the crawl is.
@@ -15,14 +15,14 @@ local function note_pages(turn)
 end
 
 local function note(turn, finished)
-  if turn.over then return waiting.settle() end
+  if turn.over then return in_slots.settle() end
   local counts = said.pages > 0 and turn.made and not turn.repeated
   if counts then note_pages(turn) end
   local fields = {
     'waiting', turn.waiting, 'seen', turn.seen,
     'pages', (tonumber(turn.meta.pages) or 0) + (counts and said.pages or 0),
   }
-  waiting.settle(fields)
+  in_slots.settle(fields)
   if not turn.repeated then slots.keep_time(fields) end
   redis.call('HSET', META, unpack(fields))
   -- Of a worker that closes because of it: one that stays open, as a RedisSpider does, waits for more. Who has

@@ -4,11 +4,20 @@ local turns = {}
 -- So many slots have their turn before it is counted anew how much each may give; and so many more are looked at, if
 -- some may have to wait for their time.
 local MOST_SLOTS, WAIT = 256, 64
+-- So many slots are few.
+local FEW = 32
 
 -- Slots take turns, and so that none waits for a longer one, each gives as many as the others. What is of no known slot
 -- is handed out as if it were one more slot. A slot that has to wait for its time is not asked again, nor one of which
 -- this worker has enough.
 function turns.take(turn)
+  turns.serve(turn)
+  -- What somebody has deleted must not keep the crawl from its end until its slot's time has come.
+  local is_idle = said.want > 0 and #turn.leases == 0 and redis.call('ZCARD', SLOTS) <= FEW
+  if waiting.has_drifted or is_idle then waiting.count_anew() end
+end
+
+function turns.serve(turn)
   if said.order == 'priority' then return priority_turns.take(turn) end
   local flat, is_limited, closed = waiting.length_of(''), limited.is_on(turn), {}
   local more, ahead = is_limited and WAIT or 0, is_limited and said.ahead or 0

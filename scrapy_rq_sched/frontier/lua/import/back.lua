@@ -1,4 +1,4 @@
--- Needs: keys, waiting, put_back, importing
+-- Needs: keys, waiting, in_slots, put_back, importing
 -- One step of an import: what was held, and seeds, go to where they stood.
 --
 -- ARGV  id, step (its number, from 1), n, then n times: '<kind> <score> <deaths>@<second> <request>', the next
@@ -12,5 +12,5 @@ for i = 1, n do held[i] = {'0.' .. i, argument()} end
 put_back(held, 'import', 2 ^ 53, server_time())
 importing.count(REQUESTS, waiting.length_of('') - before)
 importing.count(FAILED, tally.set_aside)
-waiting.settle()
+in_slots.settle()
 return {''}
