@@ -308,7 +308,7 @@ class Cluster(Replaceable):
 
 #: What keys of a frontier end with, and what tests call theirs.
 _KEY = re.compile(
-    rb"([\w.-]+)(:(?:requests|dupefilter|start_urls|started|seeding|delayed|workers?|leases|history|failed|meta|"
+    rb"([\w.-]+)(:(?:requests|slots|dupefilter|start_urls|started|seeding|delayed|workers?|leases|history|failed|meta|"
     rb"finished|pages|exported|items|stats)(?::.*|\*|$))",
     re.DOTALL,
 )

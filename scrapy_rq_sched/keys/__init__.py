@@ -130,7 +130,7 @@ class Keys:
     @property
     def slot_states(self) -> str:
         """What the keys of the states of slots begin with. Several spiders may have the same."""
-        return self.of(self.slots_template) if self.slots_template else f"{self.prefix}:slot"
+        return self.of(self.slots_template) if self.slots_template else f"{self.prefix}:slots:state"
 
     @property
     def slots_cleared(self) -> str:

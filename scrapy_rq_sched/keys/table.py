@@ -48,7 +48,7 @@ class Key(NamedTuple):
     def label(self) -> str:
         """The key of a spider whose keys have their usual names, for people."""
         roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls")}
-        return self.place.format(prefix="<spider>", slot_states="<spider>:slot", **roots) + (
+        return self.place.format(prefix="<spider>", slot_states="<spider>:slots:state", **roots) + (
             f"<{self.follows}>" if self.use is Use.PREFIX else ""
         )
 

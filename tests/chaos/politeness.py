@@ -105,7 +105,7 @@ def kill_broad(arena: Arena) -> Outcome:
             arena.fleet.kill(arena.random.choice(arena.busy()))
             kills += 1
     arena.settle()
-    left = {key: arena.client.hgetall(key) for key in arena.client.scan_iter("hosts:slot:*")}
+    left = {key: arena.client.hgetall(key) for key in arena.client.scan_iter("hosts:slots:state:*")}
     assert all(arena.client.ttl(key) > 0 for key in left)
     active = {key: fields for key, fields in left.items() if any(name.startswith(b"a:") for name in fields)}
     assert not active, active

@@ -260,10 +260,10 @@ def test_a_repeated_exchange_gives_the_same_turns_again_and_no_others(
     take(worker)
     said = {"want": 100, "ahead": 25_000, "turns": {"a": Turns(1, 0)}}
     first = worker.say(**said)
-    state = server.hgetall("s:slot:a")
+    state = server.hgetall("s:slots:state:a")
     again = worker.repeat(**said)
     assert again.leases == first.leases
-    assert server.hgetall("s:slot:a") == state
+    assert server.hgetall("s:slots:state:a") == state
 
 
 # -- a worker that is gone ---------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_the_turns_of_a_dead_worker_are_anothers(join: Join, server: redis.Redis
     push(dead, "a", 9)
     take(dead)
     wait_until(lambda: take(other))
-    assert server.hget("s:slot:a", "owner") == b"other"
+    assert server.hget("s:slots:state:a", "owner") == b"other"
 
 
 def test_what_a_worker_gives_back_leaves_its_slot_free(join: Join, server: redis.Redis) -> None:
@@ -300,7 +300,7 @@ def test_nothing_begins_for_a_moment_after_redis_has_come_back_with_older_data(
 def test_after_older_data_a_slot_waits_for_its_delay(join: Join, server: redis.Redis) -> None:
     worker = join(bounds=DELAY)
     push(worker, "a", 9)
-    server.delete("s:slot:a")
+    server.delete("s:slots:state:a")
     worker.number += 5
     assert take(worker) == []
     assert by_time(server) == pytest.approx(10_000, abs=500)
@@ -328,7 +328,7 @@ def test_what_a_dead_worker_was_downloading_counts_no_longer(join: Join, server:
     push(dead, "a", 9)
     assert len(take(dead)) == 1
     wait_until(lambda: take(other))
-    assert b"a:dead" not in server.hgetall("s:slot:a")
+    assert b"a:dead" not in server.hgetall("s:slots:state:a")
 
 
 # -- garbage -----------------------------------------------------------------------------------------
@@ -340,14 +340,14 @@ def test_garbage_in_the_state_of_a_slot_stops_nothing(
     join: Join, server: redis.Redis, field: str, value: str
 ) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=0.01)})
-    server.hset("s:slot:a", field, value)
+    server.hset("s:slots:state:a", field, value)
     push(worker, "a", 1)
     assert payloads(take(worker)) == ["a1"]
 
 
 def test_what_is_no_state_at_the_key_of_one_makes_way(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=0.01)})
-    server.set("s:slot:a", "x")
+    server.set("s:slots:state:a", "x")
     push(worker, "a", 1)
     assert payloads(take(worker)) == ["a1"]
 
@@ -356,7 +356,7 @@ def test_the_state_of_a_slot_has_a_time_to_live(join: Join, server: redis.Redis)
     worker = join(bounds={"slots": SlotLimits(delay=1, concurrency=5)})
     push(worker, "a", 5)
     take(worker)
-    assert 0 < server.pttl("s:slot:a") <= 700_000
+    assert 0 < server.pttl("s:slots:state:a") <= 700_000
 
 
 # -- seen and changed from outside -------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_a_slot_that_has_to_wait_for_its_time_leaves_its_place_to_others(
     push(worker, ("a1", "a", 5), ("a2", "a", 5), ("b1", "b", 0))
     assert payloads(worker.take(9)) == ["a1", "b1"]
     assert worker.take(9) == []
-    server.delete("s:slot:a")
+    server.delete("s:slots:state:a")
     server.zadd("s:slots", {"a": float(server.time()[0] * 1e6)})
     assert payloads(worker.take(9)) == ["a2"]
 

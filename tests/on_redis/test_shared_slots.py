@@ -42,7 +42,7 @@ def test_two_spiders_keep_one_delay(spider: Callable[..., Client], server: redis
     assert len(one.take(9)) == 1
     assert other.take(9) == []
     assert server.exists("polite:a")
-    assert not server.exists("one:slot:a", "other:slot:a")
+    assert not server.exists("one:slots:state:a", "other:slots:state:a")
 
 
 def test_nobody_takes_the_turns_of_another_spiders_worker(

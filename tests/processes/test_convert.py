@@ -337,7 +337,7 @@ def test_a_worker_does_not_join_while_a_queue_is_half_converted(
 ) -> None:
     filled(server, name)
     server.delete(KEY)
-    server.hset(f"{KEY}:converting", mapping={"from": "pickle", "to": "json", "left": 5, "length": 5})
+    server.hset("pages:converting", mapping={"from": "pickle", "to": "json", "left": 5, "length": 5})
     with pytest.raises(FrontierMismatchError, match="scrapy frontier convert pages"):
         a_scheduler(redis_url, SCHEDULER_QUEUE_CLASS=f"scrapy_rq_sched.{name}")
 
@@ -345,10 +345,10 @@ def test_a_worker_does_not_join_while_a_queue_is_half_converted(
 def test_a_worker_that_slept_is_given_nothing_while_the_queue_is_converted(server: redis.Redis) -> None:
     worker = Client(server, "a", "priority", 30.0, 5).open()
     worker.push("x")
-    server.hset("s:requests:converting", mapping={"from": "pickle", "to": "json"})
+    server.hset("s:converting", mapping={"from": "pickle", "to": "json"})
     with pytest.raises(redis.ResponseError, match="CONVERTING"):
         worker.take(1)
-    server.delete("s:requests:converting")
+    server.delete("s:converting")
     assert worker.repeat(want=1).leases
 
 
@@ -357,7 +357,7 @@ def test_a_conversion_does_not_go_on_to_another_serializer_than_it_began_with(
     redis_url: str, server: redis.Redis, name: str
 ) -> None:
     filled(server, name)
-    server.hset(f"{KEY}:converting", mapping={"from": "pickle", "to": "json", "left": 2, "length": 4})
+    server.hset("pages:converting", mapping={"from": "pickle", "to": "json", "left": 2, "length": 4})
     with pytest.raises(FrontierError, match=r"broke off.*--from pickle --to json"):
         conversion(redis_url, name, "msgpack").run()
 
@@ -439,8 +439,8 @@ def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis
     ("key", "fields", "said"),
     [
         ("pages:meta", {"exporting": "99999999999999.7"}, "is being exported"),
-        (f"{KEY}:converting", {"from": "import", "to": ""}, "is being imported"),
-        (f"{KEY}:converting", {"from": "pickle", "to": "msgpack"}, "from pickle to msgpack broke off"),
+        ("pages:converting", {"from": "import", "to": ""}, "is being imported"),
+        ("pages:converting", {"from": "pickle", "to": "msgpack"}, "from pickle to msgpack broke off"),
     ],
 )
 def test_nothing_is_converted_while_something_else_is_done_to_the_queue(
@@ -457,7 +457,7 @@ def test_to_check_whether_it_may_be_converted_changes_nothing(
 ) -> None:
     filled(server, name)
     conversion(redis_url, name).check()
-    assert not server.exists(f"{KEY}:converting")
+    assert not server.exists("pages:converting")
     conversion(redis_url, name).run()
 
 
@@ -544,7 +544,7 @@ def test_a_conversion_that_broke_off_goes_on_without_being_told_how(
     redis_url: str, server: redis.Redis
 ) -> None:
     filled(server, "PriorityQueue")
-    server.hset(f"{KEY}:converting", mapping={"from": "pickle", "to": "msgpack", "left": 0, "length": 0})
+    server.hset("pages:converting", mapping={"from": "pickle", "to": "msgpack", "left": 0, "length": 0})
     done = command(redis_url, "pages")
     assert (done.returncode, done.stderr) == (0, "")
     assert not any(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))

@@ -85,7 +85,7 @@ def test_ctrl_c_on_one_of_two_workers_leaves_the_other_everything(fleet: Fleet, 
     stopped = first_to_parse(fleet, 100, workers=2)
     fleet.kill(stopped, signal.SIGINT)
     fleet.wait(workers=[stopped])
-    assert server.zcard("graph:requests") > 0
+    assert server.zcard("graph:slots") > 0
     fleet.wait()
     assert fleet.urls("parsed") == dict.fromkeys(pages(500), 1)
     assert fleet.reasons() == ["shutdown", "finished"]

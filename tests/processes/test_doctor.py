@@ -373,7 +373,7 @@ def test_settings_of_the_spider_count(server: redis.Redis, redis_url: str) -> No
 WRONG = {
     "requests": "zset",
     "requests:count": "string",
-    "requests:converting": "hash",
+    "converting": "hash",
     "dupefilter": "set",
     "dupefilter:buckets": "hash",
     "dupefilter:cleared": "list",
@@ -471,7 +471,7 @@ def test_a_failed_list_is_told_of(server: redis.Redis, redis_url: str) -> None:
 
 
 def test_a_conversion_that_broke_off_is_a_problem(server: redis.Redis, redis_url: str) -> None:
-    server.hset(f"{_keys(server).requests}:converting", mapping={"from": "pickle", "to": "json"})
+    server.hset(_keys(server).converting, mapping={"from": "pickle", "to": "json"})
     assert "are being converted (pickle to json), or that broke off" in only("problem", findings(redis_url))
 
 
@@ -524,7 +524,7 @@ def test_a_redis_that_refuses_to_write_is_a_problem(
 def test_an_import_that_broke_off_is_told_of_as_one(
     server: redis.Redis, redis_url: str, worker: Client
 ) -> None:
-    server.hset(f"{worker.frontier.keys.requests}:converting", mapping={"from": "import", "id": "x"})
+    server.hset(worker.frontier.keys.converting, mapping={"from": "import", "id": "x"})
     found = only("problem", findings(redis_url))
     assert "a frontier is being imported here" in found
 

@@ -6,7 +6,7 @@
 -- Where the highest priority comes first it may be another score: see exchange/priority_turns.lua.
 -- FIRST_TIME: a score of so much or more is a time
 -- are_shared: SLOT is not the frontier's own: other spiders have the same states of slots (FRONTIER_SLOTS_KEY)
-local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slot:'}
+local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
 -- Milliseconds for which a slot sleeps at the most.
 local LONGEST, SHARED = 600000, 500
 -- This script's time, and how many turns it has given; what META says of the time, once it was read.
