@@ -23,7 +23,12 @@ def slot_of(request: Request) -> str:
     It is the rule of ``Downloader.get_slot_key``, but for ``CONCURRENT_REQUESTS_PER_IP``.
     """
     slot = request.meta.get("download_slot")
-    return slot_name(urlparse_cached(request).hostname or "" if slot is None else str(slot))
+    if slot is not None:
+        return slot_name(str(slot))
+    try:
+        return slot_name(urlparse_cached(request).hostname or "")
+    except ValueError:  # no valid URL, such as http://[::1: what becomes of it, the downloader says
+        return NO_HOST
 
 
 def slot_name(slot: str) -> str:

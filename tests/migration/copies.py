@@ -82,3 +82,11 @@ class Project:
             if worker.poll() is None:
                 worker.kill()
             worker.wait()
+
+
+def waiting(server: redis.Redis, key: str) -> int:
+    """Return how many requests wait in the queue *key*, also by slot."""
+    count = 0
+    for name in (key.encode(), *server.scan_iter(f"{key}:slot:*")):
+        count += server.llen(name) if server.type(name) == b"list" else server.zcard(name)
+    return count

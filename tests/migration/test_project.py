@@ -10,7 +10,7 @@ import pytest
 
 from ..crawl import wait_until
 from . import site
-from .copies import Project
+from .copies import Project, waiting
 
 
 def text(item: dict[str, Any]) -> str:
@@ -100,10 +100,10 @@ def test_what_was_queued_by_a_stopped_worker_is_crawled_by_the_next(
         project.run("feed.py", key, json.dumps(seed))
     project.start(spider, "-s", "CLOSESPIDER_PAGECOUNT=5", "-s", "CONCURRENT_REQUESTS=2")
     project.wait()
-    waiting = f"{spider}:requests"
-    assert project.server.exists(waiting)
+    key = f"{spider}:requests"
+    assert waiting(project.server, key)
     project.start(spider)
     project.wait()
-    assert not project.server.exists(waiting)
+    assert not waiting(project.server, key)
     reached = {"offers": 25, "catalogue": site.PRODUCTS, "sitemap": 0}[spider]
     assert len(project.items(f"{spider}:prices")) == reached

@@ -26,7 +26,7 @@ from scrapy_rq_sched.errors import SettingError
 
 from ..crawl import wait_until
 from . import site
-from .copies import ORIGINAL, OURS, Project
+from .copies import ORIGINAL, OURS, Project, waiting
 
 PAGES = site.CATEGORIES + site.PRODUCTS
 IMPORTED = time.time()
@@ -286,23 +286,23 @@ def test_what_a_scheduler_is_told_before_it_opens_holds(
     assert type(scheduler.df) is OwnFilter
     for number in range(3):
         scheduler.enqueue_request(Request(f"http://example.com/{number}", meta={"at": (number,)}))
-    assert server.llen("any:waiting") == 3
+    assert waiting(server, "any:waiting") == 3
     first = scheduler.next_request()
     assert (first.url, first.meta) == ("http://example.com/2", {"at": (2,)})
     scheduler.close("finished")
-    assert server.llen("any:waiting") == 2
+    assert waiting(server, "any:waiting") == 2
 
 
 def test_a_scheduler_may_be_told_to_begin_anew(
     make_scheduler: Callable[..., Any], server: redis.Redis, redis_url: str
 ) -> None:
-    for flush, waiting in ((False, 1), (False, 2), (True, 1)):
+    for flush, count in ((False, 1), (False, 2), (True, 1)):
         scheduler = make_scheduler()
         scheduler.persist = True
         scheduler.flush_on_start = flush
         scheduler.open(AnySpider.from_crawler(get_crawler(AnySpider, {"REDIS_URL": redis_url})))
-        scheduler.enqueue_request(Request("http://example.com/", dont_filter=True, meta={"n": waiting}))
-        assert server.zcard("any:requests") == waiting
+        scheduler.enqueue_request(Request("http://example.com/", dont_filter=True, meta={"n": count}))
+        assert waiting(server, "any:requests") == count
         scheduler.close("shutdown")
 
 
@@ -342,8 +342,8 @@ def test_a_worker_that_finds_requests_says_how_many_it_resumes(project: Project)
     stop = ("-s", "CLOSESPIDER_PAGECOUNT=5", "-s", "CONCURRENT_REQUESTS=2", "-s", "LOG_LEVEL=DEBUG")
     first = project.start("sitemap", *stop)
     project.wait()
-    waiting = project.server.zcard("sitemap:requests")
+    count = waiting(project.server, "sitemap:requests")
     second = project.start("sitemap", "-s", "LOG_LEVEL=DEBUG")
     project.wait()
     assert "Resuming crawl" not in first.read_text()
-    assert f"Resuming crawl ({waiting} requests scheduled)" in second.read_text()
+    assert f"Resuming crawl ({count} requests scheduled)" in second.read_text()

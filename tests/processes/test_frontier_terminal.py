@@ -158,7 +158,7 @@ def test_a_frontier_is_cleared_when_that_was_said_and_agreed_to(left: redis.Redi
     assert "there is no terminal to ask on" in frontier(redis_url, "clear", "graph", code=1)
     code, shown = cleared(redis_url, "n")
     assert (code, "Nothing was removed" in shown) == (1, True)
-    assert left.exists("graph:requests", "graph:dupefilter") == 2
+    assert left.exists("graph:slots", "graph:dupefilter") == 2
     code, shown = cleared(redis_url, "y")
     assert code == 0
     assert "waiting" in shown
