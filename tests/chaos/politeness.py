@@ -36,6 +36,11 @@ def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object
     )
 
 
+def _rate(arena: Arena) -> float:
+    # The short form is played on machines that may be held up for as long as it takes.
+    return arena.choose(0.0, 0.95)
+
+
 def _repeats(arena: Arena, faults: int) -> int:
     # What a worker has begun and not released is what its hosts gave it within a lease.
     return faults * HOSTS * (2 + int(arena.lease / DELAY))
@@ -46,7 +51,7 @@ def _repeats(arena: Arena, faults: int) -> int:
 )
 def polite_fleet(arena: Arena) -> Outcome:
     _crawl(arena, workers=8)
-    return Outcome(1, rate=0.95)
+    return Outcome(1, rate=_rate(arena))
 
 
 @scenario("polite-join", "One worker after the other joins, one each second.")
@@ -57,14 +62,15 @@ def polite_join(arena: Arena) -> Outcome:
         if joined < 7:
             arena.join()
             joined += 1
-    return Outcome(joined, rate=0.95)
+    return Outcome(joined, rate=_rate(arena))
 
 
 @scenario("polite-slow", "Every callback computes for longer than the delay of its host.")
 def polite_slow(arena: Arena) -> Outcome:
     # Nobody is to count as dead: several callbacks in a row take longer than a short lease.
     _crawl(arena, workers=4, spider="slowhosts", FRONTIER_LEASE_TIMEOUT=30)
-    return Outcome(1)
+    # Its processes are held up all the time, and have to keep the delay nevertheless.
+    return Outcome(1, excuses=False)
 
 
 @scenario("polite-kill", "Workers are killed at random moments, each when its successor was started.")
@@ -150,7 +156,7 @@ def polite_clocks(arena: Arena) -> Outcome:
     for offset in ("3600", "-3600", "7", "0"):
         arena.join(environment={"CLOCK_OFFSET": offset})
     arena.all_opened()
-    return Outcome(3, rate=0.95)
+    return Outcome(3, rate=_rate(arena))
 
 
 @scenario("polite-older", "Redis comes back with data that are some seconds old, as after a failover.")

@@ -10,6 +10,8 @@ from .arena import Arena
 
 #: The shortest time between two requests to a host, as a share of the delay, that is no complaint.
 POLITE = 0.95
+#: Seconds by which a process that is held up may notice it later.
+MARGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Outcome:
     explained: int = 0
     absent: set[str] = field(default_factory=set)
     rate: float = 0.0
+    #: Whether a request that came late because its process was held up may be followed by one in time.
+    excuses: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
     last = max(first_parsed.values(), default=0.0)
     # How Scrapy says that it could not crawl; a signal has a negative number.
     broken = [number for number, worker in enumerate(arena.fleet.workers) if (worker.poll() or 0) > 0]
-    gaps = _gaps(arena)
+    gaps = _gaps(arena, outcome.excuses)
     longest = max(gaps.values(), key=len, default=[])
     least = min((gap for its in gaps.values() for gap in its), default=None)
     return Verdict(
@@ -125,13 +129,23 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
     )
 
 
-def _gaps(arena: Arena) -> dict[str, list[float]]:
-    """Return, by host, the times between two requests to it, as shares of the delay that was promised."""
+def _gaps(arena: Arena, excuses: bool) -> dict[str, list[float]]:
+    """Return, by host, the times between two requests to it, as shares of the delay that was promised.
+
+    A process may be held up between the moment in which it sends a request and that in which it takes it down:
+    then that counts as sent when the process was held up first.
+    """
+    held_up = defaultdict(list)
+    for event in arena.fleet.events("lag") if excuses else ():
+        held_up[event.pid].append((event.time - float(event.what) - MARGIN, event.time + MARGIN))
     asked = defaultdict(list)
     for event in arena.fleet.events("downloaded") if arena.delay else ():
-        asked[event.what.split("/")[2]].append(event.time)
+        begun = min(
+            (begin for begin, end in held_up[event.pid] if begin < event.time < end), default=event.time
+        )
+        asked[event.what.split("/")[2]].append((event.time, begun))
     return {
-        host: [(after - before) / arena.delay for before, after in pairwise(sorted(times))]
+        host: [(after - begun) / arena.delay for (_, begun), (after, _) in pairwise(sorted(times))]
         for host, times in asked.items()
         if len(times) > 1
     }
