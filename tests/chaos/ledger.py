@@ -64,8 +64,8 @@ def _politeness(verdicts: list[Verdict]) -> str:
     return f"""In these scenarios each host may be asked only after a delay. **least gap** is the shortest
 time between two requests to one host, whichever workers sent them, as a share of the delay; **too soon** is
 how many gaps were shorter than {POLITE:g} of it. A request that a process took down late, because it was held
-up itself, counts as sent when that began. **rate** is how many requests the host with the most pages was sent,
-as a share of what the delay allows.
+up itself, counts as sent when that began. **rate** is how many requests the host with the most pages was
+sent, as a share of what the delay allows.
 
 | scenario | least gap | too soon | rate |
 | --- | ---: | ---: | ---: |

@@ -132,17 +132,16 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
 def _gaps(arena: Arena, excuses: bool) -> dict[str, list[float]]:
     """Return, by host, the times between two requests to it, as shares of the delay that was promised.
 
-    A process may be held up between the moment in which it sends a request and that in which it takes it down:
-    then that counts as sent when the process was held up first.
+    A process may be held up between the moment in which it sends a request and that in which it takes it
+    down: then that counts as sent when the process was held up first.
     """
     held_up = defaultdict(list)
     for event in arena.fleet.events("lag") if excuses else ():
         held_up[event.pid].append((event.time - float(event.what) - MARGIN, event.time + MARGIN))
     asked = defaultdict(list)
     for event in arena.fleet.events("downloaded") if arena.delay else ():
-        begun = min(
-            (begin for begin, end in held_up[event.pid] if begin < event.time < end), default=event.time
-        )
+        stalls = (begin for begin, end in held_up[event.pid] if begin < event.time < end)
+        begun = min(stalls, default=event.time)
         asked[event.what.split("/")[2]].append((event.time, begun))
     return {
         host: [(after - begun) / arena.delay for (_, begun), (after, _) in pairwise(sorted(times))]
