@@ -1,8 +1,8 @@
 -- Needs: keys, number_of
 -- How many requests wait in all slots: META's in_slots. Nobody could count them each time.
 local in_slots = {}
--- How many META says, once it was read; and by how much the number has changed in this script.
-local known, changed = nil, 0
+-- How many META says, once it was read; by how much the number has changed in this script; and whether they were counted.
+local known, changed, was_counted = nil, 0, false
 
 -- To be called by who has read it already: *said* is what META says.
 function in_slots.know(said)
@@ -16,7 +16,7 @@ end
 
 -- They were counted.
 function in_slots.set(n)
-  known, changed = 0, n
+  known, changed, was_counted = 0, n, true
 end
 
 -- -> how many there are, in so many *slots*. If META's number cannot be right, it is as many as there are slots.
@@ -29,9 +29,9 @@ end
 -- To be called when the script is through with what waits.
 -- fields: of META, which the caller is about to write; nil to have it written at once
 function in_slots.settle(fields)
-  if changed == 0 then return end
+  if changed == 0 and not was_counted then return end
   local count = string.format('%.0f', in_slots.count(redis.call('ZCARD', SLOTS)))
-  known, changed = tonumber(count), 0
+  known, changed, was_counted = tonumber(count), 0, false
   if not fields then return redis.call('HSET', META, 'in_slots', count) end
   fields[#fields + 1], fields[#fields + 2] = 'in_slots', count
 end
