@@ -408,11 +408,11 @@ def test_limits_that_were_set_hold_over_those_of_workers_until_they_are_reset(
     join: Join, slots: Slots
 ) -> None:
     worker = join("a")
-    slots.set("a", SlotRule("a", delay=10.0))
+    slots.set("a", SlotRule("a", delay=2.0))
     push(worker, "a", 9, limits={"a": SlotLimits(delay=0.001)})
     assert len(take(worker)) == 1
     assert take(worker) == []
-    assert (by_name(slots)["a"].delay, by_name(slots)["a"].is_set) == (10, True)
+    assert (by_name(slots)["a"].delay, by_name(slots)["a"].is_set) == (2, True)
     slots.reset("a")
     wait_until(lambda: take(worker, limits={"a": SlotLimits(delay=0.001)}))
 

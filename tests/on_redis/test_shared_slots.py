@@ -56,6 +56,34 @@ def test_nobody_takes_the_turns_of_another_spiders_worker(
     wait_until(lambda: other.take(1))
 
 
+class Eager:
+    """Takes each turn ahead of its time, and uses it at once."""
+
+    def __init__(self, worker: Client) -> None:
+        self.worker = worker
+        self.count = 0
+        self._turns: dict[str, Turns] = {}
+        self._downloaded: dict[str, int] = {}
+
+    def take(self) -> None:
+        leases = self.worker.say(want=9, ahead=200, turns=self._turns, downloaded=self._downloaded).leases
+        self.count += len(leases)
+        self._turns = {"a": Turns(len(leases), leases[-1].begin)} if leases else {}
+        self._downloaded = {"a": len(leases)} if leases else {}
+
+
+@pytest.mark.parametrize("limits", [SlotLimits(delay=0.05), SlotLimits(concurrency=1)])
+def test_no_spider_keeps_a_slot_to_itself(spider: Callable[..., Client], limits: SlotLimits) -> None:
+    both = [Eager(spider(name, limits, requests=2000)) for name in ("one", "other")]
+
+    def go_on() -> bool:
+        for each in both:
+            each.take()
+        return all(each.count > 2 for each in both)
+
+    wait_until(go_on)
+
+
 def test_two_spiders_keep_one_concurrency(spider: Callable[..., Client]) -> None:
     two = SlotLimits(concurrency=2)
     one, other = spider("one", two), spider("other", two)

@@ -1,4 +1,4 @@
--- Needs: keys, slots, number_of, downloads
+-- Needs: keys, slots, number_of, downloads, sharing
 -- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
 -- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>': rules is 'set' if somebody has set
 -- them while the crawl ran; else META's rules when a worker said what its settings say: with others they are void. It is
@@ -7,7 +7,8 @@
 --             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
 --             other worker has any: it alone sees to the gaps between them, however late it is.
---   blocked   until when it gives nothing; asked: when another spider last found it in use
+--   blocked   until when it gives nothing
+--   last, asked, asked_by  see sharing.lua
 --   a:<worker>  how many leases of that worker have not been downloaded, and until when they count
 -- Where SLOT is not the frontier's own, other spiders keep the same limits with this state (FRONTIER_SLOTS_KEY).
 local limits = {}
@@ -15,8 +16,6 @@ local limits = {}
 local PASSED_OVER_FOR, KEPT = 250, 600000
 -- The time of a turn that has no time.
 local AT_ONCE = 1
--- Milliseconds for which a slot is left to another spider that has asked for it, and for which that counts.
-local LEFT_FOR, ASKED = 400, 10000
 
 -- -> the state of a slot. Whatever somebody has put at its key makes way.
 function limits.of(slot, all)
@@ -43,6 +42,7 @@ function limits.of(slot, all)
     slot = slot, is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
     blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
+    asked_by = fields.asked_by or '', last = fields.last or '',
   }
 end
 
@@ -67,34 +67,30 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
   if state.blocked > now then return begins, state.blocked end
+  if sharing.is_left_to_another(state, worker) then return begins, now + PASSED_OVER_FOR end
   -- It is asked again when a download is over; and then at the latest, should nobody say so.
-  if most <= 0 then return begins, now + lease_ms end
+  if most <= 0 then return sharing.ask_for(state, worker, now + lease_ms) end
   if state.delay == 0 then
     for i = 1, most do begins[i] = AT_ONCE end
     return begins
   end
   local is_own = state.owner == worker
   local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms and downloads.lives(state.owner) ~= false
-  if in_use then
-    if slots.are_shared then keep(state, 'asked', string.format('%.0f', now)) end
-    return begins, state.tat > now and state.tat or now + PASSED_OVER_FOR
-  end
-  -- Else the one that has it, which takes each turn ahead of its time, would have it for ever.
-  local leaves = is_own and state.asked > now - ASKED
-  if leaves and now < state.tat + LEFT_FOR then return begins, state.tat + LEFT_FOR end
-  if not is_own and state.asked > 0 then redis.call('HDEL', SLOT .. state.slot, 'asked') end
+  if in_use then return sharing.ask_for(state, worker, state.tat > now and state.tat or now + PASSED_OVER_FOR) end
   if not is_own then state.owner, state.pending = worker, 0 end
-  local horizon, at = is_own and not leaves and now + ahead or now, math.max(state.tat, now, not_before)
+  local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
   while #begins < most and at <= horizon do
     begins[#begins + 1] = at
     at = at + limits.interval(state)
   end
+  if #begins == 0 then return sharing.ask_for(state, worker, at) end
   return begins, at
 end
 
 -- *used* of these turns were handed out, with a lease each.
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
+  sharing.had(state, worker)
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
     keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
