@@ -116,6 +116,18 @@ def test_what_workers_crawl_from_their_memories_keeps_the_delay_as_well(fleet: F
     assert min(gaps(fleet)) >= PART * DELAY
 
 
+def test_a_host_that_answers_slowly_does_not_keep_others_waiting(fleet: Fleet) -> None:
+    settings = {"SPIDER_MODULES": "crawls.hosts", "CONCURRENT_REQUESTS_PER_DOMAIN": 4, "GRAPH_LATENCY": 0.02}
+    fleet.start("oneslowhost", 1, CONCURRENT_REQUESTS=16, **settings)
+
+    def others() -> int:
+        return sum("slow.test" not in event.what for event in fleet.events("parsed"))
+
+    wait_until(lambda: others() == 200)
+    # It takes 75 s by itself; in memory the others are through when a few of its pages are.
+    assert len(fleet.events("parsed")) - others() < 20
+
+
 @pytest.mark.parametrize("limits", ['{"*.test": {"delay": -1}}', "{", '{"a": {"dela": 1}}'])
 def test_limits_that_are_not_valid_are_one_line_and_the_end(fleet: Fleet, limits: str) -> None:
     fleet.start("hosts", 1, **POLITE, FRONTIER_SLOTS=limits)

@@ -43,8 +43,9 @@ class GraphHandler:
 
     async def download_request(self, request: Request) -> TextResponse:
         record("downloaded", request.url)
-        if self._latency:
-            await _sleep(self._latency)
+        latency = request.meta.get("latency", self._latency)
+        if latency:
+            await _sleep(latency)
         number = request.url.rpartition("/")[2]
         links = links_of(int(number), self._pages) if number.isdigit() else []
         return TextResponse(request.url, body=" ".join(map(str, links)).encode(), encoding="utf-8")

@@ -49,6 +49,21 @@ class MemoryHostsSpider(HostsSpider):
         return scrapy.Request(url, meta={"kept": {1}})
 
 
+class OneSlowHostSpider(scrapy.Spider):
+    """One host answers slowly, and has been found first."""
+
+    name = "oneslowhost"
+
+    async def start(self):
+        for number in range(60):
+            yield scrapy.Request(f"http://slow.test/{number}", meta={"latency": 5})
+        for number in range(200):
+            yield scrapy.Request(f"http://host{number % 5}.test/{number}")
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
 class SlowHostsSpider(HostsSpider):
     """Computes for longer than a delay in every callback."""
 

@@ -1,0 +1,104 @@
+"""What a worker says of slots: of which it has enough, and for which it needs turns."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from scrapy import Request
+
+from scrapy_rq_sched.codec.slot_rules import slot_rules
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.frontier.replies import AT_ONCE, Lease, Reply, Told
+from scrapy_rq_sched.worker.outbox import Outgoing
+from scrapy_rq_sched.worker.politeness import Politeness
+from scrapy_rq_sched.worker.session import Session
+
+from .test_worker import a_worker
+
+
+def lease(number: int, slot: str, begin: float = 0.0) -> Lease:
+    return Lease(f"1.{number}", "request", 0, b"x", slot, begin)
+
+
+def full(worker: Session, *slots: str) -> None:
+    """Have the downloader have all that it may have of these slots."""
+    engine: Any = Mock()
+    engine.slots.load = lambda slot: None if slot in slots else 0
+    worker.slot_talk._engine = engine
+
+
+@pytest.fixture
+def worker() -> Session:
+    return a_worker(concurrency=4, prefetch=20)
+
+
+def test_leases_of_a_slot_of_which_there_are_enough_are_not_at_hand(worker: Session) -> None:
+    worker.state.ready.extend(lease(number, "slow") for number in range(4))
+    full(worker, "slow")
+    worker.slot_talk.look()
+    batch = worker.batch()
+    assert (batch.sated, batch.want) == (["slow"], 4)
+
+
+def test_leases_of_a_slot_that_the_downloader_can_take_are_at_hand(worker: Session) -> None:
+    worker.state.ready.extend(lease(number, "fast") for number in range(4))
+    full(worker, "slow")
+    worker.slot_talk.look()
+    batch = worker.batch()
+    assert (batch.sated, batch.want) == ([], 0)
+
+
+def test_no_more_leases_are_held_back_than_may_be_prefetched(worker: Session) -> None:
+    worker.state.ready.extend(lease(number, f"slow{number % 3}") for number in range(21))
+    full(worker, "slow0", "slow1", "slow2")
+    worker.slot_talk.look()
+    assert worker.batch().want == 0
+
+
+def waits_in_memory(worker: Session, count: int) -> None:
+    worker.politeness = worker.slot_talk._politeness = Politeness(
+        rules=slot_rules("FRONTIER_SLOTS", {"polite": {"delay": 2}})
+    )
+    push = Push("force", "", 0, b"", "polite")
+    worker.slot_talk.to_memory(Outgoing(push, Request("http://polite/")) for _ in range(count))
+
+
+def test_requests_in_memory_that_have_no_turn_are_not_at_hand(worker: Session) -> None:
+    waits_in_memory(worker, 9)
+    batch = worker.batch()
+    assert (batch.asks, batch.want) == ({"polite": 4}, 4)
+
+
+@pytest.mark.parametrize("told", [Told.PAUSE, Told.STOP])
+def test_a_worker_that_is_paused_asks_for_no_turns(worker: Session, told: Told) -> None:
+    waits_in_memory(worker, 9)
+    worker.state.told = told
+    assert worker.batch().asks == {}
+
+
+def test_a_request_in_memory_begins_in_the_turn_that_it_was_given(worker: Session) -> None:
+    waits_in_memory(worker, 2)
+    now = 1000 * time.time()
+    sent = time.monotonic()
+    given = {"polite": [now - 1, now + 60_000]}
+    worker.slot_talk.take_reply(Reply("1", now=now, sent=sent, received=sent, given=given))
+    assert worker.take() is not None
+    assert worker.take() is None
+
+
+def test_a_turn_that_is_very_late_is_not_used(worker: Session) -> None:
+    now, sent = 1000 * time.time(), time.monotonic()
+    worker.slot_talk.take_reply(Reply("1", now=now, sent=sent, received=sent))
+    worker.slot_talk.take_lease(lease(1, "a", begin=now - 20_000))  # leases last 30 s
+    assert worker.take() is None
+    worker.prepare()
+    assert worker.batch().given_back == ["1.1"]
+
+
+def test_a_turn_without_a_time_makes_no_worker_late(worker: Session) -> None:
+    worker.slot_talk.take_lease(lease(1, "a", begin=AT_ONCE))
+    assert worker.limits.ahead > 0
+    assert list(worker.state.ready.slots()) == [("a", 1)]
