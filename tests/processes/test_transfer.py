@@ -34,7 +34,7 @@ from scrapy_rq_sched.inspect import (
     steps,
     verify,
 )
-from scrapy_rq_sched.keys import Keys, converting
+from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import PriorityQueue
 
 from ..client import Client, compact_members
@@ -90,6 +90,7 @@ def contents(server: redis.Redis, spider: str = "s") -> dict[str, Any]:
     found["seeds"] = [read[server.type(key)](key) for key in keys.start_urls]
     found["counter"] = server.get(f"{keys.requests}:count")
     own = (b"epoch", b"spider", b"requests_key", b"dupefilter_key", b"start_urls_keys", b"imported")
+    own += (b"in_slots", b"clock", b"clock_ahead", b"rules", b"slot_default", b"slot_states")
     found["meta"] = {k: v for k, v in server.hgetall(keys.meta).items() if k not in own}
     return found
 
@@ -619,7 +620,7 @@ def test_what_failed_is_not_requeued_and_nothing_converted_while_a_frontier_is_e
 
 def test_nothing_is_exported_while_a_frontier_is_converted(server: redis.Redis, redis_url: str) -> None:
     worker = filled(server, "priority")
-    server.hset(converting(worker.frontier.keys.requests), "from", "pickle")
+    server.hset(worker.frontier.keys.converting, "from", "pickle")
     with pytest.raises(InspectionError, match="is being converted"):
         exported(redis_url)
 
@@ -664,7 +665,7 @@ def test_an_import_where_there_is_something_is_refused_and_changes_nothing(
     with pytest.raises(InspectionError, match=r"Clear it first: scrapy frontier clear s$"):
         imported(redis_url, data)
     assert contents(server) == before
-    assert not server.exists(converting(source.requests))
+    assert not server.exists(source.converting)
 
 
 def test_an_import_is_refused_while_workers_are_at_it(server: redis.Redis, redis_url: str) -> None:
@@ -931,7 +932,7 @@ def test_an_export_that_fails_leaves_the_file_of_before(
 ) -> None:
     worker, file = filled(server, "priority"), tmp_path / "frontier.jsonl"
     file.write_text("yesterday's")
-    server.hset(converting(worker.frontier.keys.requests), "from", "pickle")
+    server.hset(worker.frontier.keys.converting, "from", "pickle")
     refused = command(redis_url, "export", "s", "--file", str(file))
     assert refused.returncode == 1
     assert refused.stderr.count(b"\n") == 1
