@@ -158,7 +158,7 @@ class Reply:
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
             now=head.get("now"),
             next_turn=head.get("next_turn"),
-            given=head.get("given") or {},
+            given=_given(head.get("given")),
             ask_at=head.get("ask_at"),
             limits={slot: SlotLimits.parse(its) for slot, its in (head.get("limits") or {}).items()},
             garbage=head.get("garbage", ""),
@@ -169,6 +169,17 @@ class Reply:
             leases=list(_leases(raw[1])),
             replicated=replicated,
         )
+
+
+def _given(said: Any) -> dict[str, list[float]]:
+    """Return turns as they were given, if nobody has written something else there."""
+    if not isinstance(said, dict):
+        return {}
+    return {
+        slot: [float(time) for time in times if isinstance(time, (int, float))]
+        for slot, times in said.items()
+        if isinstance(times, list)
+    }
 
 
 def _leases(flat: list[Any]) -> Iterator[Lease]:

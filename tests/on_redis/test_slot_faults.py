@@ -71,10 +71,13 @@ def test_garbage_in_what_is_known_of_slots_stops_nothing(
     assert worker.say(finished=[lease.name for lease in met], in_hand=0).finished
 
 
-def test_garbage_in_what_a_worker_was_given_is_given_to_nobody(join: Join, server: redis.Redis) -> None:
+@pytest.mark.parametrize("value", ["{", "[1]", "7", '"x"', '{"a": "x"}', "null"])
+def test_garbage_in_what_a_worker_was_given_is_given_to_nobody(
+    join: Join, server: redis.Redis, value: str
+) -> None:
     worker = join(bounds=DELAY)
     worker.say(asks={"a": 1})
-    server.hset("s:worker:a", "given", "{")
+    server.hset("s:worker:a", "given", value)
     assert worker.repeat(asks={"a": 1}).given == {}
 
 

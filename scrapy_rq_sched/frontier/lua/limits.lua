@@ -47,8 +47,9 @@ function limits.of(slot, all)
 end
 
 local function keep(state, ...)
-  redis.call('HSET', SLOT .. state.slot, ...)
-  redis.call('PEXPIRE', SLOT .. state.slot, string.format('%.0f', KEPT + math.max(0, state.tat - slots.now(), state.blocked - slots.now())))
+  local key, latest = SLOT .. state.slot, math.max(slots.now(), state.tat, state.blocked)
+  redis.call('HSET', key, ...)
+  redis.call('PEXPIRE', key, string.format('%.0f', KEPT + latest - slots.now()))
 end
 
 function limits.interval(state)
@@ -75,7 +76,8 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
     return begins
   end
   local is_own = state.owner == worker
-  local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms and downloads.lives(state.owner) ~= false
+  local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms
+    and downloads.lives(state.owner) ~= false
   if in_use then return sharing.ask_for(state, worker, state.tat > now and state.tat or now + PASSED_OVER_FOR) end
   if not is_own then state.owner, state.pending = worker, 0 end
   local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
