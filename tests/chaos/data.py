@@ -122,7 +122,7 @@ def garbage_rest(arena: Arena) -> Outcome:
 def wrong_type(arena: Arena) -> Outcome:
     # In the long form a key is wrong for longer than a lease; in the short form nobody is to count as dead.
     arena.crawl(**arena.without_deaths)
-    names = ["requests", "dupefilter", "meta"]
+    names = ["slots", "dupefilter", "meta"]
     names = arena.choose(names, [*names, "workers", "started"])
     for number, name in enumerate(names):
         key, aside = f"graph:{name}", f"aside:{name}"

@@ -312,7 +312,7 @@ MUTANTS = {
         (
             (
                 "worker/handout.py",
-                "if head.at and self._state.turns.earliest(head.lease.slot, head.at) > now:",
+                "if not self._is_time(head.lease.slot, head.at, now):",
                 "if False:",
             ),
             ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
