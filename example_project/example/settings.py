@@ -34,8 +34,8 @@ ROBOTSTXT_OBEY = True
 CONCURRENT_REQUESTS = 16
 CONCURRENT_REQUESTS_PER_DOMAIN = 8
 DOWNLOAD_DELAY = 0.1
-# By default all workers together keep the delay, and of a single site more workers make no faster crawl. Here each
-# worker keeps it by itself, so that you see the second one at work: the site is yours, and has promised nobody.
+# By default all workers together keep the delay, so more workers make the crawl of one site no faster. Here
+# each worker keeps it by itself, so that you see the second one at work. The site is your own.
 FRONTIER_FLEET_LIMITS = []
 
 # AutoThrottle would lower the rate when the site answers slowly. It is off so that the figures of
