@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Callable
 from pathlib import Path
 
-from . import broad, commands, crawl, fleet, http, large, memory, seeds, slots, start_stop
+from . import broad, commands, connections, crawl, fleet, http, large, memory, seeds, slots, start_stop
 from .arena import ROOT, Arena
 from .figures import Figures, Options, console
 from .report import Results
@@ -19,6 +19,7 @@ WORKLOADS: dict[str, Callable[[Arena, Options], Figures]] = {
     "fleet": fleet.run,
     "broad": broad.run,
     "slots": slots.run,
+    "connections": connections.run,
     "seeds": seeds.run,
     "memory": memory.run,
     "large": large.run,

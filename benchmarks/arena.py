@@ -89,8 +89,8 @@ class Crawl:
     @property
     def seconds(self) -> float:
         """From the first download to the last response."""
-        begun = min(worker["begun"] for worker in self.workers)
-        return float(max(worker["ended"] for worker in self.workers) - begun)
+        busy = [worker for worker in self.workers if worker["pages"]]
+        return float(max(worker["ended"] for worker in busy) - min(worker["begun"] for worker in busy))
 
     def figures(self) -> dict[str, float]:
         """Return what the tables show of it, a page."""

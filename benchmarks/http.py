@@ -11,7 +11,7 @@ from .arena import MEMORY, OURS, PEER, ROOT, Arena, BenchmarkError, Contender
 from .figures import Figures, Options
 
 #: Scrapy's own handler, and not the site's without a network.
-_OVER_SOCKETS = '{"http": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler", "https": null}'
+OVER_SOCKETS = '{"http": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler", "https": null}'
 
 
 def contenders() -> list[Contender]:
@@ -23,11 +23,11 @@ def run(arena: Arena, options: Options) -> Figures:
     """Crawl a site to its end."""
     figures = Figures()
     pages = options.size(quick=200, full=1500)
-    with _site(pages) as address:
+    with site("site", pages) as port:
         for _ in options.turns("http"):
             for contender in contenders():
                 crawl = arena.crawl(
-                    contender, "html", "-a", f"site={address}", DOWNLOAD_HANDLERS=_OVER_SOCKETS
+                    contender, "html", "-a", f"site=http://127.0.0.1:{port}", DOWNLOAD_HANDLERS=OVER_SOCKETS
                 )
                 if crawl.pages != pages:
                     raise BenchmarkError(f"{contender}: {crawl.pages} pages crawled of {pages}")
@@ -36,14 +36,14 @@ def run(arena: Arena, options: Options) -> Figures:
 
 
 @contextlib.contextmanager
-def _site(pages: int) -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.site", str(pages)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+def site(module: str, *arguments: int) -> Iterator[int]:
+    """Start the site of a *module* of this package, and yield its port."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         if process.stdout is None or not (port := process.stdout.readline()):
             raise BenchmarkError("the site did not start")
-        yield f"http://127.0.0.1:{int(port)}"
+        yield int(port)
     finally:
         process.kill()
         process.communicate()

@@ -64,6 +64,14 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         "What slots cost Redis, where every request is of a slot chosen by chance",
         [("redis_us", "Redis CPU a page (µs)", ".1f"), ("bytes_a_slot", "bytes a slot", ".0f")],
     ),
+    "connections": (
+        "What 60 hosts see of a fleet",
+        [
+            ("connections", "connections a host", ".2f"),
+            ("robots", "robots.txt a host", ".2f"),
+            ("seconds", "whole crawl (s)", ".1f"),
+        ],
+    ),
     "seeds": (
         "Seeds",
         [

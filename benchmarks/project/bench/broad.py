@@ -57,12 +57,13 @@ class Handler:
 
 
 class BroadSpider(scrapy.Spider):
-    """Follows every link."""
+    """Follows every link, from the page *first*."""
 
     name = "broad"
+    first = START
 
     async def start(self) -> AsyncIterator[Any]:  # noqa: D102 - Scrapy's
-        yield scrapy.Request(START)
+        yield scrapy.Request(self.first)
 
     def parse(self, response: TextResponse) -> Iterator[Any]:  # noqa: D102 - Scrapy's
         for url in response.text.split():
