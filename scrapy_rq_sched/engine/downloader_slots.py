@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Any
 
 from scrapy import Request, signals
@@ -29,6 +30,9 @@ class DownloaderSlots:
     def __init__(self, engine: Any) -> None:
         self._downloader = engine.downloader
         self._keys: dict[str, str] = {}
+        # Requests that were begun and have not reached the downloader, and how many of each slot.
+        self._on_their_way: dict[Request, str] = {}
+        self._coming: Counter[str] = Counter()
         self._gap_of: Callable[[str], float | None] = lambda slot: None
         self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
         self._left: Callable[[Request], None] = lambda request: None
@@ -61,15 +65,37 @@ class DownloaderSlots:
         return bool(self._downloader.settings.getbool("AUTOTHROTTLE_ENABLED"))
 
     def load(self, slot: str) -> int | None:
-        """Return how many requests of *slot* are in the downloader; None if it should not have more."""
-        its = self._downloader.slots.get(self._keys.get(slot, slot))
-        if its is None:
+        """Return how many requests of *slot* the downloader has, or will have; None for no more."""
+        key = self._keys.get(slot, slot)
+        its, load = self._downloader.slots.get(key), self._coming[slot]
+        if its is not None:
+            load += len(its.active)
+        if not load:
             return 0
+        limits = self._probe(key) if its is None else its
         # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. Few
         # that wait are enough for the next download to begin as soon as another ends.
-        is_delayed_here = its.delay and self._gap_of(slot) is None
-        most = 2 if is_delayed_here else its.concurrency + max(1, its.concurrency // 4)
-        return len(its.active) if len(its.active) < most else None
+        is_delayed_here = limits.delay and self._gap_of(slot) is None
+        most = 2 if is_delayed_here else limits.concurrency + max(1, limits.concurrency // 4)
+        return load if load < most else None
+
+    def begun(self, request: Request, slot: str) -> None:
+        """Note that *request* is on its way to the downloader: several are, before the first reaches it."""
+        if slot:
+            self._on_their_way[request] = slot
+            self._coming[slot] += 1
+
+    def finish_all_but(self, in_progress: Collection[Request]) -> None:
+        """Note that all other requests are finished, also those that never reached the downloader."""
+        for request in [request for request in self._on_their_way if request not in in_progress]:
+            self._has_come(request)
+
+    def _has_come(self, request: Request) -> None:
+        slot = self._on_their_way.pop(request, None)
+        if slot is not None:
+            self._coming[slot] -= 1
+            if not self._coming[slot]:
+                del self._coming[slot]
 
     def _probe(self, key: str) -> SlotLimits:
         known = key in self._downloader.slots
@@ -81,6 +107,7 @@ class DownloaderSlots:
         return SlotLimits(its.delay, min(1.0, jitter), its.concurrency)
 
     def _on_reached(self, request: Request) -> None:
+        self._has_come(request)
         key: Any = request.meta.get("download_slot")
         its, delayed = self._downloader.slots.get(key), ""
         if its is not None:

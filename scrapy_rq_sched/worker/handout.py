@@ -80,6 +80,8 @@ class Handout:
                 continue
             if made is not None:
                 state.hold(made, timed.lease)
+                if self._engine is not None:
+                    self._engine.slots.begun(made, timed.lease.slot)
                 if timed.lease.begin:
                     state.turns.begun(made, timed.lease.slot, timed.at, now)
                 self._limits.begun()
@@ -101,6 +103,8 @@ class Handout:
             outgoing = state.memory.take(slot)
             state.turns.begun(outgoing.request, slot, at, now)
         state.hold(outgoing.request, None)
+        if self._engine is not None:
+            self._engine.slots.begun(outgoing.request, outgoing.push.slot)
         return outgoing.request
 
     def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:

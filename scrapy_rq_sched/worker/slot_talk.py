@@ -56,6 +56,7 @@ class SlotTalk:
         """
         if self._engine is None:
             return
+        self._engine.slots.finish_all_but(self._engine.in_progress())
         ready, load = self._state.ready, self._engine.slots.load
         enough = max(1, self._limits.target // 2)
         plenty = ((slot, count) for slot, count in ready.slots() if slot and count >= enough)

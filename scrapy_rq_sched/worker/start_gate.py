@@ -42,7 +42,7 @@ class StartGate:
             return False
         if self._was_full and not self._engine.reads_lazily:
             return False
-        on_their_way = self._state.outbox.unsettled + len(self._state.ready)
+        on_their_way = self._state.outbox.unsettled + self._state.ready.usable
         if not self._engine.reads_lazily:
             return on_their_way >= max(self._limits.target, self._settings.concurrency)
         waiting = 0 if reply is None else reply.waiting

@@ -15,6 +15,7 @@ from scrapy_rq_sched.frontier.replies import AT_ONCE, Lease, Reply, Told
 from scrapy_rq_sched.worker.outbox import Outgoing
 from scrapy_rq_sched.worker.politeness import Politeness
 from scrapy_rq_sched.worker.session import Session
+from scrapy_rq_sched.worker.start_gate import StartGate
 
 from .test_worker import a_worker
 
@@ -49,6 +50,16 @@ def test_leases_of_a_slot_that_the_downloader_can_take_are_at_hand(worker: Sessi
     worker.slot_talk.look()
     batch = worker.batch()
     assert (batch.sated, batch.want) == ([], 0)
+
+
+def test_start_is_read_on_when_all_leases_are_of_sated_slots(worker: Session) -> None:
+    engine = Mock(reads_lazily=False, backs_out=lambda: "")
+    gate = StartGate(worker.state, worker.limits, worker.settings, engine)
+    worker.state.ready.extend(lease(number, "slow") for number in range(6))
+    assert gate.holds(None)
+    full(worker, "slow")
+    worker.slot_talk.look()
+    assert not gate.holds(None)
 
 
 def test_no_more_leases_are_held_back_than_may_be_prefetched(worker: Session) -> None:

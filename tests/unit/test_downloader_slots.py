@@ -1,0 +1,78 @@
+"""How many requests of a slot the downloader has, as the worker counts them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from scrapy import Request
+from scrapy.core.downloader import Slot
+
+from scrapy_rq_sched.engine.downloader_slots import DownloaderSlots
+
+#: A slot of this concurrency may have one more, that waits.
+CONCURRENCY, MOST = 4, 5
+
+
+def a_slot() -> Slot:
+    return Slot(CONCURRENCY, 0.0, randomize_delay=False)
+
+
+@pytest.fixture
+def downloader() -> Any:
+    downloader = SimpleNamespace(slots={})
+
+    def get_slot(request: Request) -> tuple[str, Slot]:
+        key = request.meta["download_slot"]
+        return key, downloader.slots.setdefault(key, a_slot())
+
+    downloader._get_slot = get_slot
+    return downloader
+
+
+@pytest.fixture
+def slots(downloader: Any) -> DownloaderSlots:
+    return DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock()))
+
+
+def begin(slots: DownloaderSlots, count: int) -> list[Request]:
+    requests = [
+        Request(f"http://a.test/{number}", meta={"download_slot": "a.test"}) for number in range(count)
+    ]
+    for request in requests:
+        slots.begun(request, "a.test")
+    return requests
+
+
+def test_requests_that_have_not_reached_the_downloader_count(slots: DownloaderSlots) -> None:
+    begin(slots, MOST - 1)
+    assert slots.load("a.test") == MOST - 1
+    begin(slots, 1)
+    assert slots.load("a.test") is None
+    assert slots.load("b.test") == 0
+
+
+def test_a_request_that_has_reached_the_downloader_counts_once(
+    slots: DownloaderSlots, downloader: Any
+) -> None:
+    requests = begin(slots, 2)
+    downloader.slots["a.test"] = a_slot()
+    downloader.slots["a.test"].active.add(requests[0])
+    slots._on_reached(requests[0])
+    assert slots.load("a.test") == 2
+
+
+def test_a_request_that_never_reaches_the_downloader_counts_until_it_is_finished(
+    slots: DownloaderSlots,
+) -> None:
+    requests = begin(slots, MOST)
+    slots.finish_all_but(requests[:2])
+    assert slots.load("a.test") == 2
+
+
+def test_to_count_makes_no_slot_in_the_downloader(slots: DownloaderSlots, downloader: Any) -> None:
+    begin(slots, 1)
+    slots.load("a.test")
+    assert not downloader.slots
