@@ -1,8 +1,8 @@
 """Many hosts over sockets: ``python -m benchmarks.hosts_site HOSTS PAGES`` prints their port, and serves.
 
 Each host has an address of its own. ``/figures`` of the first says how many connections were made to all of
-them, and how often a robots.txt was fetched. A page takes so long that one worker cannot ask all hosts as often
-as it may.
+them, and how often a robots.txt was fetched. A page takes so long that one worker cannot ask all hosts as
+often as it may.
 """
 
 from __future__ import annotations

@@ -144,6 +144,14 @@ KEYS: tuple[Key, ...] = (
         Use.ARGUMENT,
     ),
     Key(
+        "slots_of",
+        "{prefix}:slots:of:",
+        ("zset",),
+        "slots with a delay that this worker had last, by when they may give it a request. It has a time to "
+        "live",
+        Use.PREFIX,
+    ),
+    Key(
         "slots_cleared",
         "{prefix}:slots:cleared",
         ("list",),

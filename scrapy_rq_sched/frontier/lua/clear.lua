@@ -15,7 +15,7 @@ if force ~= '1' and type(alive) == 'number' and alive > 0 then return {'alive', 
 -- Whatever somebody may have put at these keys.
 local workers = redis.pcall('ZRANGE', WORKERS, 0, -1)
 for _, worker in ipairs(workers.err and {} or workers) do
-  redis.call('UNLINK', LEASES .. worker, WORKER .. worker)
+  redis.call('UNLINK', LEASES .. worker, WORKER .. worker, SLOTS_OF .. worker)
 end
 clearing.clear()
 redis.call('UNLINK', SLOT_LIMITS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,

@@ -22,7 +22,7 @@ if left > 0 then
   redis.call('PEXPIRE', WORKER .. worker, 86400000)
 else
   redis.call('ZREM', WORKERS, worker)
-  redis.call('DEL', WORKER .. worker)
+  redis.call('DEL', WORKER .. worker, SLOTS_OF .. worker)
   -- An exchange of its own that was long on its way must not have it join again.
   redis.call('HSET', WORKER .. worker, 'gone', now)
   redis.call('EXPIRE', WORKER .. worker, LATE_EXCHANGE)

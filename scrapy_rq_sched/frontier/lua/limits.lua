@@ -1,4 +1,4 @@
--- Needs: keys, slots, number_of, downloads, sharing
+-- Needs: keys, slots, own_slots, number_of, downloads, sharing
 -- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
 -- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>': rules is 'set' if somebody has set
 -- them while the crawl ran; else META's rules when a worker said what its settings say: with others they are void. It is
@@ -39,7 +39,7 @@ function limits.of(slot, all)
     concurrency = number_of(its_concurrency, concurrency)
   end
   return {
-    slot = slot, is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
+    stays = all.stays, slot = slot, is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
     blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
     asked_by = fields.asked_by or '', last = fields.last or '',
@@ -60,9 +60,19 @@ end
 -- Redis begins every script with the same numbers.
 math.randomseed(slots.now() * 1000 % 2147483647)
 
+-- Is a slot left to the worker that had it last, for a moment after its time?
+local function is_left(state, worker)
+  if not state.stays or state.delay == 0 or state.owner == '' then return false end
+  return state.owner == worker or downloads.lives(state.owner) == true
+end
+
+-- -> the score of a slot that has its next turn at *time*
+function limits.score(state, worker, time)
+  return is_left(state, worker) and own_slots.leave(state.owner, state.slot, time) or slots.score(time)
+end
+
 -- Turns of a slot for *worker*, at most *most*, that begin until *ahead* milliseconds from now, and not before
--- *not_before*. Of a slot that another worker had last, those that are due: whoever was there before has its
--- connections, its cookies and its robots.txt.
+-- *not_before*. Of a slot that another worker had last, those that are due, and not left to that one.
 -- -> when each may begin (AT_ONCE: whenever the worker likes), and from when there may be more
 function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
@@ -79,7 +89,7 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms
     and downloads.lives(state.owner) ~= false
   if in_use then return sharing.ask_for(state, worker, state.tat > now and state.tat or now + PASSED_OVER_FOR) end
-  if not is_own then state.owner, state.pending = worker, 0 end
+  if not is_own and now < state.tat + own_slots.LEFT_FOR and is_left(state, worker) then return begins, state.tat end
   local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
   while #begins < most and at <= horizon do
     begins[#begins + 1] = at
@@ -93,6 +103,7 @@ end
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
   sharing.had(state, worker)
+  if state.owner ~= worker then state.owner, state.pending = worker, 0 end
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
     keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
@@ -112,7 +123,7 @@ function limits.used(state, worker, n, last)
     state.tat = math.max(state.tat, math.min(last, now) + least * (1 + state.pending))
   end
   keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending)
-  slots.at(state.slot, math.max(state.tat, state.blocked))
+  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
 end
 
 -- *n* downloads of *worker* are over.

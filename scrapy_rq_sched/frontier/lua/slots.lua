@@ -92,9 +92,14 @@ function slots.write()
   turned, emptied = {}, {}
 end
 
--- A slot has its next turn at *time*, if requests of it wait; 0: it may have it now.
+-- A slot has its next turn at *score*, if requests of it wait.
+function slots.set(slot, score)
+  redis.call('ZADD', SLOTS, 'XX', score, slot)
+end
+
+-- The same at *time*; 0: it may have it now.
 function slots.at(slot, time)
-  redis.call('ZADD', SLOTS, 'XX', slots.score(math.max(time, slots.FIRST_TIME / 1000)), slot)
+  slots.set(slot, slots.score(math.max(time, slots.FIRST_TIME / 1000)))
 end
 
 -- -> from when there may be a turn for anybody; nil if nothing waits in any slot

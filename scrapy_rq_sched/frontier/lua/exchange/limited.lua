@@ -1,4 +1,4 @@
--- Needs: keys, slots, number_of, leases, limits, exchange/said
+-- Needs: keys, slots, own_slots, number_of, leases, limits, exchange/said
 -- What an exchange has to do with the limits of slots.
 -- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
 -- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
@@ -7,7 +7,11 @@ local limited = {}
 -- Milliseconds for which nothing begins after Redis has come back with older data, if the delay of a slot is not longer:
 -- so long, at most, a worker may still have turns of which Redis no longer knows.
 local QUIET = 2000
-local ALL = {delay = said.delay, jitter = said.jitter, concurrency = said.concurrency}
+local ALL = {
+  delay = said.delay, jitter = said.jitter, concurrency = said.concurrency,
+  -- Where the highest priority comes first, or other spiders take turns, no slot is left to anybody.
+  stays = said.order ~= 'priority' and not slots.are_shared,
+}
 
 -- Has any slot limits? Most crawls do without.
 function limited.is_on(turn)
@@ -41,6 +45,7 @@ function limited.report(turn)
   for slot, used in pairs(said.turns or {}) do
     limits.used(limits.of(slot, ALL), turn.worker, used[1], used[2])
   end
+  if said.turns then own_slots.write() end
   for slot, n in pairs(said.downloaded or {}) do limits.downloaded(slot, turn.worker, n) end
 end
 

@@ -65,7 +65,7 @@ function serving.serve(turn, slot, each, is_limited, score_of)
   end
   limits.handed(state, turn.worker, begins, following, handed)
   local time = begins[handed + 1] or following
-  slots.served(slot, there - gone, time and slots.score(time))
+  slots.served(slot, there - gone, time and limits.score(state, turn.worker, time))
   return gone, false
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys, slots, waiting, exchange/said, exchange/limited, exchange/serving, exchange/priority_turns
+-- Needs: keys, slots, own_slots, waiting, exchange/said, exchange/limited, exchange/serving, exchange/priority_turns
 -- What waits is handed out: slots take turns.
 local turns = {}
 -- So many slots have their turn before it is counted anew how much each may give; and so many more are looked at, if
@@ -23,7 +23,8 @@ function turns.serve(turn)
   local more, ahead = is_limited and WAIT or 0, is_limited and said.ahead or 0
   for _, slot in ipairs(said.sated or {}) do closed[slot], more = true, more + 1 end
   while serving.has_room(turn) do
-    local due, open = slots.due(math.min(turn.want, MOST_SLOTS) + more, ahead), {}
+    local count, open = math.min(turn.want, MOST_SLOTS) + more, {}
+    local due = is_limited and own_slots.due(count, ahead, turn.worker) or slots.due(count, ahead)
     for _, slot in ipairs(due) do
       if not closed[slot] then open[#open + 1] = slot end
     end
@@ -38,6 +39,7 @@ function turns.serve(turn)
       progress = progress + math.max(gone, is_open and 1 or 0)
     end
     slots.write()
+    if is_limited then own_slots.write() end
     if progress == 0 then break end
   end
 end

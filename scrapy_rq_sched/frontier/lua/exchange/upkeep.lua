@@ -97,7 +97,10 @@ local function reclaim_from(dead, turn)
   turn.returned = turn.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * said.lease_ms))
-  if redis.call('HLEN', LEASES .. dead) == 0 then redis.call('ZREM', WORKERS, dead) end
+  if redis.call('HLEN', LEASES .. dead) == 0 then
+    redis.call('ZREM', WORKERS, dead)
+    redis.call('UNLINK', SLOTS_OF .. dead)
+  end
 end
 
 -- The dead: what they held goes back to where it stood, a bounded number at a time. Who has left, and could
