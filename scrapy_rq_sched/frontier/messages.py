@@ -69,10 +69,12 @@ class Turns(NamedTuple):
 
     :param used: how many.
     :param last: when the last of them was begun, by the server's clock, in milliseconds; 0 if none was.
+    :param unused: how many of them began nothing.
     """
 
     used: int
     last: float
+    unused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

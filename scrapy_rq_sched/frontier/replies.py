@@ -114,6 +114,10 @@ class Reply:
     ask_at: float | None = None
     #: Limits that were set while the crawl runs, of slots of which there are leases.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
+    #: Those of them of which the delay was set.
+    with_delay: frozenset[str] = frozenset()
+    #: Changes when somebody has set limits, or has blocked a slot.
+    limits_changed: str = ""
     #: Where what was at the key of a slot's requests, and is none, was put; empty if there was nothing.
     garbage: str = ""
     #: How many slots have waiting requests; 0 if none has limits.
@@ -135,6 +139,7 @@ class Reply:
         :param sent: when the question was sent.
         """
         head = json.loads(raw[0].decode("utf-8", "replace"))
+        limits = head.get("limits") or {}
         problem = head["seeds_problem"]
         return cls(
             epoch=head["epoch"],
@@ -160,7 +165,9 @@ class Reply:
             next_turn=head.get("next_turn"),
             given=_given(head.get("given")),
             ask_at=head.get("ask_at"),
-            limits={slot: SlotLimits.parse(its) for slot, its in (head.get("limits") or {}).items()},
+            limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
+            with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
+            limits_changed=head.get("limits_changed", ""),
             garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),
             sent=sent,

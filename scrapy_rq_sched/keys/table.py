@@ -58,10 +58,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "requests",
         "{requests}",
-        (
-            "list",
-            "zset",
-        ),
+        ("list", "zset"),
         "waiting requests, serialized: a list for `FifoQueue` and `LifoQueue`, a sorted set for "
         "`PriorityQueue`",
         Use.ARGUMENT,
@@ -117,10 +114,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "slot_requests",
         "{requests}:slot:",
-        (
-            "list",
-            "zset",
-        ),
+        ("list", "zset"),
         "waiting requests of a slot. In the queue's key are those whose slot no worker knows",
         Use.PREFIX,
         follows="slot",
@@ -150,6 +144,13 @@ KEYS: tuple[Key, ...] = (
         "slots with a delay that this worker had last, by when they may give it a request. It has a time to "
         "live",
         Use.PREFIX,
+    ),
+    Key(
+        "slots_blocked",
+        "{prefix}:slots:blocked",
+        ("string",),
+        "that a slot was blocked, for as long as the longest block",
+        Use.ARGUMENT,
     ),
     Key(
         "slots_cleared",

@@ -158,8 +158,8 @@ class ExchangeLoop:
         assert self._batch is not None  # noqa: S101 - it is answered now
         self._outage.over()
         self._has_said_the_end = self._batch.finishing
-        self._batch = None
-        self._rhythm.exchanged()
+        asked, self._batch = self._batch.want > 0, None
+        self._rhythm.exchanged(asked)
         try:
             self._session.take_reply(reply, latency, self._attempt.pushes)
         except Exception:  # a signal's or the statistics' code may raise anything: the crawl goes on

@@ -45,6 +45,7 @@ class Politeness:
         self._by_rule: dict[str, bool] = {}
         # Those that somebody has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
+        self._set_delay: set[str] = set()
         # Those whose limits the frontier has been told because it did not know them.
         self._told: set[str] = set()
         #: What holds for every slot that has no limits of its own.
@@ -62,7 +63,7 @@ class Politeness:
 
     def gap_of(self, slot: str) -> float | None:
         """Return the least seconds between two requests of *slot*; None if the fleet keeps no delay."""
-        if not ("delay" in self._fleet or slot in self._set or self._has_delay_by_rule(slot)):
+        if not ("delay" in self._fleet or slot in self._set_delay or self._has_delay_by_rule(slot)):
             return None
         limits = self.of(slot)
         return limits.delay * (1 - limits.jitter)
@@ -82,9 +83,11 @@ class Politeness:
             self._told.clear()
         for lease in reply.leases:
             self._set.pop(lease.slot, None)
+            self._set_delay.discard(lease.slot)
             if lease.begin:
                 self._told.discard(lease.slot)
         self._set.update(reply.limits)
+        self._set_delay.update(reply.with_delay)
 
     def is_news(self, lease: Lease) -> bool:
         """Return whether the frontier, which gave *lease* without a time, has to be told its slot's limits.

@@ -32,10 +32,18 @@ class Rhythm:
         self._session = session
         self._lease_timeout = settings.lease_timeout
         self._last_exchange = time.monotonic()
+        self._has_asked = False
 
-    def exchanged(self) -> None:
-        """Note that there was an exchange just now."""
+    def exchanged(self, asked: bool = False) -> None:
+        """Note that there was an exchange just now; *asked*: for leases."""
         self._last_exchange = time.monotonic()
+        self._has_asked = asked
+
+    @property
+    def _in_vain(self) -> bool:
+        """Whether the last exchange asked for leases and was given none."""
+        reply = self._session.last_reply
+        return self._has_asked and reply is not None and not reply.leases
 
     @property
     def pause(self) -> float:
@@ -54,6 +62,9 @@ class Rhythm:
             return True
         lacks = session.wanted > session.limits.at_hand
         if lacks and reply is not None and reply.next_turn is not None:
+            if self._in_vain and reply.now is not None and reply.next_turn <= reply.now:
+                # It is the turn of slots of which this worker has enough.
+                return silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
             # What waits has to wait for its time: to ask sooner would give this worker no more of it.
             turn = session.state.clock.local(reply.next_turn) - session.limits.ahead
             is_time = time.monotonic() >= turn and silence >= reply.workers / POLLS
@@ -74,8 +85,12 @@ class Rhythm:
     def is_wanted_soon(self) -> bool:
         """Return whether the next request would have to wait for an exchange, unless there is one now."""
         session, reply = self._session, self._session.last_reply
+        if session.state.outbox.blocked:
+            return False
         there_is_more = reply is not None and reply.waiting and reply.leases
-        runs_low = session.limits.runs_low and (session.state.has_news or there_is_more)
+        # Beside slots of which there are enough, news seldom lead to a lease.
+        has_news = session.state.has_news and not (self._in_vain and session.state.ready.sated)
+        runs_low = session.limits.runs_low and (has_news or there_is_more)
         return bool(runs_low) or session.limits.awaits_release
 
     def _patience(self, reply: Reply | None) -> float:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Batch
-from ..frontier.replies import AT_ONCE, Lease, Reply, Told
+from ..frontier.replies import AT_ONCE, Lease, Reply, Standing, Told
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .limits import Limits
@@ -39,6 +39,7 @@ class SlotTalk:
         self._most_held = settings.prefetch
         self._engine = engine
         self._notices = notices
+        self._limits_changed: str | None = None
         # Slots with limits that the frontier did not know of.
         self._met: set[str] = set()
 
@@ -59,9 +60,9 @@ class SlotTalk:
         self._engine.slots.finish_all_but(self._engine.in_progress())
         ready, load = self._state.ready, self._engine.slots.load
         enough = max(1, self._limits.target // 2)
-        plenty = ((slot, count) for slot, count in ready.slots() if slot and count >= enough)
-        sated = {slot: count for slot, count in plenty if load(slot) is None}
-        ready.set_sated(sated if sum(sated.values()) <= self._most_held else ())
+        blocked = {slot: count for slot, count in ready.slots() if slot and load(slot) is None}
+        sated = {slot: count for slot, count in blocked.items() if count >= enough}
+        ready.set_blocked(blocked, sated if sum(sated.values()) <= self._most_held else ())
 
     def fill(self, batch: Batch, closing: bool) -> None:
         """Put what there is to say into *batch*, and consider it said."""
@@ -78,6 +79,12 @@ class SlotTalk:
         """Take note of limits and turns, and of the server's time."""
         state = self._state
         self._politeness.take_reply(reply)
+        if reply.standing != Standing.KNOWN:
+            state.turns.forget()
+        if self._limits_changed not in (None, reply.limits_changed):
+            # What was leased before, without a time, may have to wait now.
+            state.give_back()
+        self._limits_changed = reply.limits_changed
         if reply.now is not None:
             state.clock.note(reply.sent, reply.received, reply.now)
             self._notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))

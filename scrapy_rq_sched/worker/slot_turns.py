@@ -41,6 +41,7 @@ class SlotTurns:
         # What the downloader sends, and when; until then its turn is not used.
         self._sending: list[tuple[float, str, int]] = []
         self._used: Counter[str] = Counter()
+        self._unused: Counter[str] = Counter()
         self._downloaded: Counter[str] = Counter()
 
     @property
@@ -67,6 +68,7 @@ class SlotTurns:
     def unused(self, turns: Counter[str]) -> None:
         """Note that so many turns of these slots are not used."""
         self._used.update(turns)
+        self._unused.update(turns)
         self._downloaded.update(turns)
 
     def reached_downloader(self, request: Request, delayed: str, at: float) -> None:
@@ -95,9 +97,7 @@ class SlotTurns:
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that all other requests are finished, also those that never reached the downloader."""
         for request in [request for request in self._on_their_way if request not in in_progress]:
-            slot = self._on_their_way.pop(request)
-            self._used[slot] += 1
-            self._downloaded[slot] += 1
+            self.unused(Counter({self._on_their_way.pop(request): 1}))
         for request in [request for request in self._downloading if request not in in_progress]:
             self.left_downloader(request)
 
@@ -109,14 +109,26 @@ class SlotTurns:
             self._used[slot] += used
             sent[slot] = at
         batch.turns = {
-            slot: Turns(count, round(self._clock.server(sent[slot]), 3) if slot in sent else 0.0)
+            slot: Turns(
+                count, round(self._clock.server(sent[slot]), 3) if slot in sent else 0.0, self._unused[slot]
+            )
             for slot, count in self._used.items()
         }
         batch.downloaded = dict(self._downloaded)
         self._used.clear()
+        self._unused.clear()
         self._downloaded.clear()
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
+
+    def forget(self) -> None:
+        """Note that the frontier knows of none of the turns and downloads of this worker any more."""
+        self._on_their_way.clear()
+        self._downloading.clear()
+        self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
+        self._used.clear()
+        self._unused.clear()
+        self._downloaded.clear()
 
     def _note(self, slot: str, planned: float, now: float) -> None:
         self._last[slot] = planned, now

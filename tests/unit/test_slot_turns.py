@@ -129,7 +129,7 @@ def test_a_turn_whose_request_never_reaches_the_downloader_is_used_when_that_is_
 
 def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(turns: SlotTurns) -> None:
     turns.returned(lease("1", "a", 5000))
-    assert said(turns) == {"a": Turns(1, 0)}
+    assert said(turns) == {"a": Turns(1, 0, 1)}
 
 
 def test_a_lease_without_a_time_has_no_turn_to_give_back(turns: SlotTurns) -> None:

@@ -10,7 +10,7 @@ local COUNTED = 600000
 function downloads.lives(worker)
   local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker) or '')
   if not deadline and slots.are_shared then return nil end
-  return (deadline or 0) > slots.now()
+  return (deadline or 0) > server_time()
 end
 
 -- -> how many *value* says that *worker* has

@@ -5,6 +5,7 @@
 -- another where the first worker joins. SLOT..slot is the state of a slot with limits, a hash:
 --   tat       the server's time (milliseconds) from which the next request may begin. It moves on by the delay with each
 --             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
+--   sent      when its last request was sent, as far as is known
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
 --             other worker has any: it alone sees to the gaps between them, however late it is.
 --   blocked   until when it gives nothing
@@ -39,14 +40,15 @@ function limits.of(slot, all)
     concurrency = number_of(its_concurrency, concurrency)
   end
   return {
-    stays = all.stays, slot = slot, is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
+    stays = all.stays, slot = slot, sent = number_of(fields.sent, 0), sets_delay = its_delay ~= '-', is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
     blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
     asked_by = fields.asked_by or '', last = fields.last or '',
   }
 end
 
-local function keep(state, ...)
+-- Write fields of a state, which stays for a time.
+function limits.keep(state, ...)
   local key, latest = SLOT .. state.slot, math.max(slots.now(), state.tat, state.blocked)
   redis.call('HSET', key, ...)
   redis.call('PEXPIRE', key, string.format('%.0f', KEPT + latest - slots.now()))
@@ -78,9 +80,9 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
   if state.blocked > now then return begins, state.blocked end
-  if sharing.is_left_to_another(state, worker) then return begins, now + PASSED_OVER_FOR end
+  if sharing.is_left_to_another(state) then return begins, now + PASSED_OVER_FOR end
   -- It is asked again when a download is over; and then at the latest, should nobody say so.
-  if most <= 0 then return sharing.ask_for(state, worker, now + lease_ms) end
+  if most <= 0 then return sharing.ask_for(state, now + lease_ms) end
   if state.delay == 0 then
     for i = 1, most do begins[i] = AT_ONCE end
     return begins
@@ -88,61 +90,30 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local is_own = state.owner == worker
   local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms
     and downloads.lives(state.owner) ~= false
-  if in_use then return sharing.ask_for(state, worker, state.tat > now and state.tat or now + PASSED_OVER_FOR) end
+  if in_use then return sharing.ask_for(state, state.tat > now and state.tat or now + PASSED_OVER_FOR) end
   if not is_own and now < state.tat + own_slots.LEFT_FOR and is_left(state, worker) then return begins, state.tat end
   local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
   while #begins < most and at <= horizon do
     begins[#begins + 1] = at
     at = at + limits.interval(state)
   end
-  if #begins == 0 then return sharing.ask_for(state, worker, at) end
+  if #begins == 0 then return sharing.ask_for(state, at) end
   return begins, at
 end
 
 -- *used* of these turns were handed out, with a lease each.
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
-  sharing.had(state, worker)
+  sharing.had(state)
   if state.owner ~= worker then state.owner, state.pending = worker, 0 end
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
-    keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
+    limits.keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
   end
   if state.concurrency > 0 then
     downloads.note(state.slot, worker, used)
-    keep(state, 'tat', string.format('%.3f', state.tat))
+    limits.keep(state, 'tat', string.format('%.3f', state.tat))
   end
-end
-
--- *worker* has used *n* of its turns, or has no use for them; the last was begun at *last*, if any was.
-function limits.used(state, worker, n, last)
-  if state.owner == worker then state.pending = math.max(0, state.pending - n) end
-  local now = slots.now()
-  if last > 0 then
-    local least = state.delay * (1 - state.jitter)
-    state.tat = math.max(state.tat, math.min(last, now) + least * (1 + state.pending))
-  end
-  keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending)
-  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
-end
-
--- *n* downloads of *worker* are over.
-function limits.downloaded(slot, worker, n)
-  downloads.note(slot, worker, -n)
-  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then
-    local state = limits.of(slot, {})
-    slots.at(slot, math.max(state.tat, state.blocked))
-  end
-end
-
--- What *worker* held of a slot has gone back: it has no turns of it, and no downloads.
-function limits.release(slot, worker)
-  local key = SLOT .. slot
-  if redis.call('EXISTS', key) == 0 then return end
-  local state = limits.of(slot, {})
-  redis.call('HDEL', key, 'a:' .. worker)
-  if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
-  slots.at(slot, math.max(state.tat, state.blocked))
 end
 
 return limits -- seldom used

@@ -79,7 +79,7 @@ if flushed then
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
   clearing.clear()
-  redis.call('UNLINK', SLOT_LIMITS, CONVERTING, DELAYED, WORKERS)
+  redis.call('UNLINK', CONVERTING, DELAYED, WORKERS)
 end
 local kept_for = ''
 if flushed or uncleared then
@@ -90,11 +90,16 @@ end
 seen.join(frontier)
 filter.open()
 if flushed or anew then
-  redis.call('DEL', STARTED, FINISHED, PAGES)
-  redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason')
+  redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS)
+  redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason', 'limited', 'rewound')
 end
 -- What settings said of slots, those say anew that join now.
-if others == 0 then redis.call('HSET', META, 'rules', exact_time()) end
+if others == 0 then
+  redis.call('HSET', META, 'rules', exact_time())
+  redis.call('HDEL', META, 'slot_default')
+end
+-- A block outlives the crawl in which it was set.
+if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For who looks into it, and is not set up as its workers are.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,

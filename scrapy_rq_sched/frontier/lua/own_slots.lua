@@ -20,7 +20,8 @@ function own_slots.write()
   for worker, its in pairs(left) do
     local key = SLOTS_OF .. worker
     -- Whatever somebody has put there makes way.
-    if has_failed(redis.pcall('ZADD', key, unpack(its))) then redis.call('UNLINK', key) end
+    if wrong_type({{key, 'zset'}}) then redis.call('UNLINK', key) end
+    in_chunks(its, function(...) redis.call('ZADD', key, ...) end)
     redis.call('PEXPIRE', key, KEPT)
   end
   left = {}

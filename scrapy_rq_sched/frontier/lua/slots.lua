@@ -9,14 +9,17 @@
 local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
 -- Milliseconds for which a slot sleeps at the most.
 local LONGEST, SHARED = 600000, 500
--- This script's time, and how many turns it has given; what META says of the time, once it was read.
+-- Where the frontier's time is kept; that of shared states is with these, for all that share them.
+local CLOCK = slots.are_shared and SLOT .. '~clock' or META
+local CLOCK_KEPT = 86400000
+-- This script's time, and how many turns it has given; what CLOCK says of the time, once it was read.
 local moment, given, known = nil, 0, nil
 -- What slots.write() is to write.
 local turned, emptied = {}, {}
 
--- To be called by who has read it already.
+-- To be called by who has read META already.
 function slots.know(clock, ahead)
-  known = {clock, ahead}
+  if not slots.are_shared then known = {clock, ahead} end
 end
 
 -- -> the frontier's time (milliseconds): the server's, which is not set back. Where that is behind what it was at the
@@ -24,11 +27,11 @@ end
 function slots.now()
   if not moment then
     local time = redis.call('TIME')
-    known = known or redis.call('HMGET', META, 'clock', 'clock_ahead')
+    known = known or redis.pcall('HMGET', CLOCK, 'clock', 'clock_ahead')
     local clock, ahead = number_of(known[1], 0), number_of(known[2], 0)
     moment = time[1] * 1000 + time[2] / 1000 + ahead
     if moment < clock then
-      redis.call('HSET', META, 'clock_ahead', string.format('%.3f', ahead + clock - moment))
+      redis.pcall('HSET', CLOCK, 'clock_ahead', string.format('%.3f', ahead + clock - moment))
       moment = clock
     end
   end
@@ -37,7 +40,12 @@ end
 
 -- To be called by an exchange that may have given turns; fields: of META, which it is about to write.
 function slots.keep_time(fields)
-  if moment then fields[#fields + 1], fields[#fields + 2] = 'clock', string.format('%.3f', moment) end
+  if moment and slots.are_shared then
+    redis.pcall('HSET', CLOCK, 'clock', string.format('%.3f', moment))
+    redis.call('PEXPIRE', CLOCK, CLOCK_KEPT)
+  elseif moment then
+    fields[#fields + 1], fields[#fields + 2] = 'clock', string.format('%.3f', moment)
+  end
 end
 
 -- -> the score of a slot that has its next turn at *time*
@@ -54,15 +62,15 @@ end
 
 -- Requests of these slots are about to wait: each has its turn after those that wait already.
 function slots.enter(names)
-  if #names == 0 then return end
-  local added, leftover = {}, {}
-  for i, score in ipairs(redis.call('ZMSCORE', SLOTS, unpack(names))) do
-    if not score or tonumber(score) < slots.FIRST_TIME then added[#added + 1], added[#added + 2] = last_turn(), names[i] end
-    if not score then leftover[#leftover + 1] = SLOT_REQUESTS .. names[i] end
-  end
-  if #added == 0 then return end
-  redis.call('ZADD', SLOTS, unpack(added))
-  if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
+  in_chunks(names, function(...)
+    local some, added, leftover = {...}, {}, {}
+    for i, score in ipairs(redis.call('ZMSCORE', SLOTS, ...)) do
+      if not score or tonumber(score) < slots.FIRST_TIME then added[#added + 1], added[#added + 2] = last_turn(), some[i] end
+      if not score then leftover[#leftover + 1] = SLOT_REQUESTS .. some[i] end
+    end
+    if #added > 0 then redis.call('ZADD', SLOTS, unpack(added)) end
+    if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
+  end)
 end
 
 -- -> the score of a slot that has its turn in *ahead* milliseconds
@@ -87,8 +95,8 @@ function slots.served(slot, left, score)
 end
 
 function slots.write()
-  if #turned > 0 then redis.call('ZADD', SLOTS, unpack(turned)) end
-  if #emptied > 0 then redis.call('ZREM', SLOTS, unpack(emptied)) end
+  in_chunks(turned, function(...) redis.call('ZADD', SLOTS, ...) end)
+  in_chunks(emptied, function(...) redis.call('ZREM', SLOTS, ...) end)
   turned, emptied = {}, {}
 end
 
@@ -105,6 +113,7 @@ end
 -- -> from when there may be a turn for anybody; nil if nothing waits in any slot
 function slots.next()
   local score = tonumber(redis.call('ZRANGE', SLOTS, 0, 0, 'WITHSCORES')[2] or '')
+  if score and score < slots.FIRST_TIME then return slots.now() end
   return score and score / 1000
 end
 

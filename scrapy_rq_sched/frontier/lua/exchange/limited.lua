@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, number_of, leases, limits, exchange/said
+-- Needs: keys, slots, own_slots, number_of, leases, limits, reported, exchange/said
 -- What an exchange has to do with the limits of slots.
 -- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
 -- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
@@ -8,25 +8,31 @@ local limited = {}
 -- so long, at most, a worker may still have turns of which Redis no longer knows.
 local QUIET = 2000
 local ALL = {
-  delay = said.delay, jitter = said.jitter, concurrency = said.concurrency,
   -- Where the highest priority comes first, or other spiders take turns, no slot is left to anybody.
   stays = said.order ~= 'priority' and not slots.are_shared,
 }
 
 -- Has any slot limits? Most crawls do without.
 function limited.is_on(turn)
-  return said.delay or said.concurrency or turn.meta.limited or slots.are_shared
+  return said.delay or said.concurrency or turn.meta.limited or turn.meta.slot_default or slots.are_shared
+end
+
+-- A worker that has no limits by its settings keeps those of the others.
+local function default(turn)
+  local delay, jitter, concurrency = string.match(turn.meta.slot_default or '', '^(%S+) (%S+) (%S+)$')
+  if said.delay or said.concurrency or not delay then
+    delay, jitter, concurrency = said.delay or 0, said.jitter or 0, said.concurrency or 0
+    local text = string.format('%.17g %.17g %d', delay, jitter, concurrency)
+    if limited.is_on(turn) and turn.meta.slot_default ~= text then redis.call('HSET', META, 'slot_default', text) end
+  end
+  return number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
 end
 
 -- This worker pushes to slots with limits of their own: slot -> {delay, jitter, concurrency}.
 function limited.learn(turn)
   ALL.has_own, ALL.rules = turn.meta.limited, turn.meta.rules
+  ALL.delay, ALL.jitter, ALL.concurrency = default(turn)
   if turn.repeated then return end
-  local default = string.format('%.17g %.17g %d', said.delay or 0, said.jitter or 0, said.concurrency or 0)
-  if limited.is_on(turn) and turn.meta.slot_default ~= default then
-    -- For who looks into it.
-    redis.call('HSET', META, 'slot_default', default)
-  end
   for slot, its in pairs(said.limits or {}) do
     local before = redis.call('HGET', SLOT_LIMITS, slot)
     if not (before and string.sub(before, -4) == ' set') then
@@ -38,15 +44,15 @@ function limited.learn(turn)
   ALL.has_own = turn.meta.limited
 end
 
--- What has become of this worker's turns: slot -> {how many it no longer has, when the last began}; and of its
--- downloads: slot -> how many are over.
+-- What has become of this worker's turns: slot -> {how many it no longer has, when the last began, how many of them began
+-- nothing}; and of its downloads: slot -> how many are over.
 function limited.report(turn)
   if turn.repeated then return end
   for slot, used in pairs(said.turns or {}) do
-    limits.used(limits.of(slot, ALL), turn.worker, used[1], used[2])
+    reported.used(limits.of(slot, ALL), turn.worker, used[1], used[2], used[3])
   end
   if said.turns then own_slots.write() end
-  for slot, n in pairs(said.downloaded or {}) do limits.downloaded(slot, turn.worker, n) end
+  for slot, n in pairs(said.downloaded or {}) do reported.downloaded(slot, turn.worker, n) end
 end
 
 -- Redis has come back with older data, or with none.
@@ -62,7 +68,7 @@ function limited.release(held, worker)
     local _, _, _, _, slot = leases.read(lease[2])
     if slot ~= '' and not done[slot] then
       done[slot] = true
-      limits.release(slot, worker)
+      reported.release(slot, worker)
     end
   end
 end
@@ -71,7 +77,7 @@ end
 local function tell(state)
   if not state.is_set then return end
   limited.told = limited.told or {}
-  limited.told[state.slot] = {state.delay, state.jitter, state.concurrency}
+  limited.told[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
 end
 
 function limited.tell_again(turn)

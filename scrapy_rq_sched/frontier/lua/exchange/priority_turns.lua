@@ -3,8 +3,8 @@
 -- slot is then that of its next request, unless it has to wait for its time, or has been given requests since it had
 -- its last turn: then it is a time, as it always is where slots take turns.
 local priority_turns = {}
--- So many slots are looked at together, and so often in an exchange.
-local AT_ONCE, ROUNDS = 256, 8
+-- So many slots are looked at together, and so often in an exchange; so many may give nothing.
+local AT_ONCE, ROUNDS, IN_VAIN = 256, 4, 64
 
 -- -> the score of the next request of a slot; nil if there is none
 local function next_score(slot)
@@ -27,7 +27,8 @@ local function enter_by_priority(ahead)
   end
 end
 
--- -> slot, score of the first that is not closed, and the score of the second; nil where there is none
+-- -> slot, score of the first that is not one of the *count* that are closed, and the score of the second; nil where there
+-- is none
 local function first_two(closed, count)
   local found, first, score = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', '(' .. slots.FIRST_TIME, 'WITHSCORES',
     'LIMIT', 0, count + 2), nil, nil
@@ -42,11 +43,11 @@ end
 
 function priority_turns.take(turn)
   if not serving.has_room(turn) then return end
-  local is_limited, closed, count = limited.is_on(turn), {}, 0
+  local is_limited, closed, count, in_vain = limited.is_on(turn), {}, 0, 0
   for _, slot in ipairs(said.sated or {}) do closed[slot], count = true, count + 1 end
   enter_by_priority(is_limited and said.ahead or 0)
   local flat = waiting.length_of('') > 0 and next_score('') or nil
-  while serving.has_room(turn) do
+  while serving.has_room(turn) and in_vain < IN_VAIN do
     local slot, score, second = first_two(closed, count)
     if flat and (not slot or tonumber(flat) <= tonumber(score)) then
       if serving.take(turn, '', 1) == 0 then break end
@@ -56,9 +57,10 @@ function priority_turns.take(turn)
       -- As many as come before those of all others.
       local before = redis.pcall('ZCOUNT', waiting.key(slot), '-inf', string.format('%.17g', others))
       local each = has_failed(before) and 1 or math.max(1, before)
-      local _, is_open = serving.serve(turn, slot, each, is_limited, next_score)
+      -- One that has to wait has a time for its score from now on.
+      local gone = serving.serve(turn, slot, each, is_limited, next_score)
       slots.write()
-      if not is_open and not closed[slot] then closed[slot], count = true, count + 1 end
+      if gone == 0 then in_vain = in_vain + 1 end
     else
       break
     end

@@ -52,7 +52,7 @@ local function reply(turn)
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
     next_turn = is_limited and own_slots.next(turn.worker) or nil, now = is_limited and slots.now() or nil,
     limits = limited.told, slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
-    given = limited.given, ask_at = limited.ask_at,
+    limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
     garbage = tally.garbage ~= '' and tally.garbage or nil,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = epoch or turn.meta.epoch or '',
   })

@@ -1,0 +1,41 @@
+-- Needs: keys, slots, number_of, downloads, limits
+-- What workers report of their turns and downloads, and what that does to the states of slots.
+local reported = {}
+
+-- *worker* has used *n* of its turns, or has no use for *unused* of them; the last was begun at *last*, if any was.
+function reported.used(state, worker, n, last, unused)
+  if state.owner == worker then state.pending = math.max(0, state.pending - n) end
+  local now = slots.now()
+  if last > 0 then
+    local least = state.delay * (1 - state.jitter)
+    state.sent = math.min(last, now)
+    state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
+  end
+  -- A response that came from a cache costs the slot no turn.
+  if unused > 0 and state.pending == 0 and state.owner == worker and state.sent > 0 then
+    state.tat = math.min(state.tat, state.sent + limits.interval(state))
+  end
+  limits.keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending, 'sent', string.format('%.3f', state.sent))
+  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
+end
+
+-- *n* downloads of *worker* are over.
+function reported.downloaded(slot, worker, n)
+  downloads.note(slot, worker, -n)
+  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then
+    local state = limits.of(slot, {})
+    slots.at(slot, math.max(state.tat, state.blocked))
+  end
+end
+
+-- What *worker* held of a slot has gone back: it has no turns of it, and no downloads.
+function reported.release(slot, worker)
+  local key = SLOT .. slot
+  if redis.call('EXISTS', key) == 0 then return end
+  local state = limits.of(slot, {})
+  redis.call('HDEL', key, 'a:' .. worker)
+  if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
+  slots.at(slot, math.max(state.tat, state.blocked))
+end
+
+return reported -- seldom used
