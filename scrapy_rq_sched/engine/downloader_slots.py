@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 
@@ -31,8 +30,8 @@ class DownloaderSlots:
     def __init__(self, engine: Any) -> None:
         self._downloader = engine.downloader
         self._keys: dict[str, str] = {}
-        # Delay and jitter of the downloader's slots of which the fleet keeps the delay.
-        self._by_itself: WeakKeyDictionary[Any, tuple[float, Any]] = WeakKeyDictionary()
+        # The downloader's slots of which the fleet keeps the delay, with the delay and the jitter they had.
+        self._by_itself: dict[str, tuple[Any, float, Any]] = {}
         # Requests that were begun and have not reached the downloader, and how many of each slot.
         self._on_their_way: dict[Request, str] = {}
         self._coming: Counter[str] = Counter()
@@ -120,23 +119,28 @@ class DownloaderSlots:
                     self._keys.clear()
                 self._keys[name] = key
             gap = self._gap_of(name)
-            self._set_delay(its, gap)
+            self._set_delay(key, its, gap)
             delayed = name if gap else ""
         now = time.monotonic()
         # Others that came together with it are sent before it, each after the delay.
         at = now if its is None else max(now, its.lastseen + its.delay * (1 + len(its.queue)))
         self._reached(request, delayed, at)
 
-    def _set_delay(self, its: Any, gap: float | None) -> None:
+    def _set_delay(self, key: str, its: Any, gap: float | None) -> None:
         """Have the downloader keep a part of *gap* for a slot; None: the delay that it has by itself."""
         # Scrapy before 2.19 has no jitter, but a flag for half of the delay.
         jitter = "jitter" if hasattr(its, "jitter") else "randomize_delay"
+        known, delay, its_jitter = self._by_itself.get(key, (None, 0.0, 0.0))
         if gap is not None:
-            self._by_itself.setdefault(its, (its.delay, getattr(its, jitter)))
+            if known is not its:
+                if len(self._by_itself) >= REMEMBERED:
+                    self._by_itself.clear()
+                self._by_itself[key] = its, its.delay, getattr(its, jitter)
             its.delay = LOCAL_PART * gap
             setattr(its, jitter, 0.0)
-        elif its in self._by_itself:
-            its.delay, its_jitter = self._by_itself.pop(its)
+        elif known is its:
+            del self._by_itself[key]
+            its.delay = delay
             setattr(its, jitter, its_jitter)
 
     def _on_left(self, request: Request) -> None:

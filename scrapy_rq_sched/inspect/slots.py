@@ -15,6 +15,8 @@ from .view import View, read_meta
 
 #: Slots of which is asked in a round trip.
 STEP = 200
+#: What is at the place of a slot's state, and is the time of all that share the states; no slot is called so.
+CLOCK = "~clock"
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ class Slots:
         prefix = self._view.keys.slot("")
         pattern = re.sub(r"([\[\]*?\\])", r"\\\1", prefix) + "*"
         for key in self._view.server.scan_iter(pattern, count=STEP, _type="hash"):
-            yield key.decode("utf-8", "replace").removeprefix(prefix)
+            slot = key.decode("utf-8", "replace").removeprefix(prefix)
+            if slot != CLOCK:
+                yield slot
 
     def set(self, slot: str, rule: SlotRule) -> None:
         """Have *rule* hold for *slot* until the crawl is finished, whatever the settings say."""
@@ -114,9 +118,13 @@ class Slots:
             pipe.zscore(keys.slots, name)
             pipe.hgetall(keys.slot(name))
             pipe.hget(keys.slot_limits, name)
-        (seconds, microseconds), *replies = pipe.execute()
+        # Spiders that share the states of slots have one time.
+        ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
+        pipe.hget(keys.slot(CLOCK), "clock_ahead")
+        (seconds, microseconds), *replies, ahead = pipe.execute()
         meta = read_meta(self._view.server, keys.meta)
-        now = seconds * 1000 + microseconds / 1000 + _number(meta.get("clock_ahead"))
+        ahead = _number(meta.get("clock_ahead") if ours_only else ahead)
+        now = seconds * 1000 + microseconds / 1000 + ahead
         for place, name in enumerate(names):
             waiting, score, state, limits = replies[4 * place : 4 * place + 4]
             yield _status(name, waiting, score, state, _in_force(limits, meta), now)

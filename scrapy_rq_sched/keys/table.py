@@ -141,15 +141,14 @@ KEYS: tuple[Key, ...] = (
         "slots_of",
         "{prefix}:slots:of:",
         ("zset",),
-        "slots with a delay that this worker had last, by when they may give it a request. It has a time to "
-        "live",
+        "slots that this worker had last, by when they give it a request; it has a time to live",
         Use.PREFIX,
     ),
     Key(
         "slots_blocked",
         "{prefix}:slots:blocked",
         ("string",),
-        "that a slot was blocked, for as long as the longest block",
+        "there as long as any slot is blocked",
         Use.ARGUMENT,
     ),
     Key(
@@ -247,7 +246,8 @@ KEYS: tuple[Key, ...] = (
         "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
         "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
         "frontier's time (`clock`, `clock_ahead`), when Redis came back with older data (`rewound`), "
-        "and whose settings' limits hold (`rules`), and what holds for all other slots (`slot_default`)",
+        "whose settings' limits hold (`rules`), what holds for other slots (`slot_default`), and when "
+        "somebody has changed limits (`limits_changed`)",
         Use.ARGUMENT,
     ),
     Key(

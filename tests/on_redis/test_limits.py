@@ -462,3 +462,120 @@ def test_a_blocked_slot_without_requests_is_seen(join: Join, slots: Slots) -> No
     slots.block("a", 60)
     assert list(slots.with_state()) == ["a"]
     assert by_name(slots, "a")["a"].blocked_for == pytest.approx(60, abs=1)
+
+
+def test_a_worker_is_told_that_limits_were_changed(join: Join, slots: Slots) -> None:
+    worker = join("a")
+    push(worker, "a", 3)
+    before = worker.say().limits_changed
+    slots.block("a", 60)
+    assert worker.say().limits_changed != before
+
+
+def test_a_worker_is_told_whether_the_delay_was_set(join: Join, slots: Slots) -> None:
+    worker = join("a")
+    push(worker, "a", 9)
+    slots.set("a", SlotRule("a", concurrency=2))
+    assert worker.say(want=1).with_delay == frozenset()
+    slots.set("a", SlotRule("a", delay=0.0))
+    assert worker.say(want=1).with_delay == {"a"}
+
+
+def test_a_block_outlives_the_crawl(join: Join, slots: Slots, server: redis.Redis) -> None:
+    worker = join("a")
+    push(worker, "a", 1)
+    slots.block("a", 60)
+    server.hdel("s:meta", "limited")  # as the last worker of a crawl does
+    assert take(join("b")) == []
+
+
+def test_to_block_a_slot_does_not_shorten_the_life_of_its_state(
+    join: Join, slots: Slots, server: redis.Redis
+) -> None:
+    worker = join("a", bounds={"slots": SlotLimits(delay=3600)})
+    push(worker, "a", 3)
+    take(worker)
+    slots.block("a", 60)
+    slots.unblock("a")
+    assert int(server.ttl("s:slots:state:a")) > 3600
+
+
+def test_a_worker_without_limits_keeps_those_of_the_others(join: Join) -> None:
+    polite, other = join("a", bounds=DELAY), join("b")
+    push(polite, "a", 3)
+    assert len(take(polite)) == 1
+    assert take(other) == []
+
+
+def test_a_turn_that_began_nothing_costs_no_time(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 5)
+    take(worker)
+    worker.say(turns={"a": Turns(1, server_ms(server))})
+    assert begins(take(worker, ahead=15_000), server) == [10]
+    worker.say(turns={"a": Turns(1, 0, 1)})
+    assert begins(take(worker, ahead=15_000), server) == [10]
+
+
+# -- a slot stays with its worker --------------------------------------------------------------------
+
+
+def is_due(server: redis.Redis, since: float = 0) -> float:
+    """Have the turn of slot a have come *since* milliseconds ago."""
+    due = server_ms(server) - since
+    server.hset("s:slots:state:a", "tat", due)
+    server.zadd("s:slots", {"a": 1000 * due})
+    return due
+
+
+def test_a_slot_is_left_for_a_moment_to_the_worker_that_had_it(join: Join, server: redis.Redis) -> None:
+    one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(one, "a", 5)
+    take(one)
+    one.say(turns={"a": Turns(1, server_ms(server))})
+    due = is_due(server)
+    leases = take(other)
+    assert not leases or server_ms(server) > due + 250
+    assert server.zscore("s:slots:of:a", "a") == pytest.approx(1000 * due, abs=1000)
+    assert server.zscore("s:slots", "a") == pytest.approx(1000 * (due + 250), abs=1000)
+    assert len(take(one)) == 1
+
+
+def test_a_slot_that_its_worker_has_left_alone_is_anothers(join: Join, server: redis.Redis) -> None:
+    one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(one, "a", 5)
+    take(one)
+    one.say(turns={"a": Turns(1, server_ms(server))})
+    is_due(server, since=300)
+    assert len(take(other)) == 1
+
+
+def test_the_slots_of_a_worker_that_has_left_are_anybodys(join: Join, server: redis.Redis) -> None:
+    one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(one, "a", 5)
+    lease = take(one)[0]
+    one.say(turns={"a": Turns(1, server_ms(server))}, finished=[lease.name])
+    one.frontier.leave(False, True)
+    assert not server.exists("s:slots:of:a")
+    is_due(server)
+    assert len(take(other)) == 1
+
+
+def test_a_worker_forgets_slots_that_have_no_requests(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.01)})
+    push(worker, "a", 2)
+    wait_until(lambda: take(worker))
+    worker.say(turns={"a": Turns(1, server_ms(server))})
+    wait_until(lambda: take(worker))
+    wait_until(lambda: not take(worker) and not server.exists("s:slots:of:a"))
+
+
+# -- the server's clock ------------------------------------------------------------------------------
+
+
+def test_after_the_clock_was_set_back_a_concurrency_is_kept(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slots": SlotLimits(concurrency=1)})
+    push(worker, "a", 3)
+    server.hset("s:meta", "clock", server_ms(server) + 3_600_000)
+    assert len(take(worker)) == 1
+    assert take(worker) == []

@@ -102,3 +102,11 @@ def test_to_peek_shows_them_in_the_order_in_which_they_come(join: Join, redis_ur
     settings = Settings({"REDIS_URL": redis_url, "FRONTIER_ORDER": "priority"})
     names = [entry.data.decode() for entry in Queues(View.from_settings(settings, "s")).next(3)]
     assert names == ["highest", "high", "flat"]
+
+
+def test_not_all_slots_are_looked_at_that_have_to_wait(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={**BY_PRIORITY, "slots": SlotLimits(delay=60.0)})
+    push(worker, *((f"{n}", f"slot{n}", 0) for n in range(400)))
+    server.hset("s:meta", "rewound", server.time()[0] * 1000)  # nothing begins for a moment
+    assert worker.take(9) == []
+    assert server.zcount("s:slots", 1e14, "+inf") == 64

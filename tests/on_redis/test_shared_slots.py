@@ -84,6 +84,17 @@ def test_no_spider_keeps_a_slot_to_itself(spider: Callable[..., Client], limits:
     wait_until(go_on)
 
 
+def test_spiders_whose_frontiers_saw_other_clocks_have_one_time(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    limits = SlotLimits(delay=0.05)
+    one, other = spider("one", limits), spider("other", limits)
+    server.hset("one:meta", "clock", (server.time()[0] + 3600) * 1000)  # somebody has set it back
+    wait_until(lambda: one.take(1))
+    one.say(turns={"a": Turns(1, 0)})
+    wait_until(lambda: other.take(1))
+
+
 def test_two_spiders_keep_one_concurrency(spider: Callable[..., Client]) -> None:
     two = SlotLimits(concurrency=2)
     one, other = spider("one", two), spider("other", two)

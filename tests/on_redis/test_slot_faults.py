@@ -179,3 +179,21 @@ def test_a_push_to_a_slot_with_the_name_of_another_key_is_a_request(join: Join, 
     worker = join()
     worker.say(pushes=[Push("force", "", 0, b"one", "..:meta")])
     assert payloads(take(worker)) == ["one"]
+
+
+def test_what_was_held_of_very_many_slots_goes_back(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    for first in range(0, 9000, 1000):
+        worker.say(pushes=[Push("force", "", 0, b"x", f"slot{n}") for n in range(first, first + 1000)])
+    assert len(take(worker, 9000)) == 9000
+    worker.number += 5  # Redis came back with older data
+    worker.say()
+    assert server.zcard("s:slots") == 9000
+
+
+def test_garbage_at_the_index_of_a_workers_slots_makes_way(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds=DELAY)
+    push(worker, "a", 3)
+    server.set("s:slots:of:w", "x")
+    assert len(take(worker)) == 1
+    assert server.zcard("s:slots:of:w") == 1

@@ -10,7 +10,7 @@ import pytest
 from scrapy import Request
 from scrapy.core.downloader import Slot
 
-from scrapy_rq_sched.engine.downloader_slots import DownloaderSlots
+from scrapy_rq_sched.engine.downloader_slots import LOCAL_PART, DownloaderSlots
 
 #: A slot of this concurrency may have one more, that waits.
 CONCURRENCY, MOST = 4, 5
@@ -76,3 +76,18 @@ def test_to_count_makes_no_slot_in_the_downloader(slots: DownloaderSlots, downlo
     begin(slots, 1)
     slots.load("a.test")
     assert not downloader.slots
+
+
+def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
+    slots: DownloaderSlots, downloader: Any
+) -> None:
+    gaps: dict[str, float] = {"a.test": 5.0}
+    slots.follow(gaps.get, Mock(), Mock())
+    its = downloader.slots["a.test"] = a_slot()
+    its.delay = 2.0
+    (request,) = begin(slots, 1)
+    slots._on_reached(request)
+    assert its.delay == LOCAL_PART * 5
+    gaps.clear()
+    slots._on_reached(request)
+    assert its.delay == 2

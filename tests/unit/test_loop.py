@@ -133,6 +133,24 @@ def test_a_worker_that_was_given_nothing_of_what_waits_does_not_ask_at_every_mom
     assert is_due(rhythm, Reply(b"1", waiting=300))
 
 
+def test_a_worker_that_was_given_none_of_what_is_due_does_not_ask_at_every_moment(clock: Waited) -> None:
+    rhythm, reply = an_idle_rhythm(), Reply(b"1", waiting=300, now=5000, next_turn=5000)
+    rhythm.exchanged(asked=True)
+    clock.now += INTERVAL
+    assert not is_due(rhythm, reply)
+    rhythm.exchanged(asked=False)
+    clock.now += INTERVAL
+    assert is_due(rhythm, reply)
+
+
+def test_nothing_is_wanted_soon_while_there_is_no_room(clock: Waited) -> None:
+    rhythm = an_idle_rhythm()
+    finish(rhythm._session, 1)
+    assert rhythm.is_wanted_soon()
+    rhythm._session.state.outbox.blocked = True
+    assert not rhythm.is_wanted_soon()
+
+
 def test_a_crawl_whose_start_has_nothing_asks_at_once(clock: Waited) -> None:
     rhythm = an_idle_rhythm()
     rhythm.exchanged()

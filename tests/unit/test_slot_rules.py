@@ -203,3 +203,11 @@ def test_the_downloader_keeps_its_own_delay_only_of_slots_whose_delay_the_fleet_
     rules = slot_rules("S", {"free": {"delay": 0}, "few": {"concurrency": 1}})
     polite = Politeness(DELAYED, rules=rules)
     assert [polite.gap_of(slot) for slot in ("free", "few", "a")] == [0, None, None]
+
+
+def test_a_slot_whose_concurrency_was_set_keeps_the_delay_of_each_worker() -> None:
+    polite = Politeness(DELAYED)
+    polite.take_reply(Reply("1", limits={"a": SlotLimits(concurrency=1)}))
+    assert polite.gap_of("a") is None
+    polite.take_reply(Reply("1", limits={"a": SlotLimits(delay=3)}, with_delay=frozenset({"a"})))
+    assert polite.gap_of("a") == 3

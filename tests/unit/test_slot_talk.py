@@ -11,7 +11,7 @@ from scrapy import Request
 
 from scrapy_rq_sched.codec.slot_rules import slot_rules
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.frontier.replies import AT_ONCE, Lease, Reply, Told
+from scrapy_rq_sched.frontier.replies import AT_ONCE, Lease, Reply, Standing, Told
 from scrapy_rq_sched.worker.outbox import Outgoing
 from scrapy_rq_sched.worker.politeness import Politeness
 from scrapy_rq_sched.worker.session import Session
@@ -113,3 +113,28 @@ def test_a_turn_without_a_time_makes_no_worker_late(worker: Session) -> None:
     worker.slot_talk.take_lease(lease(1, "a", begin=AT_ONCE))
     assert worker.limits.ahead > 0
     assert list(worker.state.ready.slots()) == [("a", 1)]
+
+
+def test_what_is_ready_goes_back_when_somebody_has_changed_limits(worker: Session) -> None:
+    worker.slot_talk.take_reply(Reply("1", limits_changed="1"))
+    worker.state.ready.append(lease(1, "a"))
+    worker.slot_talk.take_reply(Reply("1", limits_changed="1"))
+    assert len(worker.state.ready) == 1
+    worker.slot_talk.take_reply(Reply("1", limits_changed="2"))
+    assert worker.batch().given_back == ["1.1"]
+
+
+def test_turns_of_a_worker_that_was_given_up_for_dead_are_not_reported(worker: Session) -> None:
+    worker.state.turns.returned(lease(1, "a", begin=5.0))
+    worker.slot_talk.take_reply(Reply("1", standing=Standing.LOST))
+    assert worker.batch().turns == {}
+
+
+def test_leases_that_the_downloader_cannot_take_are_not_late(worker: Session) -> None:
+    worker.state.ready.append(lease(1, "slow", begin=5.0), at=1.0)
+    full(worker)
+    worker.slot_talk.look()
+    assert worker.state.ready.is_late(2.0)
+    full(worker, "slow")
+    worker.slot_talk.look()
+    assert not worker.state.ready.is_late(2.0)

@@ -24,7 +24,7 @@ elseif what == 'block' then
   local period = number()
   redis.call('HSET', SLOT .. slot, 'blocked', string.format('%.0f', period > 0 and now + period or 0))
   redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', math.max(redis.call('PTTL', SLOT .. slot), period + 600000)))
-  if period > redis.call('PTTL', SLOTS_BLOCKED) then redis.call('SET', SLOTS_BLOCKED, 1, 'PX', string.format('%.0f', period)) end
+  if period > 0 and period > redis.call('PTTL', SLOTS_BLOCKED) then redis.call('SET', SLOTS_BLOCKED, 1, 'PX', string.format('%.0f', period)) end
 end
 -- Workers give back what they have ready, so that it has to wait.
 redis.call('HSET', META, 'limited', '1', 'limits_changed', exact_time())
