@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import SettingError
 from ..frontier.slot_limits import SlotLimits
@@ -37,8 +38,10 @@ class SlotRule:
     concurrency: int | None = None
 
     def fits(self, slot: str) -> bool:
-        """Return whether it holds for *slot*."""
-        return fnmatch.fnmatchcase(slot, self.pattern)
+        """Return whether it holds for *slot*, by its name or by what Scrapy calls it; case does not count."""
+        pattern = self.pattern.lower()
+        names = (slot.lower(), unquote(slot).lower())
+        return any(fnmatch.fnmatchcase(name, pattern) for name in names)
 
     def applied_to(self, limits: SlotLimits) -> SlotLimits:
         """Return *limits* with what this rule says otherwise."""

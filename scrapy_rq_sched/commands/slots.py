@@ -11,7 +11,6 @@ from heapq import nlargest
 from typing import Any
 
 from ..codec.slot_rules import FIELDS, slot_rule
-from ..codec.slots import slot_name
 from ..errors import InspectionError
 from ..inspect.slots import Slots, SlotStatus
 from .action import Action, Context
@@ -44,7 +43,7 @@ class SlotsAction(Action):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which, what to do, and how it is shown."""
         parser.add_argument("what", nargs="*", metavar="SLOT", help="a slot; or what to do, and with which")
-        parser.add_argument("--top", type=int, default=MOST, metavar="N", help=f"show N (default: {MOST})")
+        parser.add_argument("--top", type=_count, default=MOST, metavar="N", help=f"show N (default: {MOST})")
         parser.add_argument("--blocked", action="store_true", help="show only those that are blocked")
         parser.add_argument("--json", action="store_true", help="print JSON: an object a slot, one a line")
         parser.add_argument(
@@ -67,9 +66,14 @@ class SlotsAction(Action):
             "unblock": _unblock,
         }
         if verb in changes and rest:
-            context.output.say(changes[verb](slots, rest))
+            view = slots.view
+            if not view.settings.by_slot:
+                raise InspectionError("FRONTIER_BY_SLOT is False: requests do not wait by slot")
+            is_known = slots.find(rest[0])[1]
+            said = changes[verb](slots, rest)
+            context.output.say(said + ("" if is_known else f". No request of {rest[0]} waits now"))
             return
-        names = [slot_name(text) for text in opts.what] or None
+        names = [slots.find(text)[0] for text in opts.what] or None
         if not opts.watch:
             self._show(context, opts, slots, names, context.output.show)
             return
@@ -118,20 +122,42 @@ def _row(one: SlotStatus) -> list[str]:
     ]
 
 
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of 1 or more")
+    return int(text)
+
+
+def _named(slots: Slots, text: str) -> str:
+    """Return the name of the slot that is to be changed.
+
+    :raises InspectionError: if it is a pattern or a URL, and nothing is known of a slot called so.
+    """
+    name, is_known = slots.find(text)
+    if not is_known and any(mark in text for mark in "*?/"):
+        raise InspectionError(
+            f"{text!r} is not the name of a slot; it must be a host name such as www.example.com, or what "
+            "download_slot says. Patterns are for FRONTIER_SLOTS"
+        )
+    return name
+
+
 def _set(slots: Slots, arguments: list[str]) -> str:
     slot, *said = arguments
     pairs = [text.partition("=") for text in said]
     if not pairs or not all(equals for _, equals, _ in pairs):
         raise InspectionError(f"Say what to set, such as delay=2; it may be {', '.join(FIELDS)}")
     values = {name: value for name, _, value in pairs}
+    if len(values) < len(pairs):
+        raise InspectionError(f"{' '.join(said)}: each of {', '.join(FIELDS)} may be given once")
     rule = slot_rule(f"slot {slot!r}", slot, values)
-    slots.set(slot_name(slot), rule)
+    slots.set(_named(slots, slot), rule)
     return f"All workers together keep {', '.join(said)} of {slot}, until the crawl is finished"
 
 
 def _reset(slots: Slots, arguments: list[str]) -> str:
     (slot,) = _exactly(arguments, "reset SLOT")
-    slots.reset(slot_name(slot))
+    slots.reset(_named(slots, slot))
     return f"What the settings say of {slot} holds again"
 
 
@@ -143,13 +169,13 @@ def _block(slots: Slots, arguments: list[str]) -> str:
         raise InspectionError(
             f"{text!r} is no time such as 30s, 10m, 2h or 1d, of {LONGEST // 86_400} days or less"
         )
-    slots.block(slot_name(slot), period)
+    slots.block(_named(slots, slot), period)
     return f"{slot} is asked for nothing for {duration(period)}, or until: slots … unblock {slot}"
 
 
 def _unblock(slots: Slots, arguments: list[str]) -> str:
     (slot,) = _exactly(arguments, "unblock SLOT")
-    slots.unblock(slot_name(slot))
+    slots.unblock(_named(slots, slot))
     return f"{slot} is no longer blocked"
 
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 from ..codec.slot_rules import SlotRule
+from ..codec.slots import slot_name
 from ..frontier.scripts import register
 from .queues import Queues
 from .view import View, read_meta
@@ -63,20 +65,34 @@ class Slots:
 
     def __init__(self, view: View) -> None:
         view.require()
-        self._view = view
+        self.view = view
         self._script = register(view.server, "slot")
 
     def read(self, names: Iterable[str] | None = None) -> Iterator[SlotStatus]:
         """Yield how slots stand: those of *names*, or all that have waiting requests, in no order."""
-        names = iter((slot for slot in Queues(self._view).slots() if slot) if names is None else names)
+        names = iter((slot for slot in Queues(self.view).slots() if slot) if names is None else names)
         while some := list(islice(names, STEP)):
             yield from self._read(some)
 
+    def find(self, text: str) -> tuple[str, bool]:
+        """Return the name of the slot that somebody calls *text*, and whether anything is known of it.
+
+        It may be what Scrapy calls it, its name as it is shown, or a host name with capital letters.
+        """
+        names = [slot_name(text), text, slot_name(text.lower())]
+        for name in names:
+            keys = self.view.keys
+            known = self.view.server.zscore(keys.slots, name) is not None
+            if known or self.view.server.exists(keys.slot(name)):
+                return name, True
+        is_name = "%" in text and slot_name(unquote(text)) == text
+        return (text if is_name else names[2]), False
+
     def with_state(self) -> Iterator[str]:
         """Yield the slots that have a state, also without a request that waits. All keys are gone through."""
-        prefix = self._view.keys.slot("")
+        prefix = self.view.keys.slot("")
         pattern = re.sub(r"([\[\]*?\\])", r"\\\1", prefix) + "*"
-        for key in self._view.server.scan_iter(pattern, count=STEP, _type="hash"):
+        for key in self.view.server.scan_iter(pattern, count=STEP, _type="hash"):
             slot = key.decode("utf-8", "replace").removeprefix(prefix)
             if slot != CLOCK:
                 yield slot
@@ -104,14 +120,14 @@ class Slots:
         self._change(slot, "block", "0")
 
     def _change(self, slot: str, *what: str) -> None:
-        self._script(self._view.keys.all(), [slot, *what])
+        self._script(self.view.keys.all(), [slot, *what])
 
     def _read(self, names: list[str]) -> Iterator[SlotStatus]:
-        keys, pipe = self._view.keys, self._view.pipeline()
+        keys, pipe = self.view.keys, self.view.pipeline()
         pipe.time()
         for name in names:
             key = keys.queue(name)
-            if self._view.is_sorted:
+            if self.view.is_sorted:
                 pipe.zcard(key)
             else:
                 pipe.llen(key)
@@ -122,7 +138,7 @@ class Slots:
         ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
         pipe.hget(keys.slot(CLOCK), "clock_ahead")
         (seconds, microseconds), *replies, ahead = pipe.execute()
-        meta = read_meta(self._view.server, keys.meta)
+        meta = read_meta(self.view.server, keys.meta)
         ahead = _number(meta.get("clock_ahead") if ours_only else ahead)
         now = seconds * 1000 + microseconds / 1000 + ahead
         for place, name in enumerate(names):

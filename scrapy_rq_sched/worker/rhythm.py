@@ -54,8 +54,11 @@ class Rhythm:
         """Return whether there should be an exchange now."""
         session, reply = self._session, self._session.last_reply
         silence = time.monotonic() - self._last_exchange
-        if session.state.has_news:
-            return silence >= (POLL_FULL if session.state.outbox.blocked else self._patience(reply))
+        has_no_room = session.state.outbox.blocked
+        if session.state.has_news and silence >= (POLL_FULL if has_no_room else self._patience(reply)):
+            return True
+        if session.state.has_news and not has_no_room:
+            return False
         if reply is None and not session.is_busy:
             return True  # start() had nothing, and what the frontier has is not known
         if session.slot_talk.asks() and self._may_ask(reply, silence):
