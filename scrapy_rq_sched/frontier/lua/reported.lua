@@ -12,8 +12,8 @@ function reported.used(state, worker, n, last, unused)
     state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
   end
   -- A response that came from a cache costs the slot no turn.
-  if unused > 0 and state.pending == 0 and state.owner == worker and state.sent > 0 then
-    state.tat = math.min(state.tat, state.sent + limits.interval(state))
+  if unused > 0 and state.pending == 0 and state.owner == worker then
+    state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
   end
   limits.keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending, 'sent', string.format('%.3f', state.sent))
   slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
