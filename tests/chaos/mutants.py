@@ -36,7 +36,7 @@ class Mutant:
 CHECK, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
     f"frontier/lua/exchange/{part}.lua" for part in ("check", "begin", "pushes", "release", "upkeep", "reply")
 )
-LEAVE, LIMITS = "frontier/lua/leave.lua", "frontier/lua/limits.lua"
+LEAVE, LIMITS, REPORTED = (f"frontier/lua/{part}.lua" for part in ("leave", "limits", "reported"))
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -66,7 +66,7 @@ MUTANTS = {
                 "leased + delayed + seeds_count + busy == 0",
                 "redis.call('ZCARD', WORKERS) == 1",
             ),
-            (UPKEEP, "redis.call('ZREM', WORKERS, dead) end\nend", "local kept = dead end\nend"),
+            (UPKEEP, "    redis.call('ZREM', WORKERS, dead)\n    redis", "    redis"),
         ),
     ),
     "goes-on-with-what-is-anothers": Mutant(
@@ -323,7 +323,7 @@ MUTANTS = {
         ("polite-slow",),
         (
             (LIMITS, "local in_use = state.pending > 0", "local in_use = false"),
-            (LIMITS, "if last > 0 then", "if false then"),
+            (REPORTED, "if last > 0 then", "if false then"),
         ),
     ),
     "gap-from-the-plan": Mutant(
