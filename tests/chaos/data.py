@@ -155,7 +155,7 @@ def too_large(arena: Arena) -> Outcome:
 def _is_all_in_hand(client: redis.Redis) -> bool:
     """Return whether workers hold all that there is to do, and have released the seed that led to it."""
     leases = [lease for key in client.scan_iter("ready:leases:*") for lease in client.hvals(key)]
-    waits = client.exists("ready:requests", "ready:start_urls")
+    waits = client.exists("ready:requests", "ready:slots", "ready:start_urls")
     return bool(leases) and not waits and all(lease.startswith(b"request ") for lease in leases)
 
 
