@@ -58,7 +58,7 @@ def _fleet(arena: Arena) -> int:
     client = arena.client
     now = int(time.time() * 1000)
     # Requests that are where the rubbish is, and have to come back from there.
-    for number, (entry, score) in enumerate(client.zpopmin("graph:requests", 10)):
+    for number, (entry, score) in enumerate(client.zpopmin("graph:requests:slot:graph.test", 10)):
         place = repr(score).encode()
         if number % 2:
             client.zadd("graph:delayed", {b"request " + place + b" nobody/1.1 " + entry: now - 1})

@@ -33,7 +33,8 @@ def deploy(arena: Arena) -> Outcome:
     outgoing = arena.join(count, CONCURRENT_REQUESTS=1, GRAPH_LATENCY=0.5, **old)
     arena.all_opened()
     arena.reach(2 / len(arena.pages))
-    arena.join(count, **new)
+    # Not so fast that they are through before an old one was given a request that it cannot crawl.
+    arena.join(count, GRAPH_LATENCY=0.6, **new)
     arena.all_opened()
     arena.wait_for_log("A request is left to another worker", outgoing[:1])
     for worker in outgoing:

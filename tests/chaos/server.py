@@ -134,7 +134,7 @@ def bound_slow(arena: Arena) -> Outcome:
     )
     most = 0
     while arena.share < 1 and arena.busy():
-        most = max(most, int(arena.client.zcard("graph:requests")))
+        most = max(most, int(arena.client.hget("graph:meta", "waiting") or 0))
         time.sleep(0.02)
     arena.settle()
     # Pages that are begun may still add their links.
