@@ -29,8 +29,8 @@ class Ready:
         self._count = self._came = 0
         # Slots of which there are enough, and whose leases cannot be begun for now.
         self._sated: set[str] = set()
-        # Slots whose leases cannot be begun for now, however many there are.
-        self._blocked: set[str] = set()
+        #: Whether a lease of a slot can be begun for now, if it is its time.
+        self.takes: Callable[[str], bool] = lambda slot: True
 
     def __len__(self) -> int:
         return self._count
@@ -45,9 +45,9 @@ class Ready:
         """The slots of which there are enough."""
         return sorted(self._sated)
 
-    def set_blocked(self, slots: Iterable[str], sated: Iterable[str]) -> None:
-        """Take note that leases of these slots cannot be begun for now, and of which there are enough."""
-        self._blocked, self._sated = set(slots), set(sated)
+    def set_sated(self, slots: Iterable[str]) -> None:
+        """Take note that of these slots there are enough."""
+        self._sated = set(slots)
 
     def __iter__(self) -> Iterator[Lease]:
         """Yield the leases in the order in which they came."""
@@ -97,7 +97,7 @@ class Ready:
 
     def is_late(self, before: float) -> bool:
         """Return whether a lease that could be begun was to be begun before *before*."""
-        return any(0 < head.at < before and head.lease.slot not in self._blocked for head in self.heads())
+        return any(0 < head.at < before and self.takes(head.lease.slot) for head in self.heads())
 
     def take_late(self, before: float) -> Iterator[Lease]:
         """Remove the leases that were to be begun before *before*, and yield them."""

@@ -40,6 +40,7 @@ class SlotTalk:
         self._engine = engine
         self._notices = notices
         self._limits_changed: str | None = None
+        state.ready.takes = self._takes
         # Slots with limits that the frontier did not know of.
         self._met: set[str] = set()
 
@@ -60,9 +61,9 @@ class SlotTalk:
         self._engine.slots.finish_all_but(self._engine.in_progress())
         ready, load = self._state.ready, self._engine.slots.load
         enough = max(1, self._limits.target // 2)
-        blocked = {slot: count for slot, count in ready.slots() if slot and load(slot) is None}
-        sated = {slot: count for slot, count in blocked.items() if count >= enough}
-        ready.set_blocked(blocked, sated if sum(sated.values()) <= self._most_held else ())
+        plenty = ((slot, count) for slot, count in ready.slots() if slot and count >= enough)
+        sated = {slot: count for slot, count in plenty if load(slot) is None}
+        ready.set_sated(sated if sum(sated.values()) <= self._most_held else ())
 
     def fill(self, batch: Batch, closing: bool) -> None:
         """Put what there is to say into *batch*, and consider it said."""
@@ -105,6 +106,9 @@ class SlotTalk:
             self._met.add(lease.slot)
         else:
             self._state.ready.append(lease, self._local(lease.begin))
+
+    def _takes(self, slot: str) -> bool:
+        return self._engine is None or not slot or self._engine.slots.load(slot) is not None
 
     def _local(self, begin: float) -> float:
         """Return from when a turn of *begin*, in the server's milliseconds, may be used; 0: at once."""

@@ -40,7 +40,8 @@ function limits.of(slot, all)
     concurrency = number_of(its_concurrency, concurrency)
   end
   return {
-    stays = all.stays, slot = slot, sent = number_of(fields.sent, 0), sets_delay = its_delay ~= '-', is_set = is_set, active = active, owner = fields.owner or '', pending = number_of(fields.pending, 0),
+    slot = slot, stays = all.stays, is_set = is_set, sets_delay = its_delay ~= '-', active = active,
+    owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
     blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
     asked_by = fields.asked_by or '', last = fields.last or '',

@@ -15,7 +15,8 @@ function reported.used(state, worker, n, last, unused)
   if unused > 0 and state.pending == 0 and state.owner == worker then
     state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
   end
-  limits.keep(state, 'tat', string.format('%.3f', state.tat), 'pending', state.pending, 'sent', string.format('%.3f', state.sent))
+  local tat, sent = string.format('%.3f', state.tat), string.format('%.3f', state.sent)
+  limits.keep(state, 'tat', tat, 'pending', state.pending, 'sent', sent)
   slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
 end
 
