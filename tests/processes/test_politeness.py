@@ -16,7 +16,7 @@ from ..project.crawls.hosts import host_url
 
 #: Seconds between two requests to a host, and which part of it a gap has to have: a process may be held up
 #: between the time of a request and its record.
-DELAY, PART = 0.4, 0.85
+DELAY, PART = 0.4, 0.75
 HOSTS, PAGES = 4, 60
 POLITE: dict[str, Any] = {
     "SPIDER_MODULES": "crawls.hosts",
