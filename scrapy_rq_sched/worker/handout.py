@@ -131,7 +131,7 @@ class Handout:
         state = self._state
         leases = ((head.lease.slot, head.at) for head in state.ready.heads())
         for slot, at in chain(leases, state.memory.turns()):
-            yield state.turns.earliest(slot, at) if at else 0.0
+            yield self._earliest(slot, at) if at else 0.0
 
     def _is_time(self, slot: str, at: float, now: float) -> bool:
         """Return whether a turn may be used now.
@@ -140,7 +140,10 @@ class Handout:
         """
         if not at:
             return True
-        return self._late(now) <= at and self._state.turns.earliest(slot, at) <= now
+        return self._late(now) <= at and self._earliest(slot, at) <= now
+
+    def _earliest(self, slot: str, at: float) -> float:
+        return self._state.turns.earliest(slot, at, self._politeness.gap_of(slot))
 
     def _late(self, now: float) -> float:
         return now - self._lease_timeout / 2

@@ -50,10 +50,15 @@ class SlotTurns:
         is_sent = self._sending and self._sending[0][0] <= time.monotonic()
         return bool(self._used or self._downloaded or is_sent)
 
-    def earliest(self, slot: str, at: float) -> float:
-        """Return from when the turn of *at* may be used: as long after the last as they were to be apart."""
+    def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
+        """Return from when the turn of *at* may be used: as long after the last as they were to be apart.
+
+        :param gap: the least seconds between two requests of the slot, if they are known: so much is enough.
+            When the last was late, the frontier may have moved this turn on already.
+        """
         planned, used = self._last.get(slot, (at, 0.0))
-        return max(at, used + KEPT * (at - planned))
+        apart = at - planned
+        return max(at, used + KEPT * (min(apart, gap) if gap else apart))
 
     def begun(self, request: Request, slot: str, at: float, now: float) -> None:
         """Note that *request* was begun, in the turn of *at*; 0 for one that has no time."""

@@ -164,6 +164,18 @@ def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be
     assert turns.earliest("b", 20.0) == 20
 
 
+def test_a_turn_that_was_late_is_made_up_for(turns: SlotTurns) -> None:
+    turns.begun(a_request(), "a", 10.0, 13.0)
+    # The frontier knew of it: it has moved the next turn on.
+    assert turns.earliest("a", 14.0, gap=1.0) == 14
+    assert turns.earliest("a", 11.0, gap=1.0) == pytest.approx(13 + 0.97)
+
+
+def test_turns_that_are_apart_by_less_than_the_gap_stay_so_far_apart(turns: SlotTurns) -> None:
+    turns.begun(a_request(), "a", 10.0, 13.0)
+    assert turns.earliest("a", 10.5, gap=1.0) == pytest.approx(13 + 0.97 * 0.5)
+
+
 def test_the_gap_counts_from_when_a_request_was_sent(turns: SlotTurns) -> None:
     request = a_request()
     turns.begun(request, "a", 10.0, 10.0)
