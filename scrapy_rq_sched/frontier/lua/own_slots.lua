@@ -3,7 +3,7 @@
 -- that they are left to this worker, for it has their connections, their cookies and their robots.txt: their score in SLOTS
 -- is the end of the moment. The index may name slots that the worker no longer has, or that have no requests.
 -- LEFT_FOR: milliseconds of that moment
-local own_slots = {LEFT_FOR = 250}
+local own_slots = {LEFT_FOR = 1000}
 -- Milliseconds for which the index of a worker stays that writes none.
 local KEPT = 600000
 -- What own_slots.write() is to write.
