@@ -79,7 +79,58 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
         most, least = (f"{OURS}, {kind}, {level} waiting" for level in ("1,000,000", "10,000"))
         ours = large.ratio(most, least, "pages_per_second")
         found.append(Target(f"pages/s at 1M waiting against 10k, {kind}", "at least", 0.95, ours, None))
-    return found
+    return found + _of_slots(all_figures)
+
+
+def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
+    """Return what crawls of many hosts are to reach."""
+    none, far, fleet = Figures(), f"{OURS}, 10 ms away", f"{OURS}, 4 workers"
+    broad, slots = all_figures.get("broad", none), all_figures.get("slots", none)
+    connections = all_figures.get("connections", none)
+    peer = broad.ratio(MEMORY, PEER, "seconds")
+    many, some = "1,000,000 slots", "100 slots"
+    return [
+        Target(
+            "60 hosts with a delay, speed against in memory",
+            "at least",
+            0.97,
+            broad.ratio(MEMORY, OURS, "seconds"),
+            peer,
+        ),
+        Target("… Redis 10 ms away", "at least", 0.95, broad.ratio(MEMORY, far, "seconds"), None),
+        Target(
+            "… time to half of the pages against in memory",
+            "at most",
+            1.15,
+            broad.ratio(OURS, MEMORY, "half"),
+            broad.ratio(PEER, MEMORY, "half"),
+        ),
+        Target(
+            "… 4 workers, of what the hosts allow", "at least", 0.95, broad.median(fleet, "of_limit"), None
+        ),
+        Target(
+            "connections a host, 4 workers against 1",
+            "at most",
+            1.3,
+            connections.ratio(fleet, OURS, "connections"),
+            None,
+        ),
+        Target(
+            "robots.txt a host, 4 workers against 1",
+            "at most",
+            1.3,
+            connections.ratio(fleet, OURS, "robots"),
+            None,
+        ),
+        Target(
+            "Redis CPU a page, 100 slots against none",
+            "at most",
+            1.3,
+            slots.ratio(some, "without slots", "redis_us"),
+            None,
+        ),
+        Target("… 1,000,000 slots against 100", "at most", 1.1, slots.ratio(many, some, "redis_us"), None),
+    ]
 
 
 def _pair(figures: Figures, what: str, name: str, most: float, form: str) -> Target:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import connection
@@ -20,6 +20,14 @@ MINUTE, HOUR, TREND = 60, 3600, 600
 #: Members that Redis looks at to estimate what a key takes, and slots of which it is asked.
 SAMPLES = SLOTS = 5
 
+#: The fields of META that say with what a frontier was made.
+_MADE_WITH = (
+    "format",
+    "dupefilter",
+    "SCHEDULER_QUEUE_CLASS",
+    "SCHEDULER_SERIALIZER",
+    "REQUEST_FINGERPRINTER_CLASS",
+)
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
 
 
@@ -28,87 +36,51 @@ def read_status(view: View) -> Status:
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
-    keys = view.keys
-    pipe = view.pipeline()
-    pipe.time()
-    pipe.hgetall(keys.meta)
-    pipe.zrange(keys.workers, 0, -1, withscores=True)
-    pipe.type(keys.requests)
-    pipe.zcard(keys.delayed)
-    pipe.llen(keys.failed)
-    pipe.scard(keys.dupefilter)
-    pipe.hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
-    pipe.exists(keys.finished)
-    pipe.hget(keys.converting, "from")
-    pipe.lrange(keys.pages, 0, -1)
-    pipe.zcard(keys.slots)
-    pipe.zrange(keys.slots, 0, SLOTS - 1, withscores=True)
-    for key in keys.start_urls:
-        pipe.type(key)
-    replies = _execute(pipe)
-    told_time, meta, workers, kind, delayed, failed, exact, buckets = replies[:8]
-    finished, converted, pages, slots, some_slots, *seed_kinds = replies[8:]
+    told = _ask(view)
     # Where Redis may not be asked, this machine's is the best there is.
-    now = told_time[0] + told_time[1] / 1e6 if told_time else time.time()
-    meta = {_text(name): _text(text) for name, text in (meta or {}).items()}
-    compact = _Buckets(keys.dupefilter, buckets or (None, None, None))
+    now = told["time"][0] + told["time"][1] / 1e6 if told["time"] else time.time()
+    meta = {_text(name): _text(text) for name, text in (told["meta"] or {}).items()}
+    slots = [(_text(slot), score) for slot, score in told["first slots"] or ()]
+    compact = _Buckets(view.keys.dupefilter, told["buckets"] or (None, None, None))
+    sizes = _ask_sizes(view, told, [slot for slot, _ in slots], compact)
 
-    pipe = view.pipeline()
-    for key, key_kind in [(keys.requests, kind), *zip(keys.start_urls, seed_kinds, strict=True)]:
-        # What is of another type holds nothing that anybody would crawl: doctor tells.
-        getattr(pipe, _LENGTHS.get(key_kind, "exists"))(key if key_kind in _LENGTHS else f"{key}:never")
-    for key in (keys.requests, *(keys.queue(_text(slot)) for slot, _ in some_slots or ())):
-        pipe.memory_usage(key, samples=SAMPLES)
-    pipe.memory_usage(keys.dupefilter, samples=SAMPLES)
-    for key in compact.samples:
-        pipe.memory_usage(key)
-    ids = [worker.decode("utf-8", "replace") for worker, _ in workers or ()]
-    for worker in ids:
-        pipe.hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
-        pipe.hlen(keys.leases(worker))
-    waiting, *replies = [reply or 0 for reply in _execute(pipe)]
-    seeds, replies = sum(replies[: len(seed_kinds)]), replies[len(seed_kinds) :]
+    waiting = _Waiting(view, told, sizes, meta)
     next_turn_in = 0.0
-    if some_slots and not waiting:
+    if slots and not waiting.flat:
         ahead = _number(meta.get("clock_ahead", "").partition(".")[0]) / 1000
-        next_turn_in = max(0.0, some_slots[0][1] / 1e6 - ahead - now)
-    some = len(some_slots or ())
-    waiting_bytes, of_slots, replies = replies[0], replies[1 : some + 1], replies[some + 1 :]
-    exact_bytes, one, other, *of_workers = replies
-    if slots:
-        waiting += max(slots, _number(meta.get("in_slots")))
-        waiting_bytes += sum(of_slots) * slots // max(1, some)
+        next_turn_in = max(0.0, slots[0][1] / 1e6 - ahead - now)
+    seeds = sum(sizes[f"length of {key}"] for key in view.keys.start_urls)
+    seen_bytes = int(sizes[f"bytes of {view.keys.dupefilter}"])
+    seen_bytes += compact.bytes(*(int(sizes[f"bytes of {key}"]) for key in compact.samples))
+    seen = (told["seen"] or 0) + compact.count
     about = [
-        _worker(worker, deadline / 1000 > now, said or [None] * 5, held or 0, meta)
-        for worker, (_, deadline), said, held in zip(
-            ids, workers or (), of_workers[::2], of_workers[1::2], strict=True
-        )
+        _worker(name, deadline / 1000 > now, sizes[f"about {name}"], sizes[f"held by {name}"], meta)
+        for name, deadline in _workers(told)
     ]
-    seen_bytes = int(exact_bytes) + compact.bytes(int(one), int(other))
-    history = _moments(pages or ())
+    history = _moments(told["pages"] or ())
     leased = sum(worker.in_hand for worker in about)
-    left = waiting + leased + (delayed or 0) + seeds
+    left = waiting.count + leased + (told["delayed"] or 0) + seeds
     # What was done before the first of those that are alive joined says nothing of how fast they are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
-    state = _state(meta, about, waiting, left, bool(finished), converted)
-    rates = _Rates(history, now, waiting, left, since if state == "crawling" else None)
+    state = _state(meta, about, waiting.count, left, bool(told["finished"]), told["converted"])
+    rates = _Rates(history, now, waiting.count, left, since if state == "crawling" else None)
     return Status(
         spider=view.spider,
-        key=keys.requests,
+        key=view.keys.requests,
         state=state,
         now=now,
         state_since=_number(meta.get("state_since")) / 1000,
-        waiting=waiting,
-        slots=slots or 0,
+        waiting=waiting.count,
+        slots=told["slots"] or 0,
         next_turn_in=next_turn_in,
         leased=leased,
-        delayed=delayed or 0,
-        failed=failed or 0,
+        delayed=told["delayed"] or 0,
+        failed=told["failed"] or 0,
         seeds=seeds,
-        seen=(exact or 0) + compact.count,
+        seen=seen,
         # Nothing takes none: where Redis may not be asked, it says nothing.
-        waiting_bytes=int(waiting_bytes) if waiting_bytes or not waiting else None,
-        seen_bytes=seen_bytes if seen_bytes or not (exact or compact.count) else None,
+        waiting_bytes=waiting.bytes if waiting.bytes or not waiting.count else None,
+        seen_bytes=seen_bytes if seen_bytes or not seen else None,
         pages=_number(meta.get("pages")),
         per_second=rates.per_second,
         per_hour=rates.per_hour,
@@ -120,18 +92,94 @@ def read_status(view: View) -> Status:
         unshared_reason=one_line(meta.get("unshared_reason", "")),
         workers=about,
         history=history,
-        made_with={
-            name: meta[name]
-            for name in (
-                "format",
-                "dupefilter",
-                "SCHEDULER_QUEUE_CLASS",
-                "SCHEDULER_SERIALIZER",
-                "REQUEST_FINGERPRINTER_CLASS",
-            )
-            if name in meta
-        },
+        made_with={name: meta[name] for name in _MADE_WITH if name in meta},
     )
+
+
+class _Questions:
+    """The commands of one round trip."""
+
+    def __init__(self, view: View) -> None:
+        self._pipe = view.pipeline()
+        self._names: list[str] = []
+
+    def ask(self, name: str) -> Any:
+        """Return what takes the command whose reply is to have this *name*."""
+        self._names.append(name)
+        return self._pipe
+
+    def replies(self) -> dict[str, Any]:
+        """Return the replies; None for what Redis refuses, as for a key of a wrong type."""
+        replies = self._pipe.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, connection.RedisError) and not isinstance(reply, connection.ResponseError):
+                raise reply
+        replies = [None if isinstance(reply, Exception) else reply for reply in replies]
+        return dict(zip(self._names, replies, strict=True))
+
+
+def _ask(view: View) -> dict[str, Any]:
+    keys, questions = view.keys, _Questions(view)
+    ask = questions.ask
+    ask("time").time()
+    ask("meta").hgetall(keys.meta)
+    ask("workers").zrange(keys.workers, 0, -1, withscores=True)
+    ask("delayed").zcard(keys.delayed)
+    ask("failed").llen(keys.failed)
+    ask("seen").scard(keys.dupefilter)
+    ask("buckets").hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
+    ask("finished").exists(keys.finished)
+    ask("converted").hget(keys.converting, "from")
+    ask("pages").lrange(keys.pages, 0, -1)
+    ask("slots").zcard(keys.slots)
+    ask("first slots").zrange(keys.slots, 0, SLOTS - 1, withscores=True)
+    for key in (keys.requests, *keys.start_urls):
+        ask(f"type of {key}").type(key)
+    return questions.replies()
+
+
+def _workers(told: Mapping[str, Any]) -> list[tuple[str, float]]:
+    return [(_text(worker), deadline) for worker, deadline in told["workers"] or ()]
+
+
+def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _Buckets) -> dict[str, Any]:
+    """Return lengths, bytes and what workers say; 0 for what Redis does not say."""
+    keys, questions = view.keys, _Questions(view)
+    ask = questions.ask
+    for key in (keys.requests, *keys.start_urls):
+        # What is of another type holds nothing that anybody would crawl: doctor tells.
+        kind = told[f"type of {key}"]
+        command = getattr(ask(f"length of {key}"), _LENGTHS.get(kind, "exists"))
+        command(key if kind in _LENGTHS else f"{key}:never")
+    sampled = (keys.requests, keys.dupefilter, *map(keys.queue, slots), *compact.samples)
+    for key in sampled:
+        ask(f"bytes of {key}").memory_usage(key, samples=SAMPLES)
+    for worker, _ in _workers(told):
+        ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
+        ask(f"held by {worker}").hlen(keys.leases(worker))
+    return {name: reply or 0 for name, reply in questions.replies().items()}
+
+
+class _Waiting:
+    """How many requests wait, and how many bytes they take, about.
+
+    :ivar flat: those that wait without slots.
+    """
+
+    def __init__(
+        self, view: View, told: Mapping[str, Any], sizes: Mapping[str, Any], meta: dict[str, str]
+    ) -> None:
+        keys = view.keys
+        self.flat = self.count = int(sizes[f"length of {keys.requests}"])
+        self.bytes = int(sizes[f"bytes of {keys.requests}"])
+        slots = told["slots"] or 0
+        if not slots:
+            return
+        self.count += max(slots, _number(meta.get("in_slots")))
+        of_slots = [
+            int(sizes[f"bytes of {keys.queue(_text(slot))}"]) for slot, _ in told["first slots"] or ()
+        ]
+        self.bytes += sum(of_slots) * slots // max(1, len(of_slots))
 
 
 class _Buckets:
@@ -153,15 +201,6 @@ class _Buckets:
         return self._whole * whole + self._halves * half
 
 
-def _execute(pipe: Any) -> list[Any]:
-    """Return the replies; None for what Redis refuses, as for a key of a wrong type."""
-    replies = pipe.execute(raise_on_error=False)
-    for reply in replies:
-        if isinstance(reply, connection.RedisError) and not isinstance(reply, connection.ResponseError):
-            raise reply
-    return [None if isinstance(reply, Exception) else reply for reply in replies]
-
-
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -174,7 +213,8 @@ def _number(text: Any) -> int:
     return number if abs(number) < 2**63 else 0
 
 
-def _worker(name: str, alive: bool, said: Sequence[Any], held: int, meta: dict[str, str]) -> Worker:
+def _worker(name: str, alive: bool, said: Any, held: int, meta: dict[str, str]) -> Worker:
+    said = said or [None] * 5
     try:
         about = json.loads(said[0] or b"{}")
     except (ValueError, RecursionError):
