@@ -9,7 +9,7 @@ from typing import Any
 
 from ..inspect import Status as FrontierStatus
 from ..inspect import View, find_frontiers, read_status
-from ..inspect.read_status import BUCKET
+from ..inspect.rates import BUCKET
 from .action import Action, Context
 from .output import Fields, Table, duration, number, rate, size, sparkline, when
 

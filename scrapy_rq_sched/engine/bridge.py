@@ -1,7 +1,7 @@
 """The few names of Scrapy's engine, and of the event loop under it, that the scheduler needs.
 
-Every private name of Scrapy's that this package touches is in this module, and is looked for when
-the spider opens.
+Every private name of Scrapy's that this package touches is in this module or in ``downloader_slots.py``, and
+is looked for when the spider opens.
 """
 
 from __future__ import annotations

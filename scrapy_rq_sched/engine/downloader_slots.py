@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
 from scrapy import Request, signals
+from scrapy.core import downloader as scrapy_downloader
 
 from ..codec.slots import slot_name
 from ..frontier.slot_limits import SlotLimits
@@ -19,6 +21,8 @@ LOCAL_PART = 0.95
 REMEMBERED = 10_000
 #: A slot that no request has.
 _NOBODY = "scrapy-rq-sched:nobody"
+#: By which clock the downloader notes when it has sent something: it is the wall's in Scrapy 2.13.
+_clock: Callable[[], float] = getattr(scrapy_downloader, "monotonic", time.time)
 
 
 class DownloaderSlots:
@@ -28,6 +32,7 @@ class DownloaderSlots:
     """
 
     def __init__(self, engine: Any) -> None:
+        self._engine = engine
         self._downloader = engine.downloader
         self._keys: dict[str, str] = {}
         # The downloader's slots of which the fleet keeps the delay, with the delay and the jitter they had.
@@ -77,8 +82,10 @@ class DownloaderSlots:
         limits = self._probe(key) if its is None else its
         # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. Few
         # that wait are enough for the next download to begin as soon as another ends.
-        is_delayed_here = limits.delay and self._gap_of(slot) is None
-        most = 2 if is_delayed_here else limits.concurrency + max(1, limits.concurrency // 4)
+        most = 2 if limits.delay else limits.concurrency + max(1, limits.concurrency // 4)
+        if self._gap_of(slot):
+            # Each has its turn: one that waited would be sent in another's.
+            most = limits.concurrency
         return load if load < most else None
 
     def begun(self, request: Request, slot: str) -> None:
@@ -101,7 +108,10 @@ class DownloaderSlots:
 
     def _probe(self, key: str) -> SlotLimits:
         known = key in self._downloader.slots
-        _, its = self._downloader._get_slot(Request("http://example.com", meta={"download_slot": key}))
+        get_slot = self._downloader._get_slot
+        # Scrapy 2.13 has it be told the spider.
+        told = (self._engine.spider,) if "spider" in inspect.signature(get_slot).parameters else ()
+        _, its = get_slot(Request("http://example.com", meta={"download_slot": key}), *told)
         if not known:
             del self._downloader.slots[key]
         # Scrapy before 2.19 has no jitter, but a flag for half of the delay.
@@ -123,8 +133,8 @@ class DownloaderSlots:
             delayed = name if gap else ""
         now = time.monotonic()
         # Others that came together with it are sent before it, each after the delay.
-        at = now if its is None else max(now, its.lastseen + its.delay * (1 + len(its.queue)))
-        self._reached(request, delayed, at)
+        wait = 0.0 if its is None else its.lastseen - _clock() + its.delay * (1 + len(its.queue))
+        self._reached(request, delayed, now + max(0.0, wait))
 
     def _set_delay(self, key: str, its: Any, gap: float | None) -> None:
         """Have the downloader keep a part of *gap* for a slot; None: the delay that it has by itself."""

@@ -11,7 +11,7 @@ line           holds
                or from the end where it is not (``LifoQueue``)
 ``by slot``    waiting requests of a slot, as ``leased``, the next to be taken first
 ``seeds``      ``<kind> <score> 0 <seed>``, as a worker would hold them, the next to be taken first
-``leased``     what workers held: ``<kind> <score> <deaths>@<second>@<slot> <request>``
+``leased``     what workers held: ``<kind> <score> <deaths>@<second>@<slot>@<begin> <request>``
 ``delayed``    time, entry, time, entry, …
 ``failed``     entries of the failed list, the latest first
 ``history``    what befell requests that came back: SHA-1, text, SHA-1, text, …

@@ -18,7 +18,7 @@ from .view import View
 #: Entries that a step reads.
 STEP = 200
 
-_LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*)@?(\S*) (.*)", re.DOTALL)
+_LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*)@?([^ @]*)\S* (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+@?(\S*) (.*)", re.DOTALL)
 
 

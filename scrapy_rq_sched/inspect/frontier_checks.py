@@ -14,7 +14,8 @@ from ..frontier.client import FORMAT
 from ..keys.table import KEYS, Use
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
-from .read_status import HOUR, read_status
+from .rates import HOUR
+from .read_status import read_status
 from .server_checks import memory_left
 from .settings_checks import is_project, loaded, with_addon
 from .status import Status

@@ -10,13 +10,10 @@ from typing import Any
 
 from .. import connection
 from ..errors import one_line
-from .status import Moment, Status, Worker
+from .rates import Rates, moments
+from .status import Status, Worker
 from .view import View
 
-#: Seconds of which the pages are counted together; see ``lua/exchange.lua``.
-BUCKET = 10
-#: Seconds over which the pages of a second are taken, those of an hour, and how the queue changes.
-MINUTE, HOUR, TREND = 60, 3600, 600
 #: Members that Redis looks at to estimate what a key takes, and slots of which it is asked.
 SAMPLES = SLOTS = 5
 
@@ -48,7 +45,8 @@ def read_status(view: View) -> Status:
     next_turn_in = 0.0
     if slots and not waiting.flat:
         ahead = _number(meta.get("clock_ahead", "").partition(".")[0]) / 1000
-        next_turn_in = max(0.0, slots[0][1] / 1e6 - ahead - now)
+        first = min(_next_turn(score, sizes[f"state of {slot}"]) for slot, score in slots)
+        next_turn_in = max(0.0, first - ahead - now)
     seeds = sum(sizes[f"length of {key}"] for key in view.keys.start_urls)
     seen_bytes = int(sizes[f"bytes of {view.keys.dupefilter}"])
     seen_bytes += compact.bytes(*(int(sizes[f"bytes of {key}"]) for key in compact.samples))
@@ -57,13 +55,13 @@ def read_status(view: View) -> Status:
         _worker(name, deadline / 1000 > now, sizes[f"about {name}"], sizes[f"held by {name}"], meta)
         for name, deadline in _workers(told)
     ]
-    history = _moments(told["pages"] or ())
+    history = moments(told["pages"] or ())
     leased = sum(worker.in_hand for worker in about)
     left = waiting.count + leased + (told["delayed"] or 0) + seeds
     # What was done before the first of those that are alive joined says nothing of how fast they are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
     state = _state(meta, about, waiting.count, left, bool(told["finished"]), told["converted"])
-    rates = _Rates(history, now, waiting.count, left, since if state == "crawling" else None)
+    rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
     return Status(
         spider=view.spider,
         key=view.keys.requests,
@@ -154,10 +152,18 @@ def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _
     sampled = (keys.requests, keys.dupefilter, *map(keys.queue, slots), *compact.samples)
     for key in sampled:
         ask(f"bytes of {key}").memory_usage(key, samples=SAMPLES)
+    for slot in slots:
+        ask(f"state of {slot}").hmget(keys.slot(slot), "tat", "blocked")
     for worker, _ in _workers(told):
         ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
         ask(f"held by {worker}").hlen(keys.leases(worker))
     return {name: reply or 0 for name, reply in questions.replies().items()}
+
+
+def _next_turn(score: float, state: Any) -> float:
+    """Return when a slot gives its next request; its score is later where it is left to a worker."""
+    tat, blocked = (_number(_text(said or b"").partition(".")[0]) / 1000 for said in state or (None, None))
+    return min(score / 1e6, max(tat, blocked) or math.inf)
 
 
 class _Waiting:
@@ -254,43 +260,3 @@ def _state(
     if left:
         return "stopped" if "epoch" in meta else "new"
     return "finished" if finished or "epoch" in meta else "new"
-
-
-def _moments(entries: Sequence[bytes]) -> list[Moment]:
-    moments = []
-    for entry in reversed(entries):
-        parts = entry.split()
-        if len(parts) == 3 and all(part.isdigit() for part in parts):
-            moments.append(Moment(*map(int, parts)))
-    return moments
-
-
-class _Rates:
-    def __init__(
-        self, history: list[Moment], now: float, waiting: int, left: int, since: float | None
-    ) -> None:
-        recent = [moment for moment in history if moment.second >= (since or 0) // BUCKET * BUCKET]
-        self.per_second = self._rate(recent, now, MINUTE)
-        self.per_hour = HOUR * self._rate(history, now, HOUR)
-        self.growth: float | None = None
-        self.seconds_left: float | None = None
-        self.seconds_left_at_least: float | None = None
-        if since is None:
-            return
-        trend = [moment for moment in recent if moment.second > now - TREND]
-        if len(trend) > 1 and now - trend[0].second > BUCKET:
-            # What waited at the end of the oldest ten seconds.
-            self.growth = (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
-        if self.per_second:
-            self.seconds_left_at_least = left / self.per_second
-            if self.growth is not None and self.growth < 0:
-                self.seconds_left = max(left / -self.growth, self.seconds_left_at_least)
-
-    @staticmethod
-    def _rate(history: list[Moment], now: float, seconds: int) -> float:
-        if not history:
-            return 0.0
-        # From the first ten seconds that are wholly within; a crawl that is younger is not a slower one.
-        begin = max(history[0].second, math.ceil((now - seconds) / BUCKET) * BUCKET)
-        pages = sum(moment.pages for moment in history if moment.second >= begin)
-        return pages / max(1.0, now - begin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -137,13 +137,16 @@ class Slots:
         # Spiders that share the states of slots have one time.
         ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
         pipe.hget(keys.slot(CLOCK), "clock_ahead")
-        (seconds, microseconds), *replies, ahead = pipe.execute()
+        pipe.zrange(keys.workers, 0, -1, withscores=True)
+        (seconds, microseconds), *replies, ahead, workers = pipe.execute()
+        # What the dead had counts no more; of other spiders' workers nothing is known here.
+        dead = {worker for worker, deadline in workers if deadline <= seconds * 1000 + microseconds / 1000}
         meta = read_meta(self.view.server, keys.meta)
         ahead = _number(meta.get("clock_ahead") if ours_only else ahead)
         now = seconds * 1000 + microseconds / 1000 + ahead
         for place, name in enumerate(names):
             waiting, score, state, limits = replies[4 * place : 4 * place + 4]
-            yield _status(name, waiting, score, state, _in_force(limits, meta), now)
+            yield _status(name, waiting, score, state, _in_force(limits, meta), now, dead)
 
 
 def _in_force(limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
@@ -158,14 +161,22 @@ def _in_force(limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
 
 
 def _status(
-    name: str, waiting: int, score: float | None, state: dict[bytes, bytes], limits: list[str], now: float
+    name: str,
+    waiting: int,
+    score: float | None,
+    state: dict[bytes, bytes],
+    limits: list[str],
+    now: float,
+    dead: Collection[bytes],
 ) -> SlotStatus:
     delay, jitter, concurrency, rules = limits
     said = [None if value == "-" else _number(value) for value in (delay, jitter, concurrency)]
     blocked, tat = _number(state.get(b"blocked")), _number(state.get(b"tat"))
     due = max(tat, blocked) if waiting and score is not None else blocked
     active = sum(
-        int(_number(value.partition(b" ")[0])) for field, value in state.items() if field.startswith(b"a:")
+        int(_number(value.partition(b" ")[0]))
+        for field, value in state.items()
+        if field.startswith(b"a:") and field[2:] not in dead
     )
     return SlotStatus(
         slot=name,

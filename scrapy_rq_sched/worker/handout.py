@@ -96,7 +96,11 @@ class Handout:
         if outgoing is None:
             if not (self._engine is None or self._limits.has_capacity):
                 return None
-            due = ((slot, at) for slot, at in state.memory.turns() if self._is_time(slot, at, now))
+            due = (
+                (slot, at)
+                for slot, at in state.memory.turns()
+                if self._is_time(slot, at, now) and state.ready.takes(slot)
+            )
             slot, at = next(due, ("", 0.0))
             if not slot:
                 return None
@@ -143,7 +147,9 @@ class Handout:
         return self._late(now) <= at and self._earliest(slot, at) <= now
 
     def _earliest(self, slot: str, at: float) -> float:
-        return self._state.turns.earliest(slot, at, self._politeness.gap_of(slot))
+        # Where this worker's settings know of no delay, other workers' do.
+        gap = self._politeness.gap_of(slot) if self._politeness.of(slot).delay else None
+        return self._state.turns.earliest(slot, at, gap)
 
     def _late(self, now: float) -> float:
         return now - self._lease_timeout / 2

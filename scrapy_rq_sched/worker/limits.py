@@ -16,6 +16,7 @@ import time
 from ..frontier.replies import Told
 from ..settings import FrontierSettings
 from .pace import Pace
+from .ready import LATE
 from .state import State
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,6 @@ logger = logging.getLogger(__name__)
 NEAR = 0.005
 #: How many finished requests may wait to be released, for each that may be begun at a time.
 UNRELEASED = 2
-#: Seconds after its time at which a turn that is not used shows that a worker has too much to do.
-LATE = 0.2
 #: Moments in which callbacks have to have kept the downloader from being full to count as slow.
 SLOW_CALLBACK_TICKS = 10
 

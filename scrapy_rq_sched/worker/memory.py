@@ -75,6 +75,9 @@ class Memory:
         """Take note of turns; return, by slot, of how many there is no use."""
         for slot, times in turns.items():
             self._turns.setdefault(slot, deque()).extend(times)
+            if slot in self._limited:
+                # Of very many slots, another asks first next time.
+                self._limited[slot] = self._limited.pop(slot)
         spare: Counter[str] = Counter()
         for slot, times in self._turns.items():
             while len(times) > len(self._limited.get(slot, ())):

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from ..frontier.replies import Lease
 
+#: Seconds after its time at which a turn that is not used shows that a worker has too much to do.
+LATE = 0.2
+
 
 class Timed(NamedTuple):
     """A lease that is ready.
@@ -99,9 +102,16 @@ class Ready:
         """Return whether a lease that could be begun was to be begun before *before*."""
         return any(0 < head.at < before and self.takes(head.lease.slot) for head in self.heads())
 
-    def take_late(self, before: float) -> Iterator[Lease]:
-        """Remove the leases that were to be begun before *before*, and yield them."""
-        while late := [head for head in self.heads() if 0 < head.at < before]:
+    def take_late(self, now: float, patience: float) -> Iterator[Lease]:
+        """Remove the leases that are late by *patience* seconds, and yield them.
+
+        Of those that cannot be begun for now, another worker could begin some: they are late by ``LATE``.
+        """
+
+        def is_late(head: Timed) -> bool:
+            return 0 < head.at < now - (patience if self.takes(head.lease.slot) else min(LATE, patience))
+
+        while late := [head for head in self.heads() if is_late(head)]:
             for timed in late:
                 self.remove(timed)
                 yield timed.lease

@@ -57,6 +57,8 @@ class Rhythm:
         has_no_room = session.state.outbox.blocked
         if session.state.has_news and silence >= (POLL_FULL if has_no_room else self._patience(reply)):
             return True
+        if self._is_turn_near(reply):
+            return True
         if session.state.has_news and not has_no_room:
             return False
         if reply is None and not session.is_busy:
@@ -76,6 +78,15 @@ class Rhythm:
             # What waits may be for others: to ask at every moment would give this worker no more of it.
             return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
         return silence >= self._poll_interval(reply, lacks)
+
+    def _is_turn_near(self, reply: Reply | None) -> bool:
+        """Return whether a slot gives a turn soon, though news could wait longer while there is plenty."""
+        session = self._session
+        if reply is None or reply.next_turn is None or reply.now is None or self._in_vain:
+            return False
+        turn = session.state.clock.local(reply.next_turn) - session.limits.ahead
+        is_later = reply.next_turn > reply.now
+        return is_later and time.monotonic() >= turn and session.wanted > session.limits.at_hand
 
     def _may_ask(self, reply: Reply | None, silence: float) -> bool:
         """Return whether the frontier may have turns for what this worker has in its memory."""

@@ -1,7 +1,7 @@
 """One worker's part in a crawl: what Scrapy asks of it on one side, what the exchange says on the other.
 
-Neither side waits for the other, nor for Redis. When there is an exchange, ``loop.py`` says; how it is made,
-the frontier's client.
+Neither side waits for the other, nor for Redis. When there is an exchange, ``exchange_loop.py`` says; how it
+is made, the frontier's client.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Session:
         if self.closing or state.told == Told.PAUSE:
             state.give_back()
         self.slot_talk.look()
-        state.give_back_late(time.monotonic() - self.settings.lease_timeout / 2)
+        state.give_back_late(time.monotonic(), self.settings.lease_timeout / 2)
         if self.closing:
             if is_custom(self.queue):
                 while outgoing := state.memory.take_free():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from scrapy import Request
@@ -21,3 +22,22 @@ class Settled:
     kept: list[Outgoing]
     duplicates: list[Request]
     orphans: list[Lease]
+
+    @classmethod
+    def of(
+        cls,
+        sent: Iterable[Outgoing],
+        duplicates: Collection[int],
+        kept: Collection[int],
+        orphans: list[Lease],
+    ) -> Settled:
+        """Return what became of what was *sent*, by the places of *duplicates* and of what is *kept*."""
+        settled = cls([], [], [], orphans)
+        for place, outgoing in enumerate(sent):
+            if place in duplicates:
+                settled.duplicates.append(outgoing.request)
+            elif place in kept:
+                settled.kept.append(outgoing)
+            else:
+                settled.stored.append(outgoing.request)
+        return settled

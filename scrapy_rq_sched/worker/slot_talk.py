@@ -7,7 +7,7 @@ from itertools import chain
 
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Batch
-from ..frontier.replies import AT_ONCE, Lease, Reply, Standing, Told
+from ..frontier.replies import AT_ONCE, Lease, Reply, Told
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .limits import Limits
@@ -60,10 +60,11 @@ class SlotTalk:
             return
         self._engine.slots.finish_all_but(self._engine.in_progress())
         ready, load = self._state.ready, self._engine.slots.load
-        enough = max(1, self._limits.target // 2)
-        plenty = ((slot, count) for slot, count in ready.slots() if slot and count >= enough)
-        sated = {slot: count for slot, count in plenty if load(slot) is None}
-        ready.set_sated(sated if sum(sated.values()) <= self._most_held else ())
+        stuck = {slot: count for slot, count in ready.slots() if slot and load(slot) is None}
+        if sum(stuck.values()) < max(1, self._limits.target // 2):
+            # A turn that cannot be used is one too many: another worker could use the next.
+            stuck = {slot: count for slot, count in stuck.items() if self._politeness.gap_of(slot)}
+        ready.set_sated(stuck if sum(stuck.values()) <= self._most_held else ())
 
     def fill(self, batch: Batch, closing: bool) -> None:
         """Put what there is to say into *batch*, and consider it said."""
@@ -80,8 +81,6 @@ class SlotTalk:
         """Take note of limits and turns, and of the server's time."""
         state = self._state
         self._politeness.take_reply(reply)
-        if reply.standing != Standing.KNOWN:
-            state.turns.forget()
         if self._limits_changed not in (None, reply.limits_changed):
             # What was leased before, without a time, may have to wait now.
             state.give_back()

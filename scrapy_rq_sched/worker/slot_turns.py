@@ -58,7 +58,7 @@ class SlotTurns:
         """
         planned, used = self._last.get(slot, (at, 0.0))
         apart = at - planned
-        return max(at, used + KEPT * (min(apart, gap) if gap else apart))
+        return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))
 
     def begun(self, request: Request, slot: str, at: float, now: float) -> None:
         """Note that *request* was begun, in the turn of *at*; 0 for one that has no time."""

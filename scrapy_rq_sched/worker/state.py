@@ -6,7 +6,7 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exch
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from scrapy import Request
 
@@ -123,18 +123,25 @@ class State:
         self._pages += len(done) + len(self._unleased) - len(unleased)
         self._unleased = unleased
 
-    def give_back(self) -> None:
-        """Note that what was not begun goes back to where it stood."""
-        self.turns.unused(self.memory.take_back(math.inf))
-        for lease in self.ready:
-            self.releases.give_back(lease)
-            self.turns.returned(lease)
-        self.ready.clear()
+    def give_back(self, known: bool = True) -> None:
+        """Note that what was not begun goes back to where it stood.
 
-    def give_back_late(self, before: float) -> None:
-        """Note that what was to be begun before *before* goes back: another may have its turn by now."""
-        self.turns.unused(self.memory.take_back(before))
-        for lease in self.ready.take_late(before):
+        :param known: whether the frontier knows of the turns and downloads of this worker's leases.
+        """
+        of_memory = self.memory.take_back(math.inf)
+        self._give_back(self.ready)
+        self.ready.clear()
+        if not known:
+            self.turns.forget()
+        self.turns.unused(of_memory)
+
+    def give_back_late(self, now: float, patience: float) -> None:
+        """Note that what is late by *patience* seconds goes back: another may have its turn by now."""
+        self.turns.unused(self.memory.take_back(now - patience))
+        self._give_back(self.ready.take_late(now, patience))
+
+    def _give_back(self, leases: Iterable[Lease]) -> None:
+        for lease in leases:
             self.releases.give_back(lease)
             self.turns.returned(lease)
 
@@ -242,7 +249,7 @@ class State:
             self._rewind()
         elif reply.standing == Standing.LOST:
             # Some may be left to this worker, if it came back before all were taken away.
-            self.give_back()
+            self.give_back(known=False)
             # Of a seed that is another's now, no more requests are made here.
             self.sowing.clear()
         self.seen.note_epoch(reply.epoch)
@@ -251,21 +258,12 @@ class State:
         kept = set(reply.kept or ())
         if reply.kept is None:
             kept = {place for place, outgoing in enumerate(sent) if not outgoing.push.payload}
-        duplicates = set(reply.duplicates)
-        settled = Settled([], [], [], orphans)
-        for place, outgoing in enumerate(sent):
-            if place in duplicates:
-                settled.duplicates.append(outgoing.request)
-            elif place in kept:
-                settled.kept.append(outgoing)
-            else:
-                settled.stored.append(outgoing.request)
-        return settled
+        return Settled.of(sent, set(reply.duplicates), kept, orphans)
 
     def _rewind(self) -> None:
         # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
         self._let_go()
-        self.give_back()
+        self.give_back(known=False)
         self.sowing.clear()
         self.releases.clear()
         self.outbox.rewind()

@@ -110,3 +110,10 @@ def test_not_all_slots_are_looked_at_that_have_to_wait(join: Join, server: redis
     server.hset("s:meta", "rewound", server.time()[0] * 1000)  # nothing begins for a moment
     assert worker.take(9) == []
     assert server.zcount("s:slots", 1e14, "+inf") == 64
+
+
+def test_a_slot_of_which_some_was_given_keeps_its_place_though_it_has_a_concurrency(join: Join) -> None:
+    worker = join(bounds={**BY_PRIORITY, "slots": SlotLimits(concurrency=8)})
+    push(worker, *((f"a{number}", "a", 5) for number in range(9)), ("b", "b", 0))
+    assert payloads(worker.take(3)) == ["a0", "a1", "a2"]
+    assert payloads(worker.take(3)) == ["a3", "a4", "a5"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -91,3 +92,24 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
     gaps.clear()
     slots._on_reached(request)
     assert its.delay == 2
+
+
+def test_no_request_waits_in_the_downloader_where_the_fleet_keeps_the_delay(slots: DownloaderSlots) -> None:
+    slots.follow(lambda slot: 1.0, lambda request, slot, at: None, lambda request: None)
+    begin(slots, CONCURRENCY - 1)
+    assert slots.load("a.test") == CONCURRENCY - 1
+    begin(slots, 1)
+    assert slots.load("a.test") is None
+
+
+def test_a_request_is_sent_when_the_downloader_s_own_clock_says_so(
+    slots: DownloaderSlots, downloader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", lambda: 1.7e9)
+    sent: list[float] = []
+    slots.follow(lambda slot: 2.0, lambda request, slot, at: sent.append(at), lambda request: None)
+    (request,) = begin(slots, 1)
+    downloader.slots["a.test"] = its = a_slot()
+    its.lastseen = 1.7e9 - 1
+    slots._on_reached(request)
+    assert sent[0] - time.monotonic() == pytest.approx(2.0 * LOCAL_PART - 1, abs=0.2)

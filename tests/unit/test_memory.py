@@ -69,3 +69,10 @@ def test_when_all_is_forgotten_the_turns_are_left() -> None:
     memory.clear()
     assert (len(memory), memory.asks(9)) == (0, {})
     assert memory.take_back(before=float("inf")) == Counter({"a": 1})
+
+
+def test_a_slot_that_was_given_turns_asks_after_the_others() -> None:
+    memory = filled()
+    assert memory.asks(1) == {"a": 1}
+    memory.give({"a": [5.0]})
+    assert memory.asks(1) == {"b": 1}

@@ -126,7 +126,8 @@ def test_what_is_ready_goes_back_when_somebody_has_changed_limits(worker: Sessio
 
 def test_turns_of_a_worker_that_was_given_up_for_dead_are_not_reported(worker: Session) -> None:
     worker.state.turns.returned(lease(1, "a", begin=5.0))
-    worker.slot_talk.take_reply(Reply("1", standing=Standing.LOST))
+    worker.state.ready.append(lease(2, "b", begin=5.0), at=1.0)
+    worker.state.settle(Reply("1", standing=Standing.LOST))
     assert worker.batch().turns == {}
 
 
@@ -138,3 +139,30 @@ def test_leases_that_the_downloader_cannot_take_are_not_late(worker: Session) ->
     full(worker, "slow")
     worker.slot_talk.look()
     assert not worker.state.ready.is_late(2.0)
+
+
+def test_slots_that_hold_all_leases_together_are_sated_though_none_holds_many(worker: Session) -> None:
+    worker.state.ready.extend(lease(number, f"slow{number % 3}") for number in range(4))
+    full(worker, "slow0", "slow1", "slow2")
+    worker.slot_talk.look()
+    batch = worker.batch()
+    assert (batch.sated, batch.want) == (["slow0", "slow1", "slow2"], 4)
+
+
+def test_a_turn_that_the_downloader_cannot_take_is_soon_another_workers(worker: Session) -> None:
+    now = time.monotonic()
+    worker.state.ready.append(lease(1, "slow", begin=5.0), at=now - 0.3)
+    worker.state.ready.append(lease(2, "fast", begin=5.0), at=now - 0.3)
+    full(worker, "slow")
+    worker.state.give_back_late(now, 10.0)
+    assert [left.name for left in worker.state.ready] == ["1.2"]
+    assert worker.batch().turns["slow"].unused == 1
+
+
+def test_turns_of_requests_in_memory_are_given_back_by_a_worker_that_was_given_up_for_dead(
+    worker: Session,
+) -> None:
+    worker.state.memory.append(Outgoing(Push("force", "", 0, b"", "a"), Request("http://a.test")), "a")
+    worker.state.memory.give({"a": [1.0]})
+    worker.state.settle(Reply("1", standing=Standing.LOST))
+    assert worker.batch().turns["a"].unused == 1

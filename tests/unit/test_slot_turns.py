@@ -195,3 +195,8 @@ def test_the_gap_is_kept_however_often_something_is_said_in_between(turns: SlotT
     for _ in range(3):
         said(turns)
     assert turns.earliest("a", 20.0) == pytest.approx(13 + 0.97 * 10)
+
+
+def test_where_gaps_may_be_nothing_a_late_turn_delays_none(turns: SlotTurns) -> None:
+    turns.begun(a_request(), "a", 10.0, 13.0)
+    assert turns.earliest("a", 11.0, gap=0.0) == 13

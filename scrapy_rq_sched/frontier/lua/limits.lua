@@ -5,6 +5,7 @@
 -- another where the first worker joins. SLOT..slot is the state of a slot with limits, a hash:
 --   tat       the server's time (milliseconds) from which the next request may begin. It moves on by the delay with each
 --             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
+--   delay     the slot's delay (milliseconds) when this was written
 --   sent      when its last request was sent, as far as is known
 --   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
 --             other worker has any: it alone sees to the gaps between them, however late it is.
@@ -16,7 +17,7 @@ local limits = {}
 -- Milliseconds for which a slot is passed over whose turns another worker has; that its state stays when nobody uses it.
 local PASSED_OVER_FOR, KEPT = 250, 600000
 -- The time of a turn that has no time.
-local AT_ONCE = 1
+limits.AT_ONCE = 1
 
 -- -> the state of a slot. Whatever somebody has put at its key makes way.
 function limits.of(slot, all)
@@ -39,19 +40,22 @@ function limits.of(slot, all)
     delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
     concurrency = number_of(its_concurrency, concurrency)
   end
+  -- The delay was another when its time was set: at the least it is as long after the last turn as it is to be now.
+  local tat, was = number_of(fields.tat, 0), number_of(fields.delay, delay)
+  if all.delay then tat = tat - math.max(0, was - delay) * (1 - math.min(1, jitter)) end
   return {
     slot = slot, stays = all.stays, is_set = is_set, sets_delay = its_delay ~= '-', active = active,
     owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
-    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = number_of(fields.tat, 0),
+    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
     blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
     asked_by = fields.asked_by or '', last = fields.last or '',
   }
 end
 
--- Write fields of a state, which stays for a time.
+-- Write fields of a state, the time of its next turn among them. It stays for a time.
 function limits.keep(state, ...)
   local key, latest = SLOT .. state.slot, math.max(slots.now(), state.tat, state.blocked)
-  redis.call('HSET', key, ...)
+  redis.call('HSET', key, 'delay', state.delay, ...)
   redis.call('PEXPIRE', key, string.format('%.0f', KEPT + latest - slots.now()))
 end
 
@@ -76,16 +80,19 @@ end
 
 -- Turns of a slot for *worker*, at most *most*, that begin until *ahead* milliseconds from now, and not before
 -- *not_before*. Of a slot that another worker had last, those that are due, and not left to that one.
--- -> when each may begin (AT_ONCE: whenever the worker likes), and from when there may be more
+-- -> when each may begin (limits.AT_ONCE: whenever the worker likes), and from when there may be more
 function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
   if state.blocked > now then return begins, state.blocked end
   if sharing.is_left_to_another(state) then return begins, now + PASSED_OVER_FOR end
   -- It is asked again when a download is over; and then at the latest, should nobody say so.
-  if most <= 0 then return sharing.ask_for(state, now + lease_ms) end
+  if most <= 0 then
+    redis.call('PEXPIRE', SLOT .. state.slot, KEPT)
+    return sharing.ask_for(state, now + lease_ms)
+  end
   if state.delay == 0 then
-    for i = 1, most do begins[i] = AT_ONCE end
+    for i = 1, most do begins[i] = limits.AT_ONCE end
     return begins
   end
   local is_own = state.owner == worker
@@ -106,7 +113,10 @@ end
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
   sharing.had(state)
-  if state.owner ~= worker then state.owner, state.pending = worker, 0 end
+  if state.owner ~= worker then
+    if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
+    state.owner, state.pending = worker, 0
+  end
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
     limits.keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)

@@ -27,6 +27,11 @@ function own_slots.write()
   left = {}
 end
 
+-- *worker* no longer has *slot*.
+function own_slots.forget(worker, slot)
+  redis.pcall('ZREM', SLOTS_OF .. worker, slot)
+end
+
 -- -> those of {slot, score, …} that have waiting requests; *worker*'s index forgets the others
 local function only_waiting(own, worker)
   local names, kept, gone = {}, {}, {}
@@ -60,12 +65,17 @@ function own_slots.due(n, ahead, worker)
   return merged(only_waiting(own, worker), all)
 end
 
--- -> from when there may be a turn for *worker*; nil if nothing waits in any slot
-function own_slots.next(worker)
-  local first = slots.next()
-  if not first then return nil end
-  local own = redis.pcall('ZRANGE', SLOTS_OF .. worker, 0, 0, 'WITHSCORES')
-  return math.min(first, (tonumber(own[2] or '') or math.huge) / 1000)
+-- -> from when there may be a turn for *worker*, the time now at the earliest; nil if nothing waits in any slot
+-- in_vain: it has asked, and was given nothing: what is due it cannot have for now, or has enough of
+function own_slots.next(worker, in_vain)
+  if redis.call('EXISTS', SLOTS) == 0 then return nil end
+  local now, first = slots.now(), math.huge
+  local after = in_vain and string.format('(%.0f', 1000 * now) or '-inf'
+  for _, key in ipairs({SLOTS, SLOTS_OF .. worker}) do
+    local found = redis.pcall('ZRANGEBYSCORE', key, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    first = math.min(first, (tonumber(found[2] or '') or math.huge) / 1000)
+  end
+  return first < math.huge and math.max(first, now) or now
 end
 
 return own_slots -- seldom used

@@ -110,11 +110,4 @@ function slots.at(slot, time)
   slots.set(slot, slots.score(math.max(time, slots.FIRST_TIME / 1000)))
 end
 
--- -> from when there may be a turn for anybody; nil if nothing waits in any slot
-function slots.next()
-  local score = tonumber(redis.call('ZRANGE', SLOTS, 0, 0, 'WITHSCORES')[2] or '')
-  if score and score < slots.FIRST_TIME then return slots.now() end
-  return score and score / 1000
-end
-
 return slots

@@ -125,6 +125,10 @@ function begin.rewind(turn)
     change_epoch()
     limited.be_quiet(turn)
   end
+  if turn.standing == 1 and not turn.repeated then
+    -- Of a worker that was given up for dead, what nobody has taken over yet.
+    limited.release(pairs_of(redis.call('HGETALL', turn.held)), turn.worker)
+  end
   -- The others find it made anew, and have lost as much.
   if turn.lost == 'frontier' and not turn.made then redis.call('HSET', META, 'lost', turn.now) end
 end

@@ -35,12 +35,14 @@ function limited.learn(turn)
   if turn.repeated then return end
   for slot, its in pairs(said.limits or {}) do
     local before = redis.call('HGET', SLOT_LIMITS, slot)
-    if not (before and string.sub(before, -4) == ' set') then
-      redis.call('HSET', SLOT_LIMITS, slot, string.format('%.17g %.17g %d %s', its[1], its[2], its[3], ALL.rules))
-    end
+    local now = string.format('%.17g %.17g %d %s', its[1], its[2], its[3], ALL.rules)
+    local is_set = before and string.sub(before, -4) == ' set'
+    if not is_set and before ~= now then redis.call('HSET', SLOT_LIMITS, slot, now) end
+  end
+  if said.limits and not turn.meta.limited then
+    redis.call('HSET', META, 'limited', '1')
     turn.meta.limited = '1'
   end
-  if said.limits then redis.call('HSET', META, 'limited', '1') end
   ALL.has_own = turn.meta.limited
 end
 
@@ -102,11 +104,15 @@ end
 -- What this worker has in its memory, nobody else can crawl, but it needs turns as well: slot -> how many. A repeated
 -- exchange is told the same again.
 function limited.give(turn)
-  if not said.asks or turn.over or turn.told == 'pause' or turn.told == 'stop' then return end
+  if not said.asks then return end
   if turn.repeated then
     local before = redis.call('HGET', turn.own, 'given')
     local is_read, given = pcall(cjson.decode, before or '')
     limited.given = is_read and type(given) == 'table' and given or nil
+    return
+  end
+  if turn.over or turn.told == 'pause' or turn.told == 'stop' then
+    redis.call('HDEL', turn.own, 'given')
     return
   end
   for slot, n in pairs(said.asks) do
@@ -116,7 +122,7 @@ function limited.give(turn)
       if #begins < n and following then limited.ask_at = math.min(following, limited.ask_at or math.huge) end
     else
       begins = {}
-      for i = 1, n do begins[i] = 1 end
+      for i = 1, n do begins[i] = limits.AT_ONCE end
     end
     if #begins > 0 then
       limited.given = limited.given or {}

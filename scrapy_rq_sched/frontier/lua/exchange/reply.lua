@@ -50,7 +50,7 @@ local function reply(turn)
     told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
-    next_turn = is_limited and own_slots.next(turn.worker) or nil, now = is_limited and slots.now() or nil,
+    next_turn = is_limited and own_slots.next(turn.worker, said.want > 0 and #turn.leases == 0) or nil, now = is_limited and slots.now() or nil,
     limits = limited.told, slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
     limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
     garbage = tally.garbage ~= '' and tally.garbage or nil,

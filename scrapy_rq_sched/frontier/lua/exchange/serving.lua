@@ -64,8 +64,13 @@ function serving.serve(turn, slot, each, is_limited, score_of)
     return gone, true
   end
   limits.handed(state, turn.worker, begins, following, handed)
-  local time = begins[handed + 1] or following
-  slots.served(slot, there - gone, time and limits.score(state, turn.worker, time))
+  local time, score = begins[handed + 1] or following, nil
+  if time == limits.AT_ONCE then
+    score = score_of and score_of(slot)
+  elseif time then
+    score = limits.score(state, turn.worker, time)
+  end
+  slots.served(slot, there - gone, score)
   return gone, false
 end
 
