@@ -170,7 +170,8 @@ def _block(slots: Slots, arguments: list[str]) -> str:
             f"{text!r} is no time such as 30s, 10m, 2h or 1d, of {LONGEST // 86_400} days or less"
         )
     slots.block(_named(slots, slot), period)
-    return f"{slot} is asked for nothing for {duration(period)}, or until: slots … unblock {slot}"
+    how = f"scrapy frontier slots {slots.view.spider} unblock {slot}"
+    return f"{slot} is asked for nothing for {duration(period)}, or until: {how}"
 
 
 def _unblock(slots: Slots, arguments: list[str]) -> str:

@@ -34,6 +34,8 @@ class DownloaderSlots:
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self._downloader = engine.downloader
+        # Scrapy 2.13 has it be told the spider.
+        self._wants_spider = "spider" in inspect.signature(self._downloader._get_slot).parameters
         self._keys: dict[str, str] = {}
         # The downloader's slots of which the fleet keeps the delay, with the delay and the jitter they had.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
@@ -108,10 +110,9 @@ class DownloaderSlots:
 
     def _probe(self, key: str) -> SlotLimits:
         known = key in self._downloader.slots
-        get_slot = self._downloader._get_slot
-        # Scrapy 2.13 has it be told the spider.
-        told = (self._engine.spider,) if "spider" in inspect.signature(get_slot).parameters else ()
-        _, its = get_slot(Request("http://example.com", meta={"download_slot": key}), *told)
+        spider = (self._engine.spider,) if self._wants_spider else ()
+        request = Request("http://example.com", meta={"download_slot": key})
+        _, its = self._downloader._get_slot(request, *spider)
         if not known:
             del self._downloader.slots[key]
         # Scrapy before 2.19 has no jitter, but a flag for half of the delay.

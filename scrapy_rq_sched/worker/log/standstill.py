@@ -112,7 +112,8 @@ class Standstill:
     def _politeness(self, reply: Reply) -> str:
         turn = reply.next_turn if reply.next_turn is not None else reply.now
         wait = max(0.0, self._state.clock.local(turn or 0.0) - time.monotonic())
+        when = f"for {wait:.0f} s" if wait >= 1 else "for less than a second"
         return (
             f"the crawl is limited by politeness: {reply.waiting} requests of {reply.slots} slots wait, the "
-            f"next for {wait:.0f} s"
+            f"next {when}"
         )
