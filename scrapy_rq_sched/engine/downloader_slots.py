@@ -34,8 +34,11 @@ class DownloaderSlots:
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self._downloader = engine.downloader
-        # Scrapy 2.13 has it be told the spider.
-        self._wants_spider = "spider" in inspect.signature(self._downloader._get_slot).parameters
+        # Scrapy 2.13 has to be told the spider; later ones warn of it.
+        parameters = inspect.signature(self._downloader._get_slot).parameters
+        self._wants_spider = (
+            "spider" in parameters and parameters["spider"].default is inspect.Parameter.empty
+        )
         self._keys: dict[str, str] = {}
         # The downloader's slots of which the fleet keeps the delay, with the delay and the jitter they had.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}

@@ -113,3 +113,20 @@ def test_a_request_is_sent_when_the_downloader_s_own_clock_says_so(
     its.lastseen = 1.7e9 - 1
     slots._on_reached(request)
     assert sent[0] - time.monotonic() == pytest.approx(2.0 * LOCAL_PART - 1, abs=0.2)
+
+
+@pytest.mark.parametrize("has_to_be", [True, False])
+def test_a_downloader_is_told_the_spider_only_if_it_has_to_be(has_to_be: bool) -> None:
+    told: list[Any] = []
+
+    def needs_spider(request: Request, spider: Any) -> tuple[str, Slot]:
+        told.append(spider)
+        return "", downloader.slots.setdefault(request.meta["download_slot"], a_slot())
+
+    def takes_spider(request: Request, spider: Any = None) -> tuple[str, Slot]:
+        return needs_spider(request, spider)
+
+    downloader = SimpleNamespace(slots={}, per_slot_settings={})
+    downloader._get_slot = needs_spider if has_to_be else takes_spider
+    DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock(), spider="it")).by_settings()
+    assert told == ["it" if has_to_be else None]
