@@ -73,7 +73,11 @@ MUTANTS = {
         "a worker that was given up for dead drops what it had not begun",
         ("stop-and-continue",),
         (
-            ("worker/state.py", "self.give_back()\n            # Of a seed", "pass\n            # Of a seed"),
+            (
+                "worker/state.py",
+                "self.give_back(known=False)\n            # Of a seed",
+                "pass\n            # Of a seed",
+            ),
             (
                 "worker/limits.py",
                 "            # This process was stopped, and",
@@ -332,7 +336,7 @@ MUTANTS = {
         (
             (
                 "worker/slot_turns.py",
-                "return max(at, used + KEPT * (at - planned))",
+                "return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))",
                 "return at",
             ),
             ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),

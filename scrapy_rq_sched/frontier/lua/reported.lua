@@ -1,15 +1,13 @@
 -- Needs: keys, slots, number_of, downloads, limits
 -- What workers report of their turns and downloads, and what that does to the states of slots.
 local reported = {}
--- Which part of the gap after a turn that was late is kept, so that the slot comes to be in time again: as workers do.
-local KEPT = 0.97
 
 -- *worker* has used *n* of its turns, or has no use for *unused* of them; the last was begun at *last*, if any was.
 function reported.used(state, worker, n, last, unused)
   if state.owner == worker then state.pending = math.max(0, state.pending - n) end
   local now = slots.now()
   if last > 0 then
-    local least = KEPT * state.delay * (1 - state.jitter)
+    local least = state.delay * (1 - state.jitter)
     state.sent = math.max(state.sent, math.min(last, now))
     state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
   end
