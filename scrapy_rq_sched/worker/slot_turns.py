@@ -20,7 +20,7 @@ from .server_clock import ServerClock
 
 #: Which part of the gap between two turns is kept, whatever happens: after one that was late the next comes
 #: so much sooner, until the slot is in time again.
-KEPT = 0.97
+KEPT = 0.99
 #: Slots of which it is known when their last turn was used.
 REMEMBERED = 100_000
 
