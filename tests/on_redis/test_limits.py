@@ -665,3 +665,15 @@ def test_status_tells_when_the_next_turn_is_though_the_slot_is_left_to_its_worke
     worker.say(turns={"a": Turns(1, lease.begin)}, finished=[lease.name])
     status = read_status(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
     assert status.next_turn_in == pytest.approx(10, abs=0.9)
+
+
+def test_a_shorter_delay_that_somebody_sets_is_kept_from_then_on(
+    join: Join, server: redis.Redis, redis_url: str
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=600)})
+    push(worker, "a", 9)
+    (lease,) = take(worker)
+    worker.say(turns={"a": Turns(1, lease.begin)})
+    Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")).set("a", SlotRule("a", delay=20))
+    (following,) = take(worker, ahead=AHEAD)[:1]
+    assert following.begin - lease.begin >= 20_000

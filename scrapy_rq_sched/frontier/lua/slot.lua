@@ -16,7 +16,7 @@ if what == 'set' then
   -- A delay that was longer is not waited for.
   local tat = tonumber(redis.call('HGET', SLOT .. slot, 'tat') or '')
   if tonumber(delay) and tat and tat > now + delay then
-    redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay))
+    redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay), 'delay', delay)
   end
 elseif what == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slot)

@@ -125,8 +125,8 @@ function begin.rewind(turn)
     change_epoch()
     limited.be_quiet(turn)
   end
-  if turn.standing == 1 and not turn.repeated then
-    -- Of a worker that was given up for dead, what nobody has taken over yet.
+  if turn.standing == 1 and not turn.repeated and limited.is_on(turn) then
+    -- The worker was given up for dead, and knows no more of its turns: also of those that nobody has taken over yet.
     limited.release(pairs_of(redis.call('HGETALL', turn.held)), turn.worker)
   end
   -- The others find it made anew, and have lost as much.

@@ -35,9 +35,9 @@ function limited.learn(turn)
   if turn.repeated then return end
   for slot, its in pairs(said.limits or {}) do
     local before = redis.call('HGET', SLOT_LIMITS, slot)
-    local now = string.format('%.17g %.17g %d %s', its[1], its[2], its[3], ALL.rules)
+    local text = string.format('%.17g %.17g %d %s', its[1], its[2], its[3], ALL.rules)
     local is_set = before and string.sub(before, -4) == ' set'
-    if not is_set and before ~= now then redis.call('HSET', SLOT_LIMITS, slot, now) end
+    if not is_set and before ~= text then redis.call('HSET', SLOT_LIMITS, slot, text) end
   end
   if said.limits and not turn.meta.limited then
     redis.call('HSET', META, 'limited', '1')

@@ -44,13 +44,13 @@ local function reply(turn)
     finished = leased + delayed + seeds_count + busy == 0
   end
   note(turn, finished)
-  local is_limited = limited.is_on(turn)
+  local is_limited, in_vain = limited.is_on(turn), said.want > 0 and #turn.leases == 0
   local head = cjson.encode({
     standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
     told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
-    next_turn = is_limited and own_slots.next(turn.worker, said.want > 0 and #turn.leases == 0) or nil, now = is_limited and slots.now() or nil,
+    next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil, now = is_limited and slots.now() or nil,
     limits = limited.told, slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
     limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
     garbage = tally.garbage ~= '' and tally.garbage or nil,
