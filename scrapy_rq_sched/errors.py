@@ -46,6 +46,14 @@ class SettingError(FrontierError):
     """A setting has a value that it may not have."""
 
 
+class FleetFullError(FrontierError):
+    """As many workers are at it as may be, and this one is not to wait."""
+
+
+class FleetStoppedError(FrontierError):
+    """The fleet was told to stop while this worker waited for a place in it."""
+
+
 class RedisUnreachableError(FrontierError):
     """Redis does not answer, or does not let us in."""
 

@@ -17,16 +17,20 @@ from typing_extensions import Self
 
 from . import connection, failures, feeds
 from .engine import components, remarks
-from .engine.bridge import EngineBridge, EventLoop, end_crawl, find_engine, is_shell, runs_command
+from .engine.bridge import EngineBridge, end_crawl, find_engine, is_shell, runs_command
+from .engine.event_loop import EventLoop
 from .engine.memory_scheduler import make_scheduler
 from .engine.scheduler_attributes import SchedulerAttributes
-from .errors import FrontierError
+from .errors import FleetFullError, FleetStoppedError, FrontierError
 from .runtime import identity
 from .settings import FrontierSettings
 from .worker.session import Session
 from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
 
 logger = logging.getLogger(__name__)
+
+#: Why the spider is closed of a worker that is not needed: nothing went wrong.
+_NOT_NEEDED: dict[type[FrontierError], str] = {FleetFullError: "max_workers", FleetStoppedError: "stopped"}
 
 
 class Scheduler(SchedulerAttributes, BaseScheduler):
@@ -144,8 +148,12 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     def _refuse(self, error: FrontierError) -> None:
         """End the crawl that is just being opened: without a traceback, and with an exit code."""
         self._side = Refused(error)
-        logger.error("The crawl cannot start: %s", error)
-        end_crawl(self.crawler, "frontier_error")
+        reason = _NOT_NEEDED.get(type(error))
+        if reason is not None:
+            logger.info("This worker closes: %s", error)
+        else:
+            logger.error("The crawl cannot start: %s", error)
+        end_crawl(self.crawler, reason or "frontier_error", fails=reason is None)
 
     def enqueue_request(self, request: Request) -> bool:
         """Take *request* for the frontier; return False if it is known to be a duplicate.

@@ -82,6 +82,12 @@ class FrontierSettings:
     max_waiting: int = 0
     #: ``FRONTIER_MAX_WAITING_POLICY``
     max_waiting_policy: str = "slow"
+    #: ``FRONTIER_MAX_WORKERS``, in workers; 0 is any number
+    max_workers: int = 0
+    #: ``FRONTIER_MAX_WORKERS_POLICY``
+    max_workers_policy: str = "wait"
+    #: ``FRONTIER_MAX_WORKERS_KEY``; empty: of the spider
+    places_key: str = ""
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
     #: ``FRONTIER_ORDER``
@@ -140,6 +146,11 @@ class FrontierSettings:
             max_waiting_policy=read.choice(
                 "FRONTIER_MAX_WAITING_POLICY", cls.max_waiting_policy, ("slow", "drop-lowest")
             ),
+            max_workers=read.whole("FRONTIER_MAX_WORKERS", cls.max_workers, 0),
+            max_workers_policy=read.choice(
+                "FRONTIER_MAX_WORKERS_POLICY", cls.max_workers_policy, ("wait", "exit")
+            ),
+            places_key=read.optional_template("FRONTIER_MAX_WORKERS_KEY"),
             by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, RedisError, backoff
-from ..engine.bridge import EventLoop
+from ..engine.event_loop import EventLoop
 from ..errors import ItemNotStoredError
 from ..frontier.scripts import register
 from ..runtime.background import BackgroundThread

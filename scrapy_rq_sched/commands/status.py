@@ -10,6 +10,7 @@ from typing import Any
 from ..inspect import Status as FrontierStatus
 from ..inspect import View, find_frontiers, read_status
 from ..inspect.rates import BUCKET
+from ..inspect.status import Worker
 from .action import Action, Context
 from .output import Fields, Table, duration, number, rate, size, sparkline, when
 
@@ -101,9 +102,9 @@ class Workers(Action):
         view = context.view(opts.spider)
         status = read_status(view)
         if opts.json:
-            for worker in status.workers:
+            for worker in (*status.workers, *status.in_line):
                 context.output.json(dataclasses.asdict(worker))
-        elif status.workers:
+        elif status.workers or status.in_line:
             context.output.show(workers_table(status))
         else:
             context.output.say(f"No worker is at the frontier of spider {opts.spider}")
@@ -172,10 +173,12 @@ def one(status: FrontierStatus) -> list[Table | Fields | str]:
         ),
         ("time left", time_left(status)),
     ]
+    if status.max_workers:
+        pairs.append(("places", _places(status)))
     if status.history:
         pairs.append(("ten minutes", sparkline(_lately(status))))
     parts: list[Table | Fields | str] = [Fields(pairs), ""]
-    parts.append(workers_table(status) if status.workers else "no workers")
+    parts.append(workers_table(status) if status.workers or status.in_line else "no workers")
     return parts
 
 
@@ -188,15 +191,31 @@ def workers_table(status: FrontierStatus) -> Table:
             worker.host or "-",
             str(worker.pid or "-"),
             worker.version or "-",
-            "closing" if worker.told_to_stop and worker.alive else "alive" if worker.alive else "dead",
+            _state_of(worker),
             number(worker.pages),
             number(worker.in_hand),
             when(worker.joined),
             f"{duration(status.now - worker.heard)} ago" if worker.heard else "-",
         ]
-        for worker in status.workers
+        for worker in (*status.workers, *status.in_line)
     ]
     return Table(headings, rows, _NUMBERS)
+
+
+def _state_of(worker: Worker) -> str:
+    if worker.place:
+        return f"{worker.place} in line"
+    if not worker.alive:
+        return "dead"
+    return "closing" if worker.told_to_stop else "alive"
+
+
+def _places(status: FrontierStatus) -> str:
+    text = f"{status.places_taken} of {status.max_workers} taken"
+    others = status.places_taken - status.alive
+    if others > 0:
+        text += f", {others} by other spiders"
+    return text + (f"; {len(status.in_line)} in line" if status.in_line else "")
 
 
 def time_left(status: FrontierStatus) -> str:

@@ -16,11 +16,12 @@ from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.internet.threads import deferToThread
 
 from ..errors import ScrapyInternalsError
 from .downloader_slots import DownloaderSlots
+from .event_loop import EventLoop
 
 #: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
 #: where there are requests enough.
@@ -184,8 +185,8 @@ class EngineBridge:
             slot.nextcall.schedule()
 
 
-def end_crawl(crawler: Crawler, reason: str) -> None:
-    """End a crawl that is just being opened, with an exit code but without a traceback."""
+def end_crawl(crawler: Crawler, reason: str, fails: bool = True) -> None:
+    """End a crawl that is just being opened, without a traceback; *fails*: with an exit code other than 0."""
     engine: Any = crawler.engine
     loop = EventLoop()
     begun = time.monotonic()
@@ -204,7 +205,8 @@ def end_crawl(crawler: Crawler, reason: str) -> None:
 
     # Not weakly: nobody else will hold these.
     crawler.signals.connect(close, signals.engine_started, weak=False)
-    crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+    if fails:
+        crawler.signals.connect(fail, signals.engine_stopped, weak=False)
 
 
 def _close_spider(engine: Any, reason: str) -> None:
@@ -254,44 +256,3 @@ async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     if "twisted.internet.reactor" in sys.modules:
         return await maybe_deferred_to_future(deferToThread(function, *arguments))
     return await asyncio.to_thread(function, *arguments)
-
-
-class EventLoop:
-    """Timers and calls from threads, alike for Twisted's reactors and for asyncio without one."""
-
-    def __init__(self) -> None:
-        self._reactor = sys.modules.get("twisted.internet.reactor")
-        self._loop = None if self._reactor is not None else asyncio.get_running_loop()
-
-    @staticmethod
-    def is_running() -> bool:
-        """Return whether an event loop runs, which Redis must not keep waiting."""
-        reactor = sys.modules.get("twisted.internet.reactor")
-        if reactor is not None and reactor.running:
-            return True
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return False
-        return True
-
-    def call_later(self, delay: float, call: Callable[[], None]) -> Callable[[], None]:
-        """Have *call* called in *delay* seconds; return what cancels it."""
-        if self._reactor is None:
-            assert self._loop is not None  # noqa: S101 - one of both is there
-            return self._loop.call_later(delay, call).cancel
-        delayed = self._reactor.callLater(delay, call)
-        return lambda: delayed.cancel() if delayed.active() else None
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait without keeping the event loop waiting."""
-        waited: Deferred[None] = Deferred()
-        self.call_later(seconds, lambda: None if waited.called else waited.callback(None))
-        await maybe_deferred_to_future(waited)
-
-    def call_from_thread(self, call: Callable[..., None], *args: Any) -> None:
-        """Have *call* called on the event loop; may be used in any thread."""
-        if self._reactor is not None:
-            self._reactor.callFromThread(call, *args)
-        elif self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *args)

@@ -45,6 +45,7 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
         settings.job,
         hash_tag,
         slots_template=settings.slots_key,
+        places_template=settings.places_key,
     )
     slots: dict[int, str] = {}
     for key in keys.all():
@@ -54,7 +55,8 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
         raise SettingError(
             f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, where a frontier "
             "needs one. Give the templates of all keys (SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY, "
-            "REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY) the same part in braces, such as {%(spider)s}"
+            "REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY, FRONTIER_MAX_WORKERS_KEY) the same part in braces, "
+            "such as {%(spider)s}"
         )
     return keys
 
@@ -178,6 +180,8 @@ def make_frontier(
         settings.max_waiting_policy,
         settings.max_failed,
         settings.wait_replicas,
+        max_workers=settings.max_workers,
+        max_workers_policy=settings.max_workers_policy,
         order=settings.order if settings.by_slot else "slots",
     )
     if not is_custom(queue):

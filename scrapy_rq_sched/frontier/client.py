@@ -53,6 +53,25 @@ class Opened:
     unshared: int
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a worker finds that has to wait for a place, because only so many workers may be at it.
+
+    :param place: its place in the line, from 1.
+    :param taken: how many places are taken.
+    :param came: when it came into the line; :meth:`Frontier.open` is told when it asks again.
+    :param free_in: in how many seconds the next place is free, unless its worker is heard before.
+    :param others: how many others are at this frontier. With ``FRONTIER_MAX_WORKERS_KEY``, workers of another
+        may have the places.
+    """
+
+    place: int
+    taken: int
+    came: str
+    free_in: float
+    others: int
+
+
 class Left(NamedTuple):
     """What a worker finds when it leaves.
 
@@ -113,7 +132,8 @@ class Frontier:
         flush: bool = False,
         persist: bool = False,
         server_age: float = math.inf,
-    ) -> Opened:
+        came: str = "",
+    ) -> Opened | Waiting:
         """Join the frontier; make it if there is none.
 
         :param made_with: what a worker must have been set up with to share it.
@@ -122,6 +142,9 @@ class Frontier:
         :param flush: whether to clear it first, if no worker is at it.
         :param server_age: seconds since the server was started: if it was away, no worker could get
             through to it, and all have as long again before they count as dead.
+        :param came: of a worker that waits for a place, when it came into the line.
+        :raises FleetFullError: if all places are taken, and this worker is not to wait for one.
+        :raises FleetStoppedError: if the fleet was told to stop while this worker waited.
         :raises RedisUnsuitableError: if a key has a type that it should not have.
         :raises FrontierMismatchError: if it was made with something else.
         """
@@ -135,12 +158,18 @@ class Frontier:
             about,
             self.keys.prefix,
             self.keys.spider,
+            self.bounds.max_workers,
+            int(self.bounds.max_workers_policy == "exit"),
+            came,
         )
         made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]
         arguments = (self.worker, self.bounds.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
+        if problem == b"wait":
+            place, taken, arrival, free_in, others = rest
+            return Waiting(place, taken, arrival.decode(), free_in / 1000, others)
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
         flushed, kept_for, *counts = rest

@@ -15,7 +15,7 @@ from scrapy import Request
 
 from ..connection import DataError, RedisError, may_pass
 from ..keys import Keys
-from .client import Frontier, Left, Opened
+from .client import Frontier, Left, Opened, Waiting
 from .messages import Batch, Bounds
 from .replies import Reply, Told
 
@@ -50,12 +50,12 @@ class CustomQueueFrontier(Frontier):
         # The place of the push that Redis has refused.
         self._failed_at: int | None = None
 
-    def open(self, *arguments: Any, **options: Any) -> Opened:
+    def open(self, *arguments: Any, **options: Any) -> Opened | Waiting:
         """Join the frontier; see :meth:`Frontier.open`."""
-        opened = super().open(*arguments, **options)
-        if opened.flushed:
+        found = super().open(*arguments, **options)
+        if isinstance(found, Opened) and found.flushed:
             self._queue.clear()
-        return opened
+        return found
 
     def exchange(self, batch: Batch) -> Reply:
         """Exchange, then push what is new and pop what is wanted. A repeat goes on where it failed."""

@@ -88,6 +88,8 @@ class Bounds:
     :param policy: what happens when more come: ``slow`` or ``drop-lowest``.
     :param max_failed: how many entries the failed list keeps.
     :param wait_replicas: how many replicas have to have what a page led to before it is released.
+    :param max_workers: how many workers may be at it; 0 for any number.
+    :param max_workers_policy: whether one more waits (``wait``) or is refused (``exit``).
     :param slots: what holds for every slot that has no limits of its own.
     :param order: ``slots``: they take turns; ``priority``: the highest over all slots comes first.
     """
@@ -98,6 +100,8 @@ class Bounds:
     policy: str = "slow"
     max_failed: int = 10_000
     wait_replicas: int = 0
+    max_workers: int = 0
+    max_workers_policy: str = "wait"
     slots: SlotLimits = UNLIMITED
     order: str = "slots"
 
@@ -236,6 +240,7 @@ class Batch:
             "concurrency": bounds.slots.concurrency,
             "ahead": self.ahead,
             "order": bounds.order if bounds.order != "slots" else "",
+            "max_workers": bounds.max_workers,
             "passed": " ".join(self.passed),
             "sated": self.sated,
             "asks": self.asks,

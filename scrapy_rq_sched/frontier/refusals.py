@@ -5,7 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from ..errors import FrontierError, FrontierMismatchError, RedisUnsuitableError, one_line
+from ..errors import (
+    FleetFullError,
+    FleetStoppedError,
+    FrontierError,
+    FrontierMismatchError,
+    RedisUnsuitableError,
+    one_line,
+)
 from ..keys import Keys
 
 
@@ -22,6 +29,15 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
         return RedisUnsuitableError(
             f"Key {key!r} in Redis is a {found}, where the frontier of spider "
             f"{keys.spider!r} needs a {expected}. Rename or delete it, or set another key"
+        )
+    if problem == b"full":
+        return FleetFullError(
+            f"{rest[0]} workers are at it, as many as FRONTIER_MAX_WORKERS allows spider {keys.spider!r}. "
+            "To have further ones wait in line, set FRONTIER_MAX_WORKERS_POLICY to 'wait'"
+        )
+    if problem == b"stopped":
+        return FleetStoppedError(
+            f"The fleet of spider {keys.spider!r} was told to stop while this worker waited for a place in it"
         )
     if problem == b"converting" and rest == [b"import"]:
         return FrontierMismatchError(

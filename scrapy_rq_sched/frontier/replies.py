@@ -49,6 +49,13 @@ class Told(str, Enum):
     DRAIN = "drain"
     #: To close.
     STOP = "stop"
+    #: Only this worker: to begin nothing, for it has lost its place (``FRONTIER_MAX_WORKERS``) to another.
+    WAIT = "wait"
+
+    @property
+    def begins_nothing(self) -> bool:
+        """Whether a worker that is told this begins no request, also none that it holds."""
+        return self in (Told.PAUSE, Told.STOP, Told.WAIT)
 
 
 #: What stands for the time of a turn that may be used at once.

@@ -23,7 +23,8 @@ from ..connection import (
     socket_timeout,
 )
 from ..keys import never
-from ..keys.table import KEYS, Use
+from ..keys.key import Use
+from ..keys.table import KEYS
 
 
 class Script:

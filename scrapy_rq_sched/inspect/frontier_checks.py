@@ -11,7 +11,8 @@ from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError
 from ..frontier.client import FORMAT
-from ..keys.table import KEYS, Use
+from ..keys.key import Use
+from ..keys.table import KEYS
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
 from .rates import HOUR

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .. import connection
@@ -55,6 +56,12 @@ def read_status(view: View) -> Status:
         _worker(name, deadline / 1000 > now, sizes[f"about {name}"], sizes[f"held by {name}"], meta)
         for name, deadline in _workers(told)
     ]
+    line = [
+        replace(_worker(name, True, sizes[f"about {name}"], 0, meta), place=place)
+        for place, name in enumerate(map(_text, told["line"] or ()), 1)
+        # Others are of another spider that shares the places.
+        if sizes[f"about {name}"] and any(sizes[f"about {name}"])
+    ]
     history = moments(told["pages"] or ())
     leased = sum(worker.in_hand for worker in about)
     left = waiting.count + leased + (told["delayed"] or 0) + seeds
@@ -88,6 +95,9 @@ def read_status(view: View) -> Status:
         found=_number(meta.get("found")),
         unshared=_number(meta.get("unshared")),
         unshared_reason=one_line(meta.get("unshared_reason", "")),
+        max_workers=_number(meta.get("max_workers")),
+        places_taken=sum(deadline / 1000 > now for _, deadline in told["places"] or ()),
+        in_line=line,
         workers=about,
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
@@ -131,6 +141,8 @@ def _ask(view: View) -> dict[str, Any]:
     ask("pages").lrange(keys.pages, 0, -1)
     ask("slots").zcard(keys.slots)
     ask("first slots").zrange(keys.slots, 0, SLOTS - 1, withscores=True)
+    ask("places").zrange(keys.places, 0, -1, withscores=True)
+    ask("line").zrange(keys.line, 0, -1)
     for key in (keys.requests, *keys.start_urls):
         ask(f"type of {key}").type(key)
     return questions.replies()
@@ -154,6 +166,8 @@ def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _
         ask(f"bytes of {key}").memory_usage(key, samples=SAMPLES)
     for slot in slots:
         ask(f"state of {slot}").hmget(keys.slot(slot), "tat", "blocked")
+    for worker in map(_text, told["line"] or ()):
+        ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
     for worker, _ in _workers(told):
         ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
         ask(f"held by {worker}").hlen(keys.leases(worker))

@@ -158,6 +158,12 @@ def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, 
         "Set FRONTIER_MAX_WAITING, or leave it out",
     )
     yield (
+        bool(settings.get("FRONTIER_MAX_WORKERS_POLICY") or read.places_key) and not read.max_workers,
+        "FRONTIER_MAX_WORKERS_POLICY or FRONTIER_MAX_WORKERS_KEY is set, and any number of workers may be at "
+        "it: FRONTIER_MAX_WORKERS is 0",
+        "Set FRONTIER_MAX_WORKERS, or leave them out",
+    )
+    yield (
         read.lease_timeout < SHORT_LEASE,
         f"FRONTIER_LEASE_TIMEOUT is {read.lease_timeout:g} s: a worker that stands still for as long counts "
         "as dead, and its pages are crawled twice",

@@ -34,6 +34,7 @@ class Worker:
     :param busy: whether it reads its ``start()``, or has requests that are not in Redis.
     :param joined: when it began, and :param heard: its last exchange; 0 if unknown.
     :param told_to_stop: whether it is to close.
+    :param place: its place in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Worker:
     joined: float = 0.0
     heard: float = 0.0
     told_to_stop: bool = False
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Status:
     :param seconds_left_at_least: how long it takes, if no more is found; None if nothing is being done.
     :param found: how many requests workers have found that cannot share all of them; :param unshared: how
         many of these are in one worker's memory only, and :param unshared_reason: why.
+    :param max_workers: how many workers may be at it (``FRONTIER_MAX_WORKERS``), 0: any number;
+        :param places_taken: how many there are, with those of other spiders that share the places, and
+        :param in_line: those that wait for a place.
     :param workers: those that are at it, alive or not.
     :param history: of the last hour, the oldest first.
     :param made_with: queue class, serializer and so on.
@@ -103,6 +108,9 @@ class Status:
     found: int = 0
     unshared: int = 0
     unshared_reason: str = ""
+    max_workers: int = 0
+    places_taken: int = 0
+    in_line: list[Worker] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
     made_with: dict[str, str] = field(default_factory=dict)

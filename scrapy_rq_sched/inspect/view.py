@@ -224,5 +224,10 @@ def _keys_of(meta: Mapping[str, str], spider: str, requests: str) -> Keys:
     seeds = tuple(map(literal, meta.get("start_urls_keys", "").split("\n")))
     slots = literal(meta.get("slot_states", ""))
     return Keys(
-        spider, literal(requests), literal(meta.get("dupefilter_key", "")), seeds, slots_template=slots
+        spider,
+        literal(requests),
+        literal(meta.get("dupefilter_key", "")),
+        seeds,
+        slots_template=slots,
+        places_template=literal(meta.get("places_key", "")),
     )

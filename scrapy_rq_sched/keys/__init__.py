@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .table import KEYS, Key, Use
+from .key import Key, Use
+from .table import KEYS
 
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"
@@ -49,6 +50,8 @@ class Keys:
     :param hash_tag: whether they are on a Redis Cluster.
     :param slots_template: of what the keys of the states of slots begin with; if it is empty, these are the
         frontier's own.
+    :param places_template: of the places that ``FRONTIER_MAX_WORKERS`` allows; if it is empty, these are the
+        frontier's own.
     """
 
     spider: str
@@ -58,6 +61,7 @@ class Keys:
     job: str = ""
     hash_tag: bool = False
     slots_template: str = ""
+    places_template: str = ""
 
     def of(self, template: str) -> str:
         """Return the key that *template* names."""
@@ -148,6 +152,16 @@ class Keys:
         return f"{self.prefix}:workers"
 
     @property
+    def places(self) -> str:
+        """Workers that have a place, where there are only so many. Several spiders may have the same."""
+        return self.of(self.places_template) if self.places_template else f"{self.prefix}:places"
+
+    @property
+    def line(self) -> str:
+        """Workers that wait for a place."""
+        return f"{self.places}:line"
+
+    @property
     def finished(self) -> str:
         """When the crawl finished last."""
         return f"{self.prefix}:finished"
@@ -202,6 +216,7 @@ class Keys:
             dupefilter=self.dupefilter,
             prefix=self.prefix,
             slot_states=self.slot_states,
+            places=self.places,
         )
 
 

@@ -7,51 +7,7 @@ crawl ends: in ``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import NamedTuple
-
-
-class Use(Enum):
-    """How a script comes to know a key."""
-
-    #: It is in ``KEYS``.
-    ARGUMENT = 1
-    #: It is in ``KEYS``; the name of a worker or a slot follows, and the key by itself is never there.
-    PREFIX = 2
-    #: The script makes it of one that is in ``KEYS``.
-    DERIVED = 3
-    #: It is none of the scripts of the frontier that uses it, or it comes last, as the seeds' keys do.
-    NONE = 4
-
-
-class Key(NamedTuple):
-    """A key of a frontier.
-
-    :param name: what it is called in scripts, there in capitals; empty if it is in none.
-    :param place: what it is called in Redis, by the templates of :class:`Keys`.
-    :param types: what types it may have, as Redis calls them.
-    :param holds: what is in it, in Markdown.
-    :param lasting: whether it stays when a crawl ends; of the others each is removed then, or has a time to
-        live.
-    :param follows: if it is what other keys begin with, what follows.
-    """
-
-    name: str
-    place: str
-    types: tuple[str, ...]
-    holds: str
-    use: Use = Use.NONE
-    lasting: bool = False
-    follows: str = "id"
-
-    @property
-    def label(self) -> str:
-        """The key of a spider whose keys have their usual names, for people."""
-        roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls")}
-        return self.place.format(prefix="<spider>", slot_states="<spider>:slots:state", **roots) + (
-            f"<{self.follows}>" if self.use is Use.PREFIX else ""
-        )
-
+from .key import Key, Use
 
 #: In the order in which the scripts are given them; some count on the places of the first three.
 KEYS: tuple[Key, ...] = (
@@ -202,6 +158,27 @@ KEYS: tuple[Key, ...] = (
         ("zset",),
         "worker, by the server's time (milliseconds) after which it counts as dead",
         Use.ARGUMENT,
+    ),
+    Key(
+        "places",
+        "{places}",
+        ("zset",),
+        "with `FRONTIER_MAX_WORKERS`: worker that has a place, by the server's time (milliseconds) after "
+        "which the place is free. `FRONTIER_MAX_WORKERS_KEY` may give it another name; it has a time to live",
+        Use.ARGUMENT,
+    ),
+    Key(
+        "",
+        "{places}:line",
+        ("zset",),
+        "with `FRONTIER_MAX_WORKERS`: worker that waits for a place, by when it came (the server's time in "
+        "microseconds)",
+    ),
+    Key(
+        "",
+        "{places}:line:heard",
+        ("zset",),
+        "the same by the server's time (milliseconds) after which it no longer counts as waiting",
     ),
     Key(
         "worker",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ..connection import backoff, may_pass
-from ..engine.bridge import EventLoop
+from ..engine.event_loop import EventLoop
 from ..errors import RedisUnreachableError
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, DataError, RedisError, backoff
-from ..engine.bridge import EventLoop
+from ..engine.event_loop import EventLoop
 from ..frontier.messages import Batch
 from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread

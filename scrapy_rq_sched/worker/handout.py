@@ -14,7 +14,7 @@ from ..codec.slots import slot_of
 from ..engine.bridge import EngineBridge
 from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.messages import Push, rank
-from ..frontier.replies import Lease, Told
+from ..frontier.replies import Lease
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .limits import Limits
@@ -62,7 +62,7 @@ class Handout:
         if self._limits.is_full:
             self._notices.outbox_is_full(len(state.outbox))
             return None
-        if state.memory and state.told not in (Told.PAUSE, Told.STOP):
+        if state.memory and not state.told.begins_nothing:
             request = self._from_memory()
             if request is not None:
                 self._limits.begun()

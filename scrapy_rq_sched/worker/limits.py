@@ -13,7 +13,6 @@ import logging
 import math
 import time
 
-from ..frontier.replies import Told
 from ..settings import FrontierSettings
 from .pace import Pace
 from .ready import LATE
@@ -90,7 +89,7 @@ class Limits:
     def has_capacity(self) -> bool:
         """Whether one more request may be begun."""
         state = self._state
-        if state.told in (Told.PAUSE, Told.STOP):
+        if state.told.begins_nothing:
             return False
         if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
             # This process was stopped, and what it holds is perhaps another's: the next reply tells.

@@ -9,8 +9,9 @@ from .. import connection
 from ..engine import components
 from ..errors import one_line
 from ..frontier import health
-from ..frontier.client import Opened
+from ..frontier.client import Opened, Waiting
 from ..runtime import identity
+from .line import Line
 from .log import notices
 from .session import Session
 
@@ -20,41 +21,43 @@ logger = logging.getLogger(__name__)
 _INTERRUPTIONS = ("shutdown", "stopped", "frontier_error", "memusage_exceeded")
 
 
-def join(session: Session) -> tuple[list[str], Opened]:
+def join(session: Session, line: Line) -> Opened | Waiting:
     """Join the frontier, and wait for Redis to answer.
 
-    :return: what is to be warned of, and what was found.
+    :return: what was found.
     :raises FrontierError: if something prevents it; ``RedisUnreachableError`` if that may pass.
     """
     frontier, settings, server = session.frontier, session.settings, session.frontier.server
-    warnings = health.check_server(server, frontier.keys.requests)
-    try:
-        if not settings.flush_on_start:
-            components.check_readable(session.queue)
-            components.check_fingerprints(server, frontier.keys, session.dupefilter)
-    except connection.RedisError as error:
-        raise connection.unreachable(server, error) from error
+    if not line.came:
+        line.warnings = health.check_server(server, frontier.keys.requests)
+        try:
+            if not settings.flush_on_start:
+                components.check_readable(session.queue)
+                components.check_fingerprints(server, frontier.keys, session.dupefilter)
+        except connection.RedisError as error:
+            raise connection.unreachable(server, error) from error
     server_age = health.server_age(server, frontier.keys.requests)
     try:
-        opened = frontier.open(
+        return frontier.open(
             components.made_with(session.queue, session.dupefilter, session.crawler, settings.project),
             identity.about(session.spider.name),
-            identity.age(),
+            line.age,
             busy=session.is_busy,
-            flush=settings.flush_on_start,
+            flush=line.may_flush,
             persist=settings.persist,
             server_age=server_age,
+            came=line.came,
         )
     except connection.RedisError as error:
         raise connection.unreachable(server, error) from error
-    return warnings, opened
 
 
-def welcome(session: Session, warnings: list[str], opened: Opened) -> None:
+def welcome(session: Session, line: Line, opened: Opened) -> None:
     """Say what this worker found when it joined."""
-    for warning in warnings:
+    for warning in line.warnings:
         logger.warning(warning)
-    if session.settings.flush_on_start and not opened.flushed:
+    line.joined()
+    if line.may_flush and not opened.flushed:
         logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, other workers are at it")
     if opened.kept_for:
         logger.warning(

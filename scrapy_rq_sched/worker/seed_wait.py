@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ..connection import ResponseError
-from ..engine.bridge import EventLoop
+from ..engine.event_loop import EventLoop
 from ..errors import one_line
 from ..frontier.client import Frontier
 from ..runtime.background import BackgroundThread

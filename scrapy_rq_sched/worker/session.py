@@ -142,7 +142,7 @@ class Session:
             if not self.engine.reads_start():
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
-        if self.closing or state.told == Told.PAUSE:
+        if self.closing or state.told in (Told.PAUSE, Told.WAIT):
             state.give_back()
         self.slot_talk.look()
         state.give_back_late(time.monotonic(), self.settings.lease_timeout / 2)

@@ -5,6 +5,7 @@ The scheduler picks a side when it is opened, and forwards to it what Scrapy ask
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -13,13 +14,18 @@ from scrapy import Request
 from scrapy.core.scheduler import Scheduler as MemoryScheduler
 from twisted.internet.defer import Deferred
 
-from ..engine.bridge import EventLoop
+from ..engine.event_loop import EventLoop
 from ..errors import FrontierError
+from ..frontier.client import Opened, Waiting
 from ..runtime.patience import Patience
 from . import membership
 from .exchange_loop import ExchangeLoop
 from .inline_exchange import InlineExchange
+from .line import Line
 from .session import Session
+
+#: Seconds that leaving the line for a place may take.
+LEAVE_TIMEOUT = 2.0
 
 
 class Side(Protocol):
@@ -117,11 +123,14 @@ class ByHand:
         self._closed = False
 
     def open(self) -> None:
-        """Join the frontier.
+        """Join the frontier, and wait for a place in it if there is none.
 
         :raises FrontierError: if something prevents it.
         """
-        membership.welcome(self._session, *membership.join(self._session))
+        line = _line_of(self._session)
+        while isinstance(found := membership.join(self._session, line), Waiting):
+            time.sleep(line.wait(found))
+        membership.welcome(self._session, line, found)
         self.session = self._session
 
     def enqueue(self, request: Request) -> bool:  # noqa: D102
@@ -183,32 +192,55 @@ class Crawling:
     def open(self) -> Deferred[None]:
         """Join the frontier; return what fires when that is done, also where there is no reactor yet."""
         opened: Deferred[None] = Deferred()
-        patience = Patience(self._session.settings.join_timeout)
+        join_timeout, line, loop = self._session.settings.join_timeout, _line_of(self._session), EventLoop()
+        patience = Patience(join_timeout)
 
-        def joined(result: Any, error: Exception | None) -> None:
+        def joined(found: Any, error: Exception | None) -> None:
+            nonlocal patience
             try:
                 if error is not None and not self._closed and patience.again(error, join):
                     return
-                self._joined(result, error)
-            except FrontierError as refusal:
-                self._exchanges.close()
-                if self._session.engine is None:
-                    opened.errback(refusal)
+                if isinstance(found, Waiting) and not self._closed:
+                    patience = Patience(join_timeout)
+                    if not line.came:
+                        loop.before_shutdown(self._leave_line)
+                    loop.call_later(line.wait(found), join)
                     return
-                self._refuse(refusal)
-            except Exception as unexpected:  # goes on to whoever waits for it
+                self._joined(found, error, line)
+            except Exception as problem:  # goes on to whoever waits for it
+                self._closed = True
                 self._exchanges.close()
-                opened.errback(unexpected)
-                return
+                if not isinstance(problem, FrontierError) or self._session.engine is None:
+                    opened.errback(problem)
+                    return
+                self._refuse(problem)
             opened.callback(None)
 
         def join() -> None:
-            self._exchanges.call(lambda: membership.join(self._session), joined)
+            self._exchanges.call(lambda: membership.join(self._session, line), joined)
 
         join()
         return opened
 
-    def _joined(self, result: Any, error: Exception | None) -> None:
+    def _leave_line(self) -> Deferred[None] | None:
+        """Leave the line at once, so that it moves; Scrapy does not close a spider that is being opened."""
+        if self.session is not None or self._closed:
+            return None
+        self._closed = True
+        gone: Deferred[None] = Deferred()
+        leave = partial(self._session.frontier.leave, False, self._session.settings.persist)
+        # Whoever has pressed Ctrl-C does not wait for Redis: without this, the line moves a moment later.
+        cancel = EventLoop().call_later(LEAVE_TIMEOUT, lambda: gone.callback(None))
+
+        def left(*_: Any) -> None:
+            if not gone.called:
+                cancel()
+                gone.callback(None)
+
+        self._exchanges.call(leave, left)
+        return gone
+
+    def _joined(self, found: Any, error: Exception | None, line: Line) -> None:
         if error is not None:
             raise error
         session = self._session
@@ -216,10 +248,10 @@ class Crawling:
             leave = partial(session.frontier.leave, False, session.settings.persist)
             self._exchanges.call(leave, lambda *_: self._exchanges.close())
             return
-        warnings, opened = result
+        assert isinstance(found, Opened)  # noqa: S101 - one of both is there
         self.session = session
-        membership.welcome(session, warnings, opened)
-        self._exchanges.start(at_once=opened.waiting + opened.seeds + opened.leased > 0)
+        membership.welcome(session, line, found)
+        self._exchanges.start(at_once=found.waiting + found.seeds + found.leased > 0)
 
     def enqueue(self, request: Request) -> bool:  # noqa: D102
         if not self._session.send(request):
@@ -254,6 +286,10 @@ class Crawling:
             return None
         finished = membership.begin_to_leave(session, reason)
         return self._exchanges.leave(finished, session.settings.persist, partial(membership.left, session))
+
+
+def _line_of(session: Session) -> Line:
+    return Line(session.settings, session.spider.name, session.crawler.stats)
 
 
 def _at_hand(session: Session) -> int:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Batch
-from ..frontier.replies import AT_ONCE, Lease, Reply, Told
+from ..frontier.replies import AT_ONCE, Lease, Reply
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .limits import Limits
@@ -46,7 +46,7 @@ class SlotTalk:
 
     def asks(self) -> dict[str, int]:
         """Return how many turns this worker needs for requests in its memory, by slot."""
-        if self._state.told in (Told.PAUSE, Told.STOP):
+        if self._state.told.begins_nothing:
             return {}
         return self._state.memory.asks(self._limits.target)
 

@@ -1,4 +1,4 @@
--- Needs: keys, waiting, clearing, seeds, seen, fleet
+-- Needs: keys, waiting, clearing, seeds, seen, fleet, places
 -- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -14,6 +14,7 @@ local now = server_time()
 despite_full_memory()
 local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FAILED)
 local is_member = redis.call('ZSCORE', WORKERS, worker)
+places.leave(worker)
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
 if left > 0 then
   -- It could not say what became of these: they return as those of the dead do, but at once.
@@ -42,7 +43,8 @@ if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
 end
 local finish = redis.call('HGET', META, 'finished')
 if not finish then
-  local is_empty = redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0
+  -- Those in line for a place have yet to hear that the fleet was told to stop.
+  local is_empty = redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0 and not places.are_awaited()
   if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
     -- A crawl that never began leaves nothing that the next would have to be made like.
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)

@@ -1,15 +1,21 @@
--- Needs: keys, queue, waiting, clearing, seeds, seen, filter, fleet
+-- Needs: keys, queue, waiting, clearing, seeds, seen, filter, fleet, places
 -- A worker joins the frontier, which is made if there is none.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
 --       persist (0/1), how long the server is up (ms), about this worker (text),
 --       what the frontier's keys begin with, the spider's name,
+--       how many workers may be at it (0: any number), whether one more is refused (0/1), when this worker came into
+--       the line for a place, as it was told (empty: it was not)
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
 --       {'converting', from}: the queue is being converted from this serializer, or the frontier imported
 --       ('import'); nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
+--       {'wait', its place in the line, places that are taken, when it came, for how many milliseconds the next of
+--        these is not free, how many others are at this frontier}
+--       {'full', places that are taken}: it does not wait
+--       {'stopped'}: while it waited, the fleet was told to stop
 --       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers, entries in the failed list,
 --        requests that an earlier worker of this crawl could not share}
@@ -17,6 +23,9 @@
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
+local most, is_refused, came = number(), argument() == '1', argument()
+-- Milliseconds without a question after which a worker does not wait for a place any more.
+local PATIENCE = 10000
 
 local seeds_count, seeds_problem = seeds.count()
 local problem = wrong_type(types())
@@ -68,6 +77,24 @@ problem = not flushed and queue.type and wrong_type({{REQUESTS, queue.type}})
 if problem then return {'type', unpack(problem)} end
 
 despite_full_memory()
+if most > 0 then
+  if came ~= '' and (tonumber(redis.call('HGET', META, 'stop') or '') or 0) > tonumber(came) then
+    places.leave(worker)
+    return {'stopped'}
+  end
+  local wait = places.take(
+    worker, most, now, lease_ms, math.min(lease_ms, PATIENCE), came ~= '' and came or nil, was_away)
+  if wait and is_refused then
+    places.leave(worker)
+    return {'full', wait[2]}
+  end
+  if wait then
+    -- For who looks into it.
+    redis.call('HSET', WORKER .. worker, 'about', about)
+    redis.call('PEXPIRE', WORKER .. worker, math.max(60000, lease_ms))
+    return {'wait', wait[1], wait[2], wait[3], math.max(0, wait[4] - now), others}
+  end
+end
 if was_away then
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
     redis.call('ZADD', WORKERS, now + lease_ms, name)
@@ -106,6 +133,11 @@ redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter
   'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2))
 if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
+if most > 0 then
+  redis.call('HSET', META, 'max_workers', most, 'places_key', PLACES)
+else
+  redis.call('HDEL', META, 'max_workers', 'places_key')
+end
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)

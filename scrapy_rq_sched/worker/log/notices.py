@@ -253,7 +253,13 @@ class Notices:
     def told(self, told: Told) -> None:
         """Say what all workers are told to do."""
         resume = f"scrapy frontier resume {self._spider}"
-        if told == Told.CRAWL:
+        if told == Told.WAIT:
+            logger.warning(
+                "This worker of spider %r was not heard for longer than FRONTIER_LEASE_TIMEOUT, and another "
+                "one has its place (FRONTIER_MAX_WORKERS). It begins no page until there is a place again",
+                self._spider,
+            )
+        elif told == Told.CRAWL:
             logger.info("The crawl of spider %r goes on", self._spider)
         elif told == Told.PAUSE:
             logger.info("The crawl of spider %r is paused: no page is begun until %s", self._spider, resume)

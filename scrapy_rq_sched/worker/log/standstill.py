@@ -69,6 +69,11 @@ class Standstill:
         state = self._state
         if reply is None:
             return "first", "Redis has not answered yet"
+        if state.told == Told.WAIT:
+            return (
+                "place",
+                "this worker has lost its place to another, and waits in line (FRONTIER_MAX_WORKERS)",
+            )
         if state.told != Told.CRAWL:
             return state.told.value, (
                 f"the crawl is {'paused' if state.told == Told.PAUSE else 'drained'}, and {reply.waiting} "

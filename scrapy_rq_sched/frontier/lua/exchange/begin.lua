@@ -1,4 +1,4 @@
--- Needs: keys, queue, put_back, exporting, exchange/said, exchange/limited
+-- Needs: keys, queue, put_back, places, exporting, exchange/said, exchange/limited
 -- How an exchange begins: that its worker is alive, which exchange it is, and what its worker is told to do.
 --
 -- turn: what is known of this exchange, and what becomes of it.
@@ -11,7 +11,7 @@
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   standing: 1: this worker was given up for dead; 2: all that it held went back, because of older data
 --   over: the crawl was finished and cleared without this worker
---   told: '', 'pause', 'drain' or 'stop'; want, want_seeds: how many it is given at most
+--   told: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: how many it is given at most
 --   lost: what is gone though no script of ours took it
 local begin = {}
 
@@ -104,6 +104,9 @@ function begin.orders(turn)
   local meta = turn.meta
   turn.lost = what_is_lost(turn)
   turn.told = TOLD[meta.state] or ''
+  -- A worker that was not heard in time may have lost its place to another.
+  local most = said.max_workers
+  if most and places.take(turn.worker, most, turn.now, said.lease_ms, said.lease_ms) then turn.told = 'wait' end
   local joined = meta.stop and tonumber(turn.before.joined)
   if joined and joined < (tonumber(meta.stop) or 0) then turn.told = 'stop' end
   exporting.on = meta.exporting and (tonumber(meta.exporting) or 0) > turn.now

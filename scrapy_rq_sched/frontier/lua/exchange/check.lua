@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots, waiting, in_slots, filter
+-- Needs: keys, queue, slots, waiting, in_slots, filter, exchange/said
 -- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
 -- at once: that also shows whether a key has a wrong type.
 --
@@ -16,7 +16,8 @@ local function read(turn)
   turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
   turn.waiting, turn.seen, turn.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,
-    redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS)}
+    redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
+    said.max_workers and redis.pcall('ZCARD', PLACES)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end
