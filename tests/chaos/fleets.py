@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 
 from tests.project.crawls.graph import page_url
 
-from .arena import UNRELEASED, Arena
+from .arena import UNRELEASED, Arena, unreleased
 from .deaths import MANY
 from .referee import Outcome
 from .registry import scenario
@@ -69,6 +70,61 @@ def churn(arena: Arena) -> Outcome:
         if changes == most:
             break
     return Outcome(changes, kills * UNRELEASED)
+
+
+#: How many workers may be at it in `max-workers`, how many are there, and of how many requests at a time.
+PLACES, STARTED, AT_A_TIME = 2, 5, 4
+#: How many workers are alive, in one moment of the server's clock.
+ALIVE = """
+    local time = redis.call('TIME')
+    return redis.call('ZCOUNT', KEYS[1], '(' .. time[1] * 1000 + math.floor(time[2] / 1000), '+inf')
+"""
+
+
+@scenario(
+    "max-workers",
+    f"{STARTED} workers are started at once where {PLACES} may be at it (FRONTIER_MAX_WORKERS); again and "
+    "again one, at work or in line, is killed or stopped (SIGINT), and another one started. There are never "
+    "more by the server's clock, and the line moves; each that is killed at work explains "
+    f"{unreleased(AT_A_TIME)} repeats.",
+)
+def max_workers(arena: Arena) -> Outcome:
+    arena.crawl(
+        workers=0,
+        pages=arena.choose(300, 6000),
+        GRAPH_LATENCY=0.3,
+        CONCURRENT_REQUESTS=AT_A_TIME,
+        FRONTIER_MAX_WORKERS=PLACES,
+        FRONTIER_LEASE_TIMEOUT=2,
+        **MANY,
+    )
+    arena.join(STARTED)
+    count = arena.client.register_script(ALIVE)
+    most = kills = rounds = 0
+
+    def alive() -> int:
+        nonlocal most
+        now = int(count(keys=["graph:workers"]))
+        most = max(most, now)
+        return now
+
+    while rounds < arena.choose(5, 100) and arena.share < 0.9:
+        rounds += 1
+        arena.wait(lambda: alive() == PLACES and len(arena.busy()) == PLACES, "the line does not move")
+        at_work, opened = arena.busy(), len(arena.opened())
+        in_line = sorted(set(arena.alive()) - set(arena.opened()))
+        arena.join()
+        victim = arena.random.choice(at_work if rounds % 2 else in_line or at_work)
+        sent = arena.random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT])
+        arena.fleet.kill(victim, sent)
+        if rounds % 2:
+            kills += sent == signal.SIGKILL
+            arena.wait(lambda: alive() and len(arena.opened()) > opened, "nobody has taken the place")  # noqa: B023
+    while arena.share < 1 and alive() and arena.alive():
+        time.sleep(0.01)
+    arena.settle()
+    assert most == PLACES, f"{most} workers at a time"
+    return Outcome(rounds, kills * unreleased(AT_A_TIME))
 
 
 @scenario(

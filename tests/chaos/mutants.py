@@ -91,7 +91,8 @@ MUTANTS = {
         (
             (
                 "worker/session.py",
-                "        if self.closing or state.told == Told.PAUSE:\n            state.give_back()\n",
+                "        if self.closing or state.told in (Told.PAUSE, Told.WAIT):\n"
+                "            state.give_back()\n",
                 "",
             ),
             (LEAVE, "if left > 0 then", "if false then"),
@@ -341,6 +342,16 @@ MUTANTS = {
             ),
             ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
         ),
+    ),
+    "no-end-of-places": Mutant(
+        "one worker more than may be waits",
+        ("max-workers",),
+        (("frontier/lua/places.lua", "if before < most - taken then", "if before < most then"),),
+    ),
+    "places-of-the-dead": Mutant(
+        "the place of a dead worker goes to the first in line",
+        ("max-workers",),
+        (("frontier/lua/places.lua", "    redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)\n", ""),),
     ),
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",

@@ -1,0 +1,141 @@
+"""The places of ``FRONTIER_MAX_WORKERS`` against a model of them: whoever comes, goes, dies or is late."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import pytest
+import redis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from scrapy_rq_sched.frontier.client import Waiting
+from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.keys import Keys
+
+from ..client import MADE_WITH, Client
+
+pytestmark = pytest.mark.single("names of keys")
+
+EXAMPLES = os.environ.get("MODEL_EXAMPLES")
+SETTINGS = settings(
+    max_examples=int(EXAMPLES or 40),
+    stateful_step_count=40,
+    derandomize=not EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+MOST = 2
+#: No test lasts as long: somebody is late when the test says so.
+LEASE = 100_000.0
+WHO = st.integers(0, 5)
+
+
+@dataclass
+class Worker:
+    """A worker, as the model knows it.
+
+    :param came: where it stands in the line, if it has been told.
+    """
+
+    client: Client
+    came: str = ""
+    has_joined: bool = False
+
+
+class Fleet(RuleBasedStateMachine):
+    """Six workers at a time, of which two may be at it."""
+
+    def __init__(self, server: redis.Redis) -> None:
+        super().__init__()
+        server.flushall()
+        self.server = server
+        self.keys = Keys("s")
+        self.made = 0
+        self.workers = [self.make() for _ in range(6)]
+        #: Who has a place, and whether that is late; who waits, in order, and whether that is late.
+        self.places: dict[str, bool] = {}
+        self.line: dict[str, bool] = {}
+
+    def make(self) -> Worker:
+        self.made += 1
+        return Worker(Client(self.server, f"w{self.made}", "priority", LEASE, 5, max_workers=MOST))
+
+    def expect(self, name: str) -> int:
+        """Return the place in the line that this worker is told; 0 if it has one in the fleet."""
+        if name in self.places:
+            self.places[name] = False
+            return 0
+        if self.line.get(name):
+            self.places = dict.fromkeys(self.places, False)
+        else:
+            self.places = {other: late for other, late in self.places.items() if not late}
+        self.line[name] = False
+        self.line = {other: late for other, late in self.line.items() if not late}
+        before = list(self.line).index(name)
+        if before < MOST - len(self.places):
+            del self.line[name]
+            self.places[name] = False
+            return 0
+        return before + 1
+
+    @rule(who=WHO)
+    def one_asks(self, who: int) -> None:
+        worker = self.workers[who]
+        if worker.has_joined:
+            return
+        found = worker.client.frontier.open(MADE_WITH)
+        assert (found.place if isinstance(found, Waiting) else 0) == self.expect(worker.client.name)
+        worker.has_joined = not isinstance(found, Waiting)
+
+    @rule(who=WHO)
+    def one_exchanges(self, who: int) -> None:
+        worker = self.workers[who]
+        if not worker.has_joined:
+            return
+        told = worker.client.say(in_hand=0).told
+        assert told == (Told.WAIT if self.expect(worker.client.name) else Told.CRAWL)
+
+    @rule(who=WHO)
+    def one_leaves(self, who: int) -> None:
+        worker = self.workers[who]
+        worker.client.frontier.leave(False, True)
+        self.places.pop(worker.client.name, None)
+        self.line.pop(worker.client.name, None)
+        self.workers[who] = self.make()
+
+    @rule(who=WHO)
+    def one_dies(self, who: int) -> None:
+        self.be_late(who)
+        self.workers[who] = self.make()
+
+    @rule(who=WHO)
+    def be_late(self, who: int) -> None:
+        name = self.workers[who].client.name
+        if name in self.places:
+            self.server.zadd(self.keys.places, {name: 1})
+            self.places[name] = True
+        if name in self.line:
+            self.server.zadd(f"{self.keys.line}:heard", {name: 1})
+            self.line[name] = True
+
+    @rule()
+    def redis_is_away_for_longer_than_a_lease(self) -> None:
+        for who in range(len(self.workers)):
+            self.be_late(who)
+
+    @invariant()
+    def redis_holds_what_the_model_holds(self) -> None:
+        assert set(self.server.zrange(self.keys.places, 0, -1)) == {name.encode() for name in self.places}
+        assert self.server.zrange(self.keys.line, 0, -1) == [name.encode() for name in self.line]
+
+    @invariant()
+    def there_are_never_more_than_may_be(self) -> None:
+        assert self.server.zcount(self.keys.places, 2, "inf") <= MOST
+        assert self.server.zcard(f"{self.keys.line}:heard") == len(self.line)
+
+
+def test_places_are_what_the_model_says(server: redis.Redis) -> None:
+    run_state_machine_as_test(lambda: Fleet(server), settings=SETTINGS)
