@@ -30,18 +30,15 @@ SETTINGS = settings(
 MOST = 2
 #: No test lasts as long: somebody is late when the test says so.
 LEASE = 100_000.0
-WHO = st.integers(0, 5)
+COUNT = 6
+WHO = st.integers(0, COUNT - 1)
 
 
 @dataclass
 class Worker:
-    """A worker, as the model knows it.
-
-    :param came: where it stands in the line, if it has been told.
-    """
+    """A worker, and whether it has had a place since it came."""
 
     client: Client
-    came: str = ""
     has_joined: bool = False
 
 
@@ -54,10 +51,12 @@ class Fleet(RuleBasedStateMachine):
         self.server = server
         self.keys = Keys("s")
         self.made = 0
-        self.workers = [self.make() for _ in range(6)]
+        self.workers = [self.make() for _ in range(COUNT)]
         #: Who has a place, and whether that is late; who waits, in order, and whether that is late.
         self.places: dict[str, bool] = {}
         self.line: dict[str, bool] = {}
+        for who in range(COUNT - 1):
+            self.ask(self.workers[who])
 
     def make(self) -> Worker:
         self.made += 1
@@ -81,19 +80,23 @@ class Fleet(RuleBasedStateMachine):
             return 0
         return before + 1
 
+    def one_of(self, who: int, has_joined: bool) -> Worker | None:
+        chosen = [worker for worker in self.workers if worker.has_joined == has_joined]
+        return chosen[who % len(chosen)] if chosen else None
+
     @rule(who=WHO)
-    def one_asks(self, who: int) -> None:
-        worker = self.workers[who]
-        if worker.has_joined:
-            return
+    def one_that_has_not_joined_asks(self, who: int) -> None:
+        if (worker := self.one_of(who, has_joined=False)) is not None:
+            self.ask(worker)
+
+    def ask(self, worker: Worker) -> None:
         found = worker.client.frontier.open(MADE_WITH)
         assert (found.place if isinstance(found, Waiting) else 0) == self.expect(worker.client.name)
         worker.has_joined = not isinstance(found, Waiting)
 
     @rule(who=WHO)
     def one_exchanges(self, who: int) -> None:
-        worker = self.workers[who]
-        if not worker.has_joined:
+        if (worker := self.one_of(who, has_joined=True)) is None:
             return
         told = worker.client.say(in_hand=0).told
         assert told == (Told.WAIT if self.expect(worker.client.name) else Told.CRAWL)
