@@ -58,9 +58,10 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@
 
-# Everything that can go wrong, done to real crawls; it takes a while, and writes what it cost.
+# Everything that can go wrong, done to real crawls; it takes an hour, and writes what it cost. If it breaks off, it goes
+# on where it was: `rm .chaos-results` starts anew.
 chaos: $(VENV)/.installed
-	$(BIN)/python -m tests.chaos --ledger docs/ledger.md
+	$(BIN)/python -m tests.chaos --ledger docs/ledger.md --results .chaos-results && rm .chaos-results
 
 # A documentation that a package ships, crawled by three workers: it says what to install if there is none.
 # `make real-site ARGS="--spiders map --serializers json"` runs a part.

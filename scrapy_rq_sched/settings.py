@@ -16,6 +16,7 @@ from . import keys
 from .codec.slot_rules import SlotRule, slot_rules
 from .codec.templates import check_job, is_template, templates_of_seeds
 from .errors import SettingError
+from .frontier.close_limits import NEVER, CloseLimits
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,8 @@ class FrontierSettings:
     max_workers_policy: str = "wait"
     #: ``FRONTIER_MAX_WORKERS_KEY``; empty: of the spider
     places_key: str = ""
+    #: ``FRONTIER_CLOSE_PAGECOUNT``, ``_ITEMCOUNT``, ``_ERRORCOUNT``, and ``_TIMEOUT`` in seconds
+    close: CloseLimits = NEVER
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
     #: ``FRONTIER_ORDER``
@@ -151,6 +154,12 @@ class FrontierSettings:
                 "FRONTIER_MAX_WORKERS_POLICY", cls.max_workers_policy, ("wait", "exit")
             ),
             places_key=read.optional_template("FRONTIER_MAX_WORKERS_KEY"),
+            close=CloseLimits(
+                read.whole("FRONTIER_CLOSE_PAGECOUNT", 0, 0),
+                read.whole("FRONTIER_CLOSE_ITEMCOUNT", 0, 0),
+                read.whole("FRONTIER_CLOSE_ERRORCOUNT", 0, 0),
+                read.number("FRONTIER_CLOSE_TIMEOUT", 0, 0),
+            ),
             by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),

@@ -182,6 +182,7 @@ def make_frontier(
         settings.wait_replicas,
         max_workers=settings.max_workers,
         max_workers_policy=settings.max_workers_policy,
+        close=settings.close,
         order=settings.order if settings.by_slot else "slots",
     )
     if not is_custom(queue):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from .close_limits import NEVER, CloseLimits
 from .slot_limits import UNLIMITED, SlotLimits
 
 Mode = Literal["filter", "force", "start", "start+filter"]
@@ -90,6 +91,7 @@ class Bounds:
     :param wait_replicas: how many replicas have to have what a page led to before it is released.
     :param max_workers: how many workers may be at it; 0 for any number.
     :param max_workers_policy: whether one more waits (``wait``) or is refused (``exit``).
+    :param close: when the whole fleet closes.
     :param slots: what holds for every slot that has no limits of its own.
     :param order: ``slots``: they take turns; ``priority``: the highest over all slots comes first.
     """
@@ -102,6 +104,7 @@ class Bounds:
     wait_replicas: int = 0
     max_workers: int = 0
     max_workers_policy: str = "wait"
+    close: CloseLimits = NEVER
     slots: SlotLimits = UNLIMITED
     order: str = "slots"
 
@@ -173,6 +176,8 @@ class Batch:
     #: What has become of this worker's turns, and how many of its downloads are over, by slot.
     turns: dict[str, Turns] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
+    #: Responses, items and errors since the last exchange, where the fleet closes after so many.
+    counted: dict[str, int] = field(default_factory=dict)
     #: What the pushes stand for; only read where the queue is the user's own.
     requests: list[Any] = field(default_factory=list)
 
@@ -241,6 +246,8 @@ class Batch:
             "ahead": self.ahead,
             "order": bounds.order if bounds.order != "slots" else "",
             "max_workers": bounds.max_workers,
+            "close": bounds.close.said(),
+            "counted": self.counted,
             "passed": " ".join(self.passed),
             "sated": self.sated,
             "asks": self.asks,

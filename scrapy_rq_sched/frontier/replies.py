@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
 
+from .close_limits import CLOSED_BY
 from .slot_limits import SlotLimits
 
 
@@ -125,6 +126,8 @@ class Reply:
     with_delay: frozenset[str] = frozenset()
     #: Changes when somebody has set limits, or has blocked a slot.
     limits_changed: str = ""
+    #: Why the spider is to be closed, where this worker is told to stop.
+    stop_reason: str = "stopped"
     #: Where what was at the key of a slot's requests, and is none, was put; empty if there was nothing.
     garbage: str = ""
     #: How many slots have waiting requests; 0 if none has limits.
@@ -175,6 +178,7 @@ class Reply:
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
             limits_changed=head.get("limits_changed", ""),
+            stop_reason=head["stop_reason"] if head.get("stop_reason") in CLOSED_BY else "stopped",
             garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),
             sent=sent,

@@ -60,7 +60,7 @@ LONGEST_LINE = 1 << 28
 #: Fields of ``meta`` that are not of the crawl, but of one Redis, or of a moment.
 OWN_META = re.compile(
     "epoch|state|state_since|stop|exporting|imported|spider|in_slots|clock|clock_ahead|rewound|rules|slot_default|limits_changed"
-    "|slot_states|max_workers|.*_keys?"
+    "|slot_states|max_workers|stop_reason|run_.*|.*_keys?"
 )
 _SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 

@@ -35,6 +35,7 @@ from .slot_talk import SlotTalk
 from .sower import Sower
 from .start_gate import StartGate
 from .state import State
+from .totals import Totals
 
 
 class Session:
@@ -96,6 +97,7 @@ class Session:
         if engine is not None:
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
+        self._totals = Totals(crawler.signals.connect) if engine is not None and any(settings.close) else None
         self.finished = Stopwatch()
         self.last_reply: Reply | None = None
         self.duplicates: list[Request] = []
@@ -166,6 +168,8 @@ class Session:
             finishing=self.finishing,
         )
         self.slot_talk.fill(batch, self.closing)
+        if self._totals is not None:
+            self._totals.fill(batch)
         return batch
 
     @property
@@ -220,7 +224,7 @@ class Session:
         self.limits.exchanged(latency)
         settled = state.settle(reply, said)
         if reply.told != told_before:
-            self._obey(reply.told)
+            self._obey(reply)
         # All that is this worker's first: statistics and signals run others' code, which may raise.
         self.slot_talk.take_reply(reply)
         for lease in reply.leases:
@@ -242,12 +246,12 @@ class Session:
         if self.engine is not None and (news or idle_is_over or reply.told != told_before):
             self.engine.wake()
 
-    def _obey(self, told: Told) -> None:
+    def _obey(self, reply: Reply) -> None:
         """Take note that all workers are told something else than before."""
         self._standstill.begun()
-        self.notices.told(told)
-        if told == Told.STOP and self.engine is not None:
-            self.engine.close("stopped")
+        self.notices.told(reply)
+        if reply.told == Told.STOP and self.engine is not None:
+            self.engine.close(reply.stop_reason)
 
     def _keep(self, settled: Settled, reply: Reply) -> None:
         if self.closing and is_custom(self.queue):

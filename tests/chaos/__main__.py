@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import secrets
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from .ledger import COLUMNS, cells, line, page, remark
+from .referee import Verdict
 from .scenarios import SCENARIOS, run
 
 
@@ -19,21 +22,40 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, metavar="NAME", help="these scenarios")
     parser.add_argument("--ledger", type=Path, help="write the table and what was run to this page")
     parser.add_argument("--keep", type=Path, help="keep logs and records in this folder")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        help="add each row to this file; what is there and as it should be is not played again",
+    )
     options = parser.parse_args()
     print(line(COLUMNS), flush=True)
-    verdicts = []
+    verdicts = _read(options.results)
     for name in options.only or SCENARIOS:
+        if name in verdicts and verdicts[name].ok:
+            continue
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         folder = None
         if options.keep is not None:
             folder = options.keep / name
             folder.mkdir(parents=True)
         verdict = run(SCENARIOS[name], seed, not options.short, folder)
-        verdicts.append(verdict)
+        verdicts[name] = verdict
+        if options.results is not None:
+            with options.results.open("a") as results:
+                results.write(json.dumps(asdict(verdict)) + "\n")
         print(line(cells(verdict), f"{verdict.seconds:.1f} s  {remark(verdict)}"), flush=True)
     if options.ledger is not None:
-        options.ledger.write_text(page(verdicts, not options.short))
-    return 0 if all(verdict.ok for verdict in verdicts) else 1
+        in_order = [verdicts[name] for name in SCENARIOS if name in verdicts]
+        options.ledger.write_text(page(in_order, not options.short))
+    return 0 if all(verdict.ok for verdict in verdicts.values()) else 1
+
+
+def _read(results: Path | None) -> dict[str, Verdict]:
+    """Return the last row of each scenario that *results* has."""
+    if results is None or not results.exists():
+        return {}
+    verdicts = [Verdict(**json.loads(text)) for text in results.read_text().splitlines()]
+    return {verdict.scenario: verdict for verdict in verdicts if verdict.scenario in SCENARIOS}
 
 
 if __name__ == "__main__":

@@ -197,7 +197,9 @@ class Arena:
 
     def reach(self, share: float) -> None:
         """Wait until so much of the site has been parsed."""
-        self.wait(lambda: self.share >= share, f"not {share:.0%} of the pages")
+        # In the long form a delay may be what a crawl waits for.
+        patience = PATIENCE + self.choose(0, 60)
+        self.wait(lambda: self.share >= share, f"not {share:.0%} of the pages", patience)
 
     def wait(self, condition: Callable[[], object], message: str, timeout: float = PATIENCE) -> None:
         """Wait for *condition*."""

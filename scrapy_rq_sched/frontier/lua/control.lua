@@ -9,6 +9,7 @@ if problem then return wrong_type_error(problem) end
 despite_full_memory()
 if what == 'stop' then
   redis.call('HSET', META, 'stop', exact_time())
+  redis.call('HDEL', META, 'stop_reason')
 elseif what == '' then
   -- Who has been told to stop and is on its way out does not come back.
   redis.call('HDEL', META, 'state', 'state_since')

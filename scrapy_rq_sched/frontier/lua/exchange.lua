@@ -1,4 +1,4 @@
--- Needs: exchange/check, exchange/limited, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/handing, exchange/leasing, exchange/turns, exchange/reply
+-- Needs: exchange/check, exchange/limited, exchange/closing, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/handing, exchange/leasing, exchange/turns, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see said.lua. Among its fields is of each of these, in this order, how many follow:
@@ -22,6 +22,7 @@ local turn = begin.turn()
 local refusal = check(turn) or begin.heartbeat(turn)
 if refusal then return refusal end
 begin.recognise(turn)
+closing.look(turn)
 begin.orders(turn)
 begin.rewind(turn)
 

@@ -57,7 +57,7 @@ redis.call('EXPIRE', STARTED, grace)
 if others > 0 then return {0, left, failed} end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 -- What the workers of this crawl were told is not for those of the next.
-redis.call('HDEL', META, 'state', 'state_since', 'stop', 'exporting', 'finished', 'waiting', 'lost', 'found',
+redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',
   'unshared', 'unshared_reason', 'limited', 'rewound', 'rules', 'slot_default', 'limits_changed')
 if persist == '1' then return {0, left, failed} end
 clearing.clear()

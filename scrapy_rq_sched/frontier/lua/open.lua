@@ -124,6 +124,9 @@ end
 if others == 0 then
   redis.call('HSET', META, 'rules', exact_time())
   redis.call('HDEL', META, 'slot_default')
+  -- A fleet that starts may do as much as one may; see exchange/closing.lua.
+  redis.call('HDEL', META, 'run_pagecount', 'run_itemcount', 'run_errorcount')
+  redis.call('HSET', META, 'run_since', now)
 end
 -- A block outlives the crawl in which it was set.
 if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end

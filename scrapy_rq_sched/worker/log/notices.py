@@ -12,6 +12,7 @@ from ... import connection
 from ...engine.components import filters_in_exchange, is_custom
 from ...errors import one_line
 from ...frontier.client import Frontier, Opened
+from ...frontier.close_limits import CLOSED_BY
 from ...frontier.replies import Reply, Standing, Told
 from ..shares import Shares
 
@@ -250,8 +251,9 @@ class Notices:
         if leases:
             self._stats.inc_value("frontier/throttled", leases)
 
-    def told(self, told: Told) -> None:
+    def told(self, reply: Reply) -> None:
         """Say what all workers are told to do."""
+        told = reply.told
         resume = f"scrapy frontier resume {self._spider}"
         if told == Told.WAIT:
             logger.warning(
@@ -268,6 +270,12 @@ class Notices:
                 "The crawl of spider %r is drained: this worker does what it has in hand, and takes no more "
                 "until %s",
                 *(self._spider, resume),
+            )
+        elif reply.stop_reason in CLOSED_BY:
+            logger.info(
+                "The fleet of spider %r has done as much as %s allows: this worker closes. What waits stays "
+                "in Redis",
+                *(self._spider, CLOSED_BY[reply.stop_reason]),
             )
         else:
             logger.info("The fleet of spider %r is told to stop: this worker closes", self._spider)

@@ -66,6 +66,16 @@ class ChurnSpider(GraphSpider):
             yield scrapy.Request(page_url(900_001))
 
 
+class RaisingSpider(GraphSpider):
+    """Finds what pages link to, and fails at each of them."""
+
+    name = "raising"
+
+    def parse(self, response):
+        yield from super().parse(response)
+        raise KeyError("price")
+
+
 class StartsSpider(scrapy.Spider):
     """An unmodified spider: start URLs, and nothing to follow."""
 

@@ -53,6 +53,7 @@ local function reply(turn)
     next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil, now = is_limited and slots.now() or nil,
     limits = limited.told, slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
     limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
+    stop_reason = turn.told == 'stop' and turn.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = epoch or turn.meta.epoch or '',
   })

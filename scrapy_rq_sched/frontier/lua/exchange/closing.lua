@@ -1,0 +1,31 @@
+-- Needs: keys, exchange/said
+-- When the whole fleet closes: after so many pages, items or errors, or so much time (FRONTIER_CLOSE_PAGECOUNT and the
+-- like). Counted from when the first of those that are at it joined: see open.lua.
+local closing = {}
+-- In this order, if several are reached at once.
+local COUNTS = {'pagecount', 'itemcount', 'errorcount'}
+
+function closing.look(turn)
+  local limits, counted = said.close, said.counted or {}
+  if not limits or turn.over then return end
+  local run = redis.call('HMGET', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_since')
+  local reached
+  for i, name in ipairs(COUNTS) do
+    local count = tonumber(run[i] or '') or 0
+    if counted[name] and not turn.repeated then
+      count = count + counted[name]
+      redis.call('HSET', META, 'run_' .. name, string.format('%.0f', count))
+    end
+    if limits[name] and count >= limits[name] then reached = reached or name end
+  end
+  local since = tonumber(run[4] or '')
+  if limits.timeout and since and turn.now - since >= 1000 * limits.timeout then reached = reached or 'timeout' end
+  -- Whoever has been told so already is on its way out; who has joined since is told now.
+  local joined, stop = tonumber(turn.before.joined), tonumber(turn.meta.stop)
+  if reached and not (joined and stop and joined < stop) then
+    turn.meta.stop, turn.meta.stop_reason = exact_time(), 'closespider_' .. reached
+    redis.call('HSET', META, 'stop', turn.meta.stop, 'stop_reason', turn.meta.stop_reason)
+  end
+end
+
+return closing -- seldom used
