@@ -14,6 +14,7 @@ from ..errors import one_line
 from .rates import Rates, moments
 from .status import Status, Worker
 from .view import View
+from .wanted import workers_wanted
 
 #: Members that Redis looks at to estimate what a key takes, and slots of which it is asked.
 SAMPLES = SLOTS = 5
@@ -69,7 +70,7 @@ def read_status(view: View) -> Status:
     since = min((worker.joined for worker in about if worker.alive), default=None)
     state = _state(meta, about, waiting.count, left, bool(told["finished"]), told["converted"])
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
-    return Status(
+    status = Status(
         spider=view.spider,
         key=view.keys.requests,
         state=state,
@@ -102,6 +103,8 @@ def read_status(view: View) -> Status:
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
     )
+    delay = _number(meta.get("slot_default", "").partition(".")[0].partition(" ")[0]) / 1000
+    return replace(status, workers_wanted=workers_wanted(status, delay))
 
 
 class _Questions:

@@ -79,6 +79,7 @@ class Status:
     :param max_workers: how many workers may be at it (``FRONTIER_MAX_WORKERS``), 0: any number;
         :param places_taken: how many there are, with those of other spiders that share the places, and
         :param in_line: those that wait for a place.
+    :param workers_wanted: how many workers the crawl could use now: see ``wanted.py``.
     :param workers: those that are at it, alive or not.
     :param history: of the last hour, the oldest first.
     :param made_with: queue class, serializer and so on.
@@ -110,6 +111,7 @@ class Status:
     unshared_reason: str = ""
     max_workers: int = 0
     places_taken: int = 0
+    workers_wanted: int = 0
     in_line: list[Worker] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)

@@ -224,7 +224,8 @@ KEYS: tuple[Key, ...] = (
         "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
         "frontier's time (`clock`, `clock_ahead`), when Redis came back with older data (`rewound`), "
         "whose settings' limits hold (`rules`), what holds for other slots (`slot_default`), and when "
-        "somebody has changed limits (`limits_changed`)",
+        "somebody has changed limits (`limits_changed`). How many workers may be at it (`max_workers`). What "
+        "this run of the fleet has done (`run_pagecount`, …), since when, and why it was stopped",
         Use.ARGUMENT,
     ),
     Key(

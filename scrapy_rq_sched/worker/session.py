@@ -69,8 +69,7 @@ class Session:
         self.crawler = crawler
         self.spider = spider
         self.frontier = frontier
-        self.queue = queue
-        self.dupefilter = dupefilter
+        self.queue, self.dupefilter = queue, dupefilter
         self.settings = settings
         self.engine = engine
         self.state = state = State(settings)
@@ -87,8 +86,7 @@ class Session:
         self._handout = Handout(
             state, limits, queue, fingerprint, self.notices, engine, self.politeness, settings
         )
-        crawl = crawl or self.send
-        refuse = self._handout.refuse
+        crawl, refuse = crawl or self.send, self._handout.refuse
         self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)
         self._farewell = Farewell(crawler, state, settings.lease_timeout)
         self._fullness = Fullness(frontier, state, settings.outbox_size)
@@ -97,7 +95,7 @@ class Session:
         if engine is not None:
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
-        self._totals = Totals(crawler.signals.connect) if engine is not None and any(settings.close) else None
+        self._totals = Totals(crawler, settings.close)
         self.finished = Stopwatch()
         self.last_reply: Reply | None = None
         self.duplicates: list[Request] = []
@@ -168,8 +166,7 @@ class Session:
             finishing=self.finishing,
         )
         self.slot_talk.fill(batch, self.closing)
-        if self._totals is not None:
-            self._totals.fill(batch)
+        self._totals.fill(batch)
         return batch
 
     @property

@@ -6,18 +6,22 @@ from collections import Counter
 from typing import Any
 
 from scrapy import signals
+from scrapy.crawler import Crawler
 
+from ..frontier.close_limits import CloseLimits
 from ..frontier.messages import Batch
 
 
 class Totals:
     """Counts responses, scraped items and errors of callbacks, as Scrapy's ``CloseSpider`` extension does.
 
-    :param connect: connects a function to a signal.
+    :param crawler: whose signals are counted.
+    :param limits: when the fleet closes; without any, nothing is counted.
     """
 
-    def __init__(self, connect: Any) -> None:
+    def __init__(self, crawler: Crawler, limits: CloseLimits) -> None:
         self._counts: Counter[str] = Counter()
+        connect = crawler.signals.connect
         # A signal holds its receivers weakly, and this object holds these.
         self._receivers = [
             self._count(connect, signal, name)
@@ -26,6 +30,7 @@ class Totals:
                 (signals.item_scraped, "itemcount"),
                 (signals.spider_error, "errorcount"),
             )
+            if any(limits)
         ]
 
     def _count(self, connect: Any, signal: Any, name: str) -> Any:
