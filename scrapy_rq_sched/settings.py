@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
-import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scrapy.utils.misc import load_object
-
 from . import keys
+from .codec.setting_reader import SettingReader
 from .codec.slot_rules import SlotRule, slot_rules
-from .codec.templates import check_job, is_template, templates_of_seeds
 from .errors import SettingError
-from .frontier.close_limits import NEVER, CloseLimits
+from .frontier.close_limits import CloseLimits
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +24,6 @@ FLEET_LIMITS = ("delay", "concurrency")
 
 #: Seeds that an exchange may take.
 MOST_SEEDS = 1000
-
-_JOB = re.compile(r"[^\s:{}%]+")
 
 
 @dataclass(frozen=True)
@@ -89,8 +82,14 @@ class FrontierSettings:
     max_workers_policy: str = "wait"
     #: ``FRONTIER_MAX_WORKERS_KEY``; empty: of the spider
     places_key: str = ""
-    #: ``FRONTIER_CLOSE_PAGECOUNT``, ``_ITEMCOUNT``, ``_ERRORCOUNT``, and ``_TIMEOUT`` in seconds
-    close: CloseLimits = NEVER
+    #: ``FRONTIER_CLOSE_PAGECOUNT``, in responses
+    close_pagecount: int = 0
+    #: ``FRONTIER_CLOSE_ITEMCOUNT``, in items
+    close_itemcount: int = 0
+    #: ``FRONTIER_CLOSE_ERRORCOUNT``, in errors
+    close_errorcount: int = 0
+    #: ``FRONTIER_CLOSE_TIMEOUT``, in seconds
+    close_timeout: float = 0.0
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
     #: ``FRONTIER_ORDER``
@@ -122,7 +121,7 @@ class FrontierSettings:
 
         :raises SettingError: naming the setting, what it was, and what it may be.
         """
-        read = _Reader(settings)
+        read = SettingReader(settings)
         return cls(
             queue_class=settings.get("SCHEDULER_QUEUE_CLASS") or cls.queue_class,
             queue_key=read.template("SCHEDULER_QUEUE_KEY", cls.queue_key),
@@ -154,12 +153,10 @@ class FrontierSettings:
                 "FRONTIER_MAX_WORKERS_POLICY", cls.max_workers_policy, ("wait", "exit")
             ),
             places_key=read.optional_template("FRONTIER_MAX_WORKERS_KEY"),
-            close=CloseLimits(
-                read.whole("FRONTIER_CLOSE_PAGECOUNT", 0, 0),
-                read.whole("FRONTIER_CLOSE_ITEMCOUNT", 0, 0),
-                read.whole("FRONTIER_CLOSE_ERRORCOUNT", 0, 0),
-                read.number("FRONTIER_CLOSE_TIMEOUT", 0, 0),
-            ),
+            close_pagecount=read.whole("FRONTIER_CLOSE_PAGECOUNT", cls.close_pagecount, 0),
+            close_itemcount=read.whole("FRONTIER_CLOSE_ITEMCOUNT", cls.close_itemcount, 0),
+            close_errorcount=read.whole("FRONTIER_CLOSE_ERRORCOUNT", cls.close_errorcount, 0),
+            close_timeout=read.number("FRONTIER_CLOSE_TIMEOUT", cls.close_timeout, 0),
             by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),
@@ -172,6 +169,13 @@ class FrontierSettings:
             outbox_size=read.whole("FRONTIER_OUTBOX_SIZE", cls.outbox_size, 1),
             seen_cache=read.whole("FRONTIER_SEEN_CACHE", cls.seen_cache, 0),
             concurrency=read.concurrency(cls.concurrency, cls.prefetch),
+        )
+
+    @property
+    def close(self) -> CloseLimits:
+        """When the whole fleet closes."""
+        return CloseLimits(
+            self.close_pagecount, self.close_itemcount, self.close_errorcount, self.close_timeout
         )
 
     def of_spider(self, spider: Any) -> FrontierSettings:
@@ -194,107 +198,3 @@ class FrontierSettings:
         if size > MOST_SEEDS:
             logger.warning("%s is %d: the scheduler takes at most %d seeds at a time", name, size, MOST_SEEDS)
         return replace(self, seed_batch=min(size, MOST_SEEDS))
-
-
-class _Reader:
-    """Reads one setting at a time, and refuses what it may not be."""
-
-    def __init__(self, settings: Any) -> None:
-        self._settings = settings
-
-    def boolean(self, name: str, default: bool = False) -> bool:
-        try:
-            return bool(self._settings.getbool(name, default))
-        except (ValueError, TypeError):
-            raise self._refusal(name, "True or False") from None
-
-    def number(self, name: str, default: float, least: float, most: float = math.inf) -> float:
-        value = self._settings.get(name)
-        if value is None:
-            return default
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if isinstance(value, bool) or not least <= number <= most or math.isinf(number):
-            raise self._refusal(name, f"a number of {_range(least, most)}")
-        return number
-
-    def whole(self, name: str, default: int, least: int, most: float = math.inf) -> int:
-        number = self.number(name, default, least, most)
-        if number != int(number):
-            raise self._refusal(name, f"a whole number of {_range(least, most)}")
-        return int(number)
-
-    def concurrency(self, default: int, prefetch: int) -> int:
-        concurrency = int(self._settings.getint("CONCURRENT_REQUESTS", default))
-        # 0 is no limit to Scrapy. What is begun is fetched again when a worker is killed, so it has one here:
-        # as many as a worker may have at hand.
-        return concurrency if concurrency > 0 else self.whole("FRONTIER_PREFETCH", prefetch, 1, 1000)
-
-    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        value = self._settings.get(name) or default
-        if value not in allowed:
-            raise self._refusal(name, " or ".join(map(repr, allowed)))
-        return str(value)
-
-    def choices(
-        self, name: str, allowed: tuple[str, ...], default: frozenset[str] = frozenset()
-    ) -> frozenset[str]:
-        if self._settings.get(name) is None:
-            return default
-        try:
-            values = frozenset(self._settings.getlist(name))
-        except TypeError:
-            values = frozenset({None})
-        if not values.issubset(allowed):
-            raise self._refusal(name, f"a list of any of {', '.join(map(repr, allowed))}")
-        return values
-
-    def template(self, name: str, default: str) -> str:
-        value = self._settings.get(name) or default
-        if not is_template(value):
-            raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
-        check_job(name, value, self.job())
-        return str(value)
-
-    def optional_template(self, name: str) -> str:
-        return self.template(name, "") if self._settings.get(name) else ""
-
-    def templates(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        return templates_of_seeds(name, self._settings.get(name) or default, self.job())
-
-    def job(self) -> str:
-        job = self._settings.get("FRONTIER_JOB") or os.environ.get("SCRAPY_JOB")
-        if job and not _JOB.fullmatch(str(job)):
-            raise SettingError(
-                f"FRONTIER_JOB is {job!r}; it may be a name with no space, colon, %, {{ or }} in it"
-            )
-        return str(job or "")
-
-    def function(self, name: str) -> Callable[[Any], Any] | None:
-        value = self._settings.get(name)
-        if not value:
-            return None
-        try:
-            function: Callable[[Any], Any] = load_object(value)
-        except (ImportError, NameError, ValueError, TypeError) as error:
-            raise SettingError(f"{name} is {value!r}, which cannot be loaded: {error}") from None
-        if not callable(function):
-            raise self._refusal(name, "a function, or the path of one")
-        return function
-
-    def encoding(self, name: str, default: str) -> str:
-        value = self._settings.get(name) or default
-        try:
-            "".encode(value)
-        except (LookupError, TypeError, ValueError):
-            raise self._refusal(name, "the name of an encoding, such as 'utf-8'") from None
-        return str(value)
-
-    def _refusal(self, name: str, allowed: str) -> SettingError:
-        return SettingError(f"{name} is {self._settings.get(name)!r}; it may be {allowed}")
-
-
-def _range(least: float, most: float) -> str:
-    return f"{least} or more" if math.isinf(most) else f"{least} to {most}"
