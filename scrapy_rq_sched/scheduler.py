@@ -22,7 +22,7 @@ from .engine.event_loop import EventLoop
 from .engine.memory_scheduler import make_scheduler
 from .engine.scheduler_attributes import SchedulerAttributes
 from .errors import FleetFullError, FleetStoppedError, FrontierError
-from .runtime import identity
+from .runtime import identity, supervised
 from .settings import FrontierSettings
 from .worker.session import Session
 from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
@@ -109,6 +109,8 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             memory = make_scheduler(self.crawler, filters=not shell)
             self._side = Aside(memory)
             return memory.open(spider)
+        if engine is not None:
+            supervised.attend(self.crawler)
         remarks.log(self.crawler.settings)
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
         try:

@@ -16,6 +16,7 @@ from ..errors import FrontierError
 from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
+from .crawl import Crawl
 from .doctor import Doctor
 from .edit import Clear, Remove, Reprioritize
 from .failed import Failed
@@ -29,6 +30,7 @@ from .transfer import Export, Import
 
 #: In the order in which the help lists them.
 ACTIONS: tuple[type[Action], ...] = (
+    Crawl,
     Status,
     Workers,
     Leases,

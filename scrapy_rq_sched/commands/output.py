@@ -125,6 +125,11 @@ class Output:
 
             self._console = Console(highlight=False, markup=False, emoji=False)
 
+    @property
+    def has_picture(self) -> bool:
+        """Whether :meth:`live` draws at the same place again and again."""
+        return self._console is not None
+
     def say(self, text: str) -> None:
         """Print *text*, as it is."""
         sys.stdout.write(printable(text) + "\n")

@@ -176,7 +176,7 @@ def one(status: FrontierStatus) -> list[Table | Fields | str]:
     if status.max_workers:
         pairs.append(("places", _places(status)))
     if status.history:
-        pairs.append(("ten minutes", sparkline(_lately(status))))
+        pairs.append(("ten minutes", sparkline(lately(status))))
     parts: list[Table | Fields | str] = [Fields(pairs), ""]
     parts.append(workers_table(status) if status.workers or status.in_line else "no workers")
     return parts
@@ -242,7 +242,8 @@ def _with_size(count: int, taken: int | None) -> str:
     return f"{number(count)} (about {size(taken)})" if count else "0"
 
 
-def _lately(status: FrontierStatus) -> list[float]:
+def lately(status: FrontierStatus) -> list[float]:
+    """Return how many pages were done in each ten seconds of the last ten minutes."""
     last = int(status.now) // BUCKET * BUCKET
     pages = {moment.second: moment.pages for moment in status.history}
     return [pages.get(second, 0) for second in range(last - 59 * BUCKET, last + 1, BUCKET)]

@@ -241,7 +241,8 @@ def test_a_page_names_only_commands_extras_targets_and_settings_that_exist(page:
     text = page.read_text()
     wrong = [
         name
-        for name in re.findall(r"scrapy-rq-sched\[([\w,]+)\]", text)
+        for names in re.findall(r"scrapy-rq-sched\[([\w,]+)\]", text)
+        for name in names.split(",")
         if name not in setup["options.extras_require"]
     ]
     wrong += [

@@ -66,6 +66,16 @@ class ChurnSpider(GraphSpider):
             yield scrapy.Request(page_url(900_001))
 
 
+class PagesSpider(GraphSpider):
+    """Has an item of each page."""
+
+    name = "pages"
+
+    def parse(self, response):
+        yield {"url": response.url}
+        yield from super().parse(response)
+
+
 class RaisingSpider(GraphSpider):
     """Finds what pages link to, and fails at each of them."""
 

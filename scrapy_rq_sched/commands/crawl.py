@@ -1,0 +1,198 @@
+"""``scrapy frontier crawl``: all workers of one machine, started and watched by one command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+from urllib.parse import quote
+
+from scrapy.utils.project import data_path
+
+from .. import connection
+from ..errors import FrontierError, InspectionError
+from ..inspect import Status, read_status
+from ..supervise import report
+from ..supervise.arguments import Arguments, Project
+from ..supervise.supervisor import Supervisor
+from .action import Action, Context
+from .crawl_view import Screen, last_word
+from .output import number
+
+#: Seconds between two looks at the workers.
+STEP = 0.25
+#: Of how many runs the logs are kept.
+KEPT_RUNS = 10
+#: Seconds between two looks of Scrapy's at the memory of a worker.
+MEMORY_INTERVAL = 5
+
+
+class Crawl(Action):
+    """``scrapy frontier crawl SPIDER``."""
+
+    name = "crawl"
+    summary = "Crawl with several workers on this machine, until the crawl is finished"
+    description = (
+        "Start several workers of a spider on this machine, as many as it has cores, and watch them until "
+        "the crawl is finished. A worker that dies is started again. Where no setting says which Redis, one "
+        "is started in the project's folder .scrapy, and kept for the next run. On a second machine the same "
+        "command, with the same REDIS_URL, joins. Ctrl-C once: the workers finish what they are at; twice: "
+        "at once. Example: scrapy frontier crawl quotes -w 4 -O quotes.jsonl"
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add how many workers, and where their items go."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        parser.add_argument(
+            "-w",
+            "--workers",
+            type=_count,
+            default=cores,
+            metavar="N",
+            help=f"how many workers (default: as many as there are cores, {cores})",
+        )
+        files = parser.add_mutually_exclusive_group()
+        files.add_argument(
+            "-o",
+            "--output",
+            action="append",
+            metavar="FILE",
+            help="append the items of all workers to FILE: JSON lines (.jsonl) or CSV",
+        )
+        files.add_argument(
+            "-O",
+            "--overwrite-output",
+            action="append",
+            metavar="FILE",
+            help="the same, replacing what is there",
+        )
+        parser.add_argument(
+            "--max-memory",
+            type=_count,
+            metavar="MB",
+            help="finish and replace a worker that takes more memory than so many megabytes",
+        )
+
+    def run(self, context: Context, opts: argparse.Namespace) -> int:
+        """Crawl; return 0 if the crawl came to an end, 130 if it was interrupted, or 1."""
+        spidercls = context.spidercls(opts.spider)
+        if spidercls is None:
+            known = ", ".join(context.spiders()) or "none: it is no Scrapy project"
+            raise InspectionError(f"There is no spider {opts.spider!r} here. The spiders are: {known}")
+        project = Project(context.settings, spidercls)
+        base = Path(data_path(f"frontier/{quote(opts.spider, safe='')}", createdir=True)).resolve()
+        own_arguments = [f"{name}={value}" for name, value in opts.spider_arguments.items()]
+        arguments = Arguments(opts.spider, opts.set, own_arguments)
+        _set_redis(context, project, opts, arguments, base.parent)
+        if not project.has_our_scheduler:
+            arguments.set("SCHEDULER", "scrapy_rq_sched.Scheduler")
+        # All that a worker says goes to a file of its own.
+        arguments.set("LOG_FILE", "")
+        if opts.loglevel:
+            arguments.set("LOG_LEVEL", opts.loglevel)
+        if opts.max_memory:
+            arguments.set("MEMUSAGE_LIMIT_MB", str(opts.max_memory))
+            arguments.set("MEMUSAGE_CHECK_INTERVAL_SECONDS", str(MEMORY_INTERVAL))
+        outputs = opts.overwrite_output or opts.output or []
+        arguments.write(project, outputs, bool(opts.overwrite_output), base / "feeds")
+        view = context.view(opts.spider)
+        run = base / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        _make_room(base)
+        run.mkdir()
+        screen = Screen(context, run, opts.spider, opts.workers)
+        begun = time.time()
+        with _signals() as pressed:
+            supervisor = Supervisor(opts.workers, arguments.of, run, screen.say)
+            try:
+                _watch(supervisor, screen, pressed, lambda: _status(view))
+            finally:
+                if not supervisor.is_over:
+                    supervisor.kill()
+        context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
+        for feed in arguments.feeds:
+            context.output.say(f"{number(feed.join())} items were written to {feed.path}")
+        if supervisor.reports and context.settings.getbool("STATS_DUMP", True):
+            stats = pformat(report.total(supervisor.reports))
+            context.output.say(f"Statistics of all workers:\n{stats}")
+        if supervisor.requests_to_end:
+            return 130
+        return 0 if supervisor.has_succeeded else 1
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("it must be an integer ≥ 1")
+    return count
+
+
+def _set_redis(
+    context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments, folder: Path
+) -> None:
+    if opts.redis_url:
+        arguments.set("REDIS_URL", opts.redis_url)
+    elif not project.says_where_redis_is:
+        url = f"embedded://{folder / 'redis'}"
+        context.settings.set("REDIS_URL", url, "cmdline")
+        arguments.set("REDIS_URL", url)
+        context.output.say(
+            f"No setting says where Redis is: this crawl has one of its own, {url}. It is kept, so that an "
+            "interrupted crawl goes on"
+        )
+
+
+def _make_room(base: Path) -> None:
+    """Delete the logs of all runs but the latest."""
+    runs = sorted(folder for folder in base.iterdir() if folder.is_dir() and folder.name[:1].isdigit())
+    for folder in runs[: 1 - KEPT_RUNS]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _status(view: Any) -> Status | str:
+    try:
+        return read_status(view)
+    except connection.RedisError as error:
+        return connection.describe_error(view.server, error)
+    except FrontierError as error:
+        return str(error)
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], int]]:
+    """Give a function that says how often the workers were to end: by Ctrl-C, or by what has started this."""
+    pressed: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: pressed.append(number)) for number in numbers}
+    try:
+        yield lambda: len(pressed)
+    finally:
+        for number_, handler in before.items():
+            signal.signal(number_, handler)
+
+
+def _watch(
+    supervisor: Supervisor, screen: Screen, pressed: Callable[[], int], status: Callable[[], Status | str]
+) -> None:
+    with screen.drawn():
+        drawn = 0.0
+        while not supervisor.is_over:
+            supervisor.step()
+            while supervisor.requests_to_end < min(2, pressed()):
+                supervisor.end()
+                screen.say(
+                    "The workers finish what they are at, and close. Ctrl-C once more: at once"
+                    if supervisor.requests_to_end == 1
+                    else "The workers end at once"
+                )
+            if time.monotonic() - drawn >= screen.interval:
+                drawn = time.monotonic()
+                screen.draw(supervisor, status())
+            time.sleep(STEP)
+        screen.draw(supervisor, status())

@@ -1,0 +1,69 @@
+"""One process of a worker: how it is started, told to end, and what became of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..runtime import supervised
+from . import report
+from .log_tail import LogTail
+
+
+class WorkerProcess:
+    """A ``scrapy crawl`` that was started.
+
+    :param name: what its files are called; each process has another.
+    :param arguments: what follows ``scrapy``.
+    :param folder: where its log and its report go.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], folder: Path) -> None:
+        self._report = folder / f"{name}.json"
+        self.log = LogTail(folder / f"{name}.log")
+        environment = {**os.environ, **supervised.environment(self._report), "PYTHONUNBUFFERED": "1"}
+        with self.log.path.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own arguments
+                [sys.executable, "-m", "scrapy", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                # Ctrl-C in the terminal reaches the supervisor, which tells the workers, once.
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.poll() is not None
+
+    def stats(self) -> report.Stats | None:
+        """Return the statistics of a process that has ended; see :func:`.report.read`."""
+        return report.read(self._report)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended by itself with an exit code other than 0."""
+        return (self._process.poll() or 0) > 0
+
+    def how_it_ended(self) -> str:
+        """Return in words how a process ended that has not reported."""
+        code = self._process.returncode
+        if code < 0:
+            return f"killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"exit code {code}"
+
+    def end(self, at_once: bool = False) -> None:
+        """Tell it to close cleanly, and told a second time, to end at once; *at_once*: kill it."""
+        if not self.has_ended:
+            self._process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)

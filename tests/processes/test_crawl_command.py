@@ -1,0 +1,235 @@
+"""``scrapy frontier crawl``: all workers of one machine, by one command, whatever befalls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import redis
+
+from ..crawl import PROJECT, wait_until
+from ..project.crawls.graph import page_url
+
+pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matter")
+
+#: Long enough to look at it; a page's item is its URL.
+SLOW = ("-s", "GRAPH_LATENCY=0.05", "-s", "CONCURRENT_REQUESTS=2", "-s", "FRONTIER_LEASE_TIMEOUT=2")
+
+
+class Terminal:
+    """A project, and what somebody types there."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        self.folder = folder / "project"
+        shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__", ".scrapy"))
+        self.record = folder / "record"
+        self.record.touch()
+        self.items = self.folder / "items.jsonl"
+        self._environment = {**os.environ, "REDIS_URL": redis_url, "RECORD": str(self.record)}
+        self._running: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Type ``scrapy frontier crawl``."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "frontier", "crawl", *arguments],
+            cwd=self.folder,
+            env={**self._environment, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._running.append(process)
+        return process
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Type it, and wait for its end; return the exit code and what it has said."""
+        return ended(self.start(*arguments))
+
+    def found(self) -> Counter[str]:
+        """Return how often each URL is among the items; every line is whole."""
+        lines = self.items.read_text().splitlines() if self.items.exists() else []
+        return Counter(json.loads(line)["url"] for line in lines)
+
+    def events(self, kind: str) -> list[tuple[int, str]]:
+        """Return the process and the text of what workers have recorded."""
+        rows = [line.split(" ", 3) for line in self.record.read_text().splitlines()]
+        return [(int(pid), text) for _, pid, event, text in rows if event == kind]
+
+    def workers(self) -> set[int]:
+        """Return the processes of workers that run."""
+        return {pid for pid, _ in self.events("opened") if is_alive(pid)}
+
+    def stop(self) -> None:
+        """Kill whatever still runs."""
+        for process in self._running:
+            process.kill()
+            process.wait()
+        for pid in self.workers():
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def ended(process: subprocess.Popen[str], timeout: float = 90) -> tuple[int, str]:
+    said, _ = process.communicate(timeout=timeout)
+    return process.returncode, said
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, redis_url: str) -> Iterator[Terminal]:
+    made = Terminal(tmp_path, redis_url)
+    yield made
+    made.stop()
+
+
+PAGES = 200
+ALL = {page_url(number) for number in range(PAGES)}
+CRAWL = ("pages", "-s", f"GRAPH_PAGES={PAGES}", *SLOW)
+
+
+def test_several_workers_crawl_until_the_crawl_is_finished(terminal: Terminal) -> None:
+    code, said = terminal.run(*CRAWL, "-w", "3", "-O", "items.jsonl")
+    assert code == 0, said
+    assert terminal.found() == dict.fromkeys(ALL, 1)
+    assert [reason for _, reason in terminal.events("closed")] == ["finished"] * 3
+    assert "3 workers of spider pages. Their logs are in " in said
+    assert f"The crawl of spider pages is finished: {PAGES} pages on this machine" in said
+    assert f"{PAGES} items were written to {terminal.items}" in said
+    assert f"'item_scraped_count': {PAGES}" in said
+    logs = sorted((terminal.folder / ".scrapy/frontier/pages").glob("*/worker-*.log"))
+    assert [log.name for log in logs] == ["worker-1.log", "worker-2.log", "worker-3.log"]
+    assert all("Spider closed (finished)" in log.read_text() for log in logs)
+
+
+def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: Terminal) -> None:
+    process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl")
+    for parsed in (20, 60, 100):
+        wait_until(lambda: len(terminal.events("parsed")) > parsed and len(terminal.workers()) == 2)  # noqa: B023
+        os.kill(terminal.workers().pop(), signal.SIGKILL)
+    code, said = ended(process)
+    assert code == 0, said
+    assert set(terminal.found()) == ALL
+    assert said.count("has died (killed by signal 9 (SIGKILL)). It is started again in") == 3
+    assert "is finished" in said
+
+
+def test_workers_do_not_outlive_their_supervisor_and_the_next_one_has_their_items(terminal: Terminal) -> None:
+    process = terminal.start(*CRAWL, "-w", "2", "-o", "items.jsonl")
+    wait_until(lambda: len(terminal.events("parsed")) > 50)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not terminal.workers(), timeout=20)
+    assert not terminal.items.exists()
+    code, said = terminal.run(*CRAWL, "-w", "2", "-o", "items.jsonl")
+    assert code == 0, said
+    assert set(terminal.found()) == ALL
+    assert set(Counter(url for _, url in terminal.events("parsed")).values()) == {1}
+
+
+def test_ctrl_c_has_the_workers_finish_and_the_same_command_goes_on(terminal: Terminal) -> None:
+    process = terminal.start(*CRAWL, "-w", "2", "-o", "items.jsonl")
+    wait_until(lambda: len(terminal.events("parsed")) > 50)
+    process.send_signal(signal.SIGINT)
+    code, said = ended(process, 30)
+    assert code == 130
+    assert "was interrupted. The same command goes on with it" in said
+    assert {reason for _, reason in terminal.events("closed")} == {"shutdown"}
+    before = set(terminal.found())
+    assert before
+    assert before < ALL
+    assert terminal.run(*CRAWL, "-w", "2", "-o", "items.jsonl")[0] == 0
+    assert terminal.found() == dict.fromkeys(ALL, 1)
+
+
+def test_ctrl_c_twice_ends_them_at_once(terminal: Terminal) -> None:
+    process = terminal.start("pages", "-w", "2", "-s", "GRAPH_PAGES=100", "-s", "GRAPH_LATENCY=60")
+    wait_until(lambda: len(terminal.workers()) == 2)
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: (terminal.folder / ".scrapy").exists())
+    wait_until(lambda: any("close" in log.read_text() for log in supervisor_logs(terminal)))
+    process.send_signal(signal.SIGINT)
+    code, said = ended(process, 30)
+    assert code == 130, said
+    assert not terminal.workers()
+
+
+def supervisor_logs(terminal: Terminal) -> list[Path]:
+    return list((terminal.folder / ".scrapy/frontier").glob("*/*/supervisor.log"))
+
+
+def test_a_worker_that_dies_again_and_again_is_set_aside(terminal: Terminal) -> None:
+    code, said = terminal.run("kill", "-w", "1", "-s", "FRONTIER_MAX_DELIVERIES=1000")
+    assert code == 1
+    assert "has died 5 times in a row" in said
+    assert "It is not started again. Its log, " in said
+
+
+def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal) -> None:
+    code, said = terminal.run("pages", "-w", "2", "-s", "FRONTIER_MAX_DELIVERIES=0")
+    assert code == 1
+    assert said.count("cannot start. It is not started again") == 2
+    assert "FRONTIER_MAX_DELIVERIES is '0'; it may be" in said
+    code, said = terminal.run("pages", "-w", "1", "-s", "DOWNLOADER_MIDDLEWARES={")
+    assert code == 1
+    assert "cannot start" in said
+
+
+def test_a_spider_that_there_is_not(terminal: Terminal) -> None:
+    code, said = terminal.run("unheard")
+    assert code == 1
+    assert "There is no spider 'unheard' here. The spiders are: " in said
+    assert "Traceback" not in said
+
+
+def test_a_file_that_several_workers_cannot_write(terminal: Terminal) -> None:
+    code, said = terminal.run("pages", "-o", "items.json")
+    assert code == 1
+    assert "cannot be joined as json. Write JSON lines (items.jsonl) or CSV" in said
+
+
+def test_without_a_setting_for_redis_the_project_has_one_of_its_own(
+    redis_url: str, server: redis.Redis
+) -> None:
+    # The path of a socket is not to be long.
+    with tempfile.TemporaryDirectory() as short:
+        terminal = Terminal(Path(short), redis_url)
+        try:
+            code, said = terminal.run(*CRAWL, "-w", "2", "-s", "REDIS_URL=", "-O", "items.jsonl")
+            assert code == 0, said
+            assert "No setting says where Redis is: this crawl has one of its own, embedded:///" in said
+            assert set(terminal.found()) == ALL
+            assert server.dbsize() == 0
+        finally:
+            terminal.stop()
+
+
+def test_a_project_that_knows_nothing_of_a_fleet_is_crawled_by_one(terminal: Terminal) -> None:
+    settings = terminal.folder / "crawls" / "settings.py"
+    settings.write_text(settings.read_text().replace('ADDONS = {"scrapy_rq_sched.Addon": 500}\n', ""))
+    code, said = terminal.run(*CRAWL, "-w", "2", "-O", "items.jsonl")
+    assert code == 0, said
+    assert terminal.found() == dict.fromkeys(ALL, 1)
+    assert len({pid for pid, _ in terminal.events("parsed")}) == 2
+
+
+def test_warnings_of_all_workers_are_said_once(terminal: Terminal) -> None:
+    code, said = terminal.run("raising", "-w", "2", "-s", "GRAPH_PAGES=30")
+    assert code == 0
+    assert said.count("Spider error processing") == 1
+    assert "'spider_exceptions/KeyError': 30" in said
