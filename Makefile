@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # three; but some tests have a clock, and a slow machine must not fail them.
 JOBS ?= 3
 
-.PHONY: demo check test lint wheel docs bench chaos real-site matrix clean
+.PHONY: demo demo-cores check test lint wheel docs bench chaos real-site matrix clean
 
 # What is installed follows setup.cfg: it is done again when that changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
@@ -18,6 +18,10 @@ $(VENV)/.installed: setup.cfg pyproject.toml
 
 demo: $(VENV)/.installed
 	cd example_project && ../$(BIN)/python -m demo
+
+# The same site, crawled by a worker for each core: one command, a Redis of its own, one file of items.
+demo-cores: $(VENV)/.installed
+	cd example_project && ../$(BIN)/python -m demo.all_cores
 
 # The inner loop: what needs no processes and no fleet of servers, and is not marked as slow.
 check: lint

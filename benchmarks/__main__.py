@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Callable
 from pathlib import Path
 
-from . import broad, commands, connections, crawl, fleet, http, large, memory, seeds, slots, start_stop
+from . import broad, commands, connections, cores, crawl, fleet, http, large, memory, seeds, slots, start_stop
 from .arena import ROOT, Arena
 from .figures import Figures, Options, console
 from .report import Results
@@ -17,6 +17,7 @@ WORKLOADS: dict[str, Callable[[Arena, Options], Figures]] = {
     "growing": crawl.run_growing,
     "http": http.run,
     "fleet": fleet.run,
+    "cores": cores.run,
     "broad": broad.run,
     "slots": slots.run,
     "connections": connections.run,

@@ -50,6 +50,10 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
         ],
     ),
+    "cores": (
+        "The cores of one machine, with link extraction",
+        [("pages_per_second", "pages/s", ".0f"), ("cpu_ms", "worker CPU a page (ms)", ".2f")],
+    ),
     "broad": (
         "A crawl of 60 hosts, with a delay of 0.1 s",
         [

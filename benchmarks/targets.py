@@ -79,6 +79,11 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
         most, least = (f"{OURS}, {kind}, {level} waiting" for level in ("1,000,000", "10,000"))
         ours = large.ratio(most, least, "pages_per_second")
         found.append(Target(f"pages/s at 1M waiting against 10k, {kind}", "at least", 0.95, ours, None))
+    cores = all_figures.get("cores", none)
+    two, one = f"{OURS}, 2 workers", f"{OURS}, 1 worker"
+    found.append(
+        Target("two workers on two cores", "at least", 1.85, cores.ratio(two, one, "pages_per_second"), None)
+    )
     return found + _of_slots(all_figures)
 
 

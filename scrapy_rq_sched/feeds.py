@@ -18,6 +18,9 @@ from .runtime.identity import worker_name
 #: What ``FEED_URI_PARAMS`` names; the add-on sets it.
 URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
 
+#: The scheme of a file that ``scrapy frontier crawl`` joins with those of other workers.
+PART_SCHEME = "frontier-part"
+
 _PLACEHOLDER = re.compile(r"%\((\w+)\)")
 #: What Scrapy puts into a feed's URI that may be the same for two workers: its ``time`` has whole seconds.
 _SAME_FOR_ALL = frozenset(("name", "time", "batch_id"))
@@ -66,7 +69,7 @@ def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
     for uri, options in feeds.items():
         text = str(uri)
         params = (options or {}).get("uri_params", settings.get("FEED_URI_PARAMS"))
-        if text.startswith("stdout:") or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
+        if text.startswith(("stdout:", f"{PART_SCHEME}:")) or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
             continue
         yield text, params in (URI_PARAMS, uri_params)
 

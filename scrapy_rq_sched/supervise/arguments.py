@@ -12,7 +12,8 @@ from scrapy.utils.misc import load_object
 
 from ..addon import Addon
 from ..errors import SettingError
-from .feeds import SCHEME, STORAGE, Feed, is_file
+from ..feeds import PART_SCHEME
+from .feeds import STORAGE, Feed, is_file
 
 #: The settings that say where Redis is.
 _REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
@@ -57,7 +58,7 @@ class Project:
             scheme: value if isinstance(value, str | None) else f"{value.__module__}.{value.__qualname__}"
             for scheme, value in storages.items()
         }
-        return json.dumps({**paths, SCHEME: STORAGE})
+        return json.dumps({**paths, PART_SCHEME: STORAGE})
 
 
 class Arguments:

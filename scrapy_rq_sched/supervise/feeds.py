@@ -16,9 +16,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..errors import SettingError
+from ..feeds import PART_SCHEME
 
-#: The scheme of a part, and what stores it.
-SCHEME, STORAGE = "frontier-part", "scrapy_rq_sched.feeds.PartStorage"
+#: What stores a part.
+STORAGE = "scrapy_rq_sched.feeds.PartStorage"
 #: How a format is joined: line by line, or as a table.
 _LINES, _TABLES = ("jsonlines", "jsonl", "jl"), ("csv",)
 #: Bytes that are read at a time.
@@ -58,7 +59,7 @@ class Feed:
         """Return what ``-o`` is for the process of this name: no two have the same."""
         path = quote(str(self._folder / f"{os.getpid()}-{process}"))
         # Scrapy puts values into it where there is a %.
-        return f"{SCHEME}://{path}:{self._format}".replace("%", "%%")
+        return f"{PART_SCHEME}://{path}:{self._format}".replace("%", "%%")
 
     def join(self) -> int:
         """Put what the parts have into the file, and return how many items that are.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: The first line of a record of the level WARNING or above, by Scrapy's format or one like it.
-_GRAVE = re.compile(r"\b(WARNING|ERROR|CRITICAL)\b")
+_GRAVE = re.compile(r"(?:^|[\s\[\]])(WARNING|ERROR|CRITICAL)(?=[\s:\]])")
 #: Characters at the beginning of a line in which its level is looked for.
 _HEAD = 120
 #: What differs between two records of the same text.

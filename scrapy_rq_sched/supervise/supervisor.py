@@ -12,8 +12,9 @@ from . import report
 from .log_tail import is_error, without_time
 from .worker_process import WorkerProcess
 
-#: How often a worker may die in a row, and for how many seconds it must run for a death not to be in a row.
-MOST_DEATHS, STABLE = 5, 60.0
+#: How often a worker may die in a row, and for how many seconds it must run for a death not to be in a row. A
+#: request that kills its workers is set aside sooner (FRONTIER_MAX_DELIVERIES).
+MOST_DEATHS, STABLE = 10, 60.0
 #: Seconds before a worker is started again after its first death; each further one doubles that, up to the
 #: longest.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -23,7 +24,7 @@ PATIENCE = 5.0
 #: begin is not started again.
 TOO_LARGE, REFUSED, FINISHED = "memusage_exceeded", "frontier_error", "finished"
 #: What two warnings of one kind differ in, and how many kinds are remembered.
-_DIFFERS, MOST_KINDS = re.compile(r"<[^>]*>|\b\w+://\S+|\d+"), 1000
+_DIFFERS, MOST_KINDS = re.compile(r"<[^>]*>|\(referer: .*\)|\b\w+://\S+|\d+"), 1000
 
 
 @dataclass
@@ -149,7 +150,12 @@ class Supervisor:
         elif reason == TOO_LARGE and now - member.started >= STABLE:
             self._say(f"Worker {member.number} has grown too large, and is replaced")
             member.starts_at = now
-        elif reason == REFUSED or (stats is None and member.process.has_failed):
+        elif reason == REFUSED:
+            # Why, its log says in one line, which was passed on.
+            member.is_done = True
+            self.set_aside += 1
+            self._say(f"Worker {member.number} cannot start, and is not started again")
+        elif stats is None and member.process.has_failed:
             self._aside(member, "cannot start")
         elif reason == TOO_LARGE:
             self._died(member, now, f"too large after {now - member.started:.0f} s")

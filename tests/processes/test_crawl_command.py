@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import redis
+
+from scrapy_rq_sched.supervise import supervisor
 
 from ..crawl import PROJECT, wait_until
 from ..project.crawls.graph import page_url
@@ -33,6 +36,7 @@ class Terminal:
         shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__", ".scrapy"))
         self.record = folder / "record"
         self.record.touch()
+        self.redis_url = redis_url
         self.items = self.folder / "items.jsonl"
         self._environment = {**os.environ, "REDIS_URL": redis_url, "RECORD": str(self.record)}
         self._running: list[subprocess.Popen[str]] = []
@@ -118,13 +122,14 @@ def test_several_workers_crawl_until_the_crawl_is_finished(terminal: Terminal) -
 
 
 def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: Terminal) -> None:
-    process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl")
-    for parsed in (20, 60, 100):
+    process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl", "-s", "GRAPH_PAGES=800")
+    for parsed in (20, 100, 200):
         wait_until(lambda: len(terminal.events("parsed")) > parsed and len(terminal.workers()) == 2)  # noqa: B023
         os.kill(terminal.workers().pop(), signal.SIGKILL)
     code, said = ended(process)
     assert code == 0, said
-    assert set(terminal.found()) == ALL
+    assert set(terminal.found()) == {page_url(number) for number in range(800)}
+    assert "every worker writes to the same place" not in said
     assert said.count("has died (killed by signal 9 (SIGKILL)). It is started again in") == 3
     assert "is finished" in said
 
@@ -173,21 +178,45 @@ def supervisor_logs(terminal: Terminal) -> list[Path]:
     return list((terminal.folder / ".scrapy/frontier").glob("*/*/supervisor.log"))
 
 
-def test_a_worker_that_dies_again_and_again_is_set_aside(terminal: Terminal) -> None:
-    code, said = terminal.run("kill", "-w", "1", "-s", "FRONTIER_MAX_DELIVERIES=1000")
-    assert code == 1
-    assert "has died 5 times in a row" in said
-    assert "It is not started again. Its log, " in said
+def test_a_worker_that_dies_again_and_again_is_set_aside(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(supervisor, "MOST_DEATHS", 3)
+    monkeypatch.chdir(terminal.folder)
+    monkeypatch.setenv("REDIS_URL", terminal.redis_url)
+    said: list[str] = []
+    command = ["crawl", "kill", "-s", "FRONTIER_MAX_DELIVERIES=1000", "-s", "FRONTIER_LEASE_TIMEOUT=0.5"]
+    watched = supervisor.Supervisor(1, lambda name: command, tmp_path, said.append)
+    begun = time.monotonic()
+    while not watched.is_over and time.monotonic() < begun + 60:
+        watched.step()
+        time.sleep(0.05)
+    assert watched.processes == 3
+    assert watched.set_aside == 1
+    assert not watched.has_succeeded
+    assert any("has died 3 times in a row" in line for line in said)
 
 
-def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal) -> None:
+def test_a_bad_setting_is_refused_at_once(terminal: Terminal) -> None:
     code, said = terminal.run("pages", "-w", "2", "-s", "FRONTIER_MAX_DELIVERIES=0")
     assert code == 1
-    assert said.count("cannot start. It is not started again") == 2
-    assert "FRONTIER_MAX_DELIVERIES is '0'; it may be" in said
-    code, said = terminal.run("pages", "-w", "1", "-s", "DOWNLOADER_MIDDLEWARES={")
+    assert said == "scrapy frontier: FRONTIER_MAX_DELIVERIES is '0'; it may be a number of 1 or more\n"
+
+
+def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal, server: redis.Redis) -> None:
+    server.set("pages:started", "x")
+    code, said = terminal.run("pages", "-w", "2")
     assert code == 1
-    assert "cannot start" in said
+    assert said.count("cannot start, and is not started again") == 2
+    assert said.count("The crawl cannot start: Key 'pages:started' in Redis is a string") == 1
+
+
+def test_the_log_of_a_worker_that_cannot_start_is_shown(terminal: Terminal) -> None:
+    code, said = terminal.run("pages", "-w", "1", "-s", 'EXTENSIONS={"nowhere.Extension": 1}')
+    assert code == 1
+    assert "Worker 1 cannot start. It is not started again. Its log, " in said
+    assert "No module named 'nowhere'" in said
 
 
 def test_a_spider_that_there_is_not(terminal: Terminal) -> None:

@@ -226,6 +226,11 @@ def test_warnings_and_errors_are_read_as_they_are_written(tmp_path: Path) -> Non
     assert tail.last[-1] == "2026-11-23 [b] WARNING: half a line"
 
 
+def test_a_count_of_warnings_is_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(" 'log_count/WARNING': 2,\n 'log_count/ERROR': 1,\n")
+    assert list(LogTail(tmp_path / "log").grave()) == []
+
+
 def test_a_line_without_its_time() -> None:
     assert without_time(LINE) == "ERROR: Spider error processing <GET http://a.test/1>"
     assert is_error(LINE)
