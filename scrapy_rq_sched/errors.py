@@ -50,8 +50,16 @@ class FleetFullError(FrontierError):
     """As many workers are at it as may be, and this one is not to wait."""
 
 
+class FleetFinishedError(FrontierError):
+    """The crawl was finished while this worker waited for a place in it."""
+
+
 class FleetStoppedError(FrontierError):
     """The fleet was told to stop while this worker waited for a place in it."""
+
+
+class InterruptedInLineError(FrontierError):
+    """This worker was told to end while it waited for a place in its fleet."""
 
 
 class RedisUnreachableError(FrontierError):

@@ -21,7 +21,13 @@ from .engine.bridge import EngineBridge, end_crawl, find_engine, is_shell, runs_
 from .engine.event_loop import EventLoop
 from .engine.memory_scheduler import make_scheduler
 from .engine.scheduler_attributes import SchedulerAttributes
-from .errors import FleetFullError, FleetStoppedError, FrontierError
+from .errors import (
+    FleetFinishedError,
+    FleetFullError,
+    FleetStoppedError,
+    FrontierError,
+    InterruptedInLineError,
+)
 from .runtime import identity, supervised
 from .settings import FrontierSettings
 from .worker.session import Session
@@ -30,7 +36,12 @@ from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
 logger = logging.getLogger(__name__)
 
 #: Why the spider is closed of a worker that is not needed: nothing went wrong.
-_NOT_NEEDED: dict[type[FrontierError], str] = {FleetFullError: "max_workers", FleetStoppedError: "stopped"}
+_NOT_NEEDED: dict[type[FrontierError], str] = {
+    FleetFinishedError: "finished",
+    FleetFullError: "max_workers",
+    FleetStoppedError: "stopped",
+    InterruptedInLineError: "shutdown",
+}
 
 
 class Scheduler(SchedulerAttributes, BaseScheduler):

@@ -97,6 +97,11 @@ class RedisStatsCollector(StatsCollector):
 
     # -- what is told ------------------------------------------------------------------------------
 
+    @property
+    def own_stats(self) -> dict[str, Any]:
+        """What this worker has counted, without what others have."""
+        return dict(self._stats)
+
     def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
         """Set *key* to *value*, of any type."""
         super().set_value(key, value)

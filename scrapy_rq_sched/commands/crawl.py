@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import signal
@@ -17,11 +18,13 @@ from urllib.parse import quote
 from scrapy.utils.project import data_path
 
 from .. import connection
-from ..errors import FrontierError, InspectionError
+from ..errors import FrontierError, InspectionError, SettingError
 from ..inspect import Status, read_status
+from ..servers.shared import socket_path
 from ..supervise import report
 from ..supervise.arguments import Arguments, Project
 from ..supervise.supervisor import Supervisor
+from ..supervise.worker_process import is_alive
 from .action import Action, Context
 from .crawl_view import Screen, last_word
 from .output import number
@@ -90,7 +93,7 @@ class Crawl(Action):
         base = Path(data_path(f"frontier/{quote(opts.spider, safe='')}", createdir=True)).resolve()
         own_arguments = [f"{name}={value}" for name, value in opts.spider_arguments.items()]
         arguments = Arguments(opts.spider, opts.set, own_arguments)
-        _set_redis(context, project, opts, arguments, base.parent)
+        _set_redis(context, project, opts, arguments)
         if not project.has_our_scheduler:
             arguments.set("SCHEDULER", "scrapy_rq_sched.Scheduler")
         # All that a worker says goes to a file of its own.
@@ -98,6 +101,7 @@ class Crawl(Action):
         if opts.loglevel:
             arguments.set("LOG_LEVEL", opts.loglevel)
         if opts.max_memory:
+            arguments.set("MEMUSAGE_ENABLED", "1")
             arguments.set("MEMUSAGE_LIMIT_MB", str(opts.max_memory))
             arguments.set("MEMUSAGE_CHECK_INTERVAL_SECONDS", str(MEMORY_INTERVAL))
         outputs = opts.overwrite_output or opts.output or []
@@ -108,38 +112,48 @@ class Crawl(Action):
         run.mkdir()
         screen = Screen(context, run, opts.spider, opts.workers)
         begun = time.time()
+        if opts.overwrite_output:
+            _replace(context, arguments, read_status(view))
         with _signals() as pressed:
             supervisor = Supervisor(opts.workers, arguments.of, run, screen.say)
             try:
                 _watch(supervisor, screen, pressed, lambda: _status(view))
             finally:
-                if not supervisor.is_over:
-                    supervisor.kill()
+                # Also if there is no terminal any more, or no room on the disk.
+                supervisor.finish()
+                counts = {feed.path: feed.join() for feed in arguments.feeds}
         context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
-        for feed in arguments.feeds:
-            context.output.say(f"{number(feed.join())} items were written to {feed.path}")
+        for path, count in counts.items():
+            context.output.say(f"{number(count)} items were written to {path}")
         if supervisor.reports and context.settings.getbool("STATS_DUMP", True):
             stats = pformat(report.total(supervisor.reports))
             context.output.say(f"Statistics of all workers:\n{stats}")
-        if supervisor.requests_to_end:
-            return 130
-        return 0 if supervisor.has_succeeded else 1
+        if supervisor.has_succeeded:
+            return 0
+        return 130 if supervisor.requests_to_end else 1
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("it must be an integer ≥ 1")
-    return count
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it must be an integer ≥ 1, not {text!r}")
+    return int(text)
 
 
-def _set_redis(
-    context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments, folder: Path
-) -> None:
+def _replace(context: Context, arguments: Arguments, status: Status) -> None:
+    """Have the files of ``-O`` replaced, if the crawl is a new one: of one that goes on, they have a part."""
+    if status.state in ("new", "finished"):
+        for feed in arguments.feeds:
+            feed.replaces = True
+            feed.forget_parts()
+    elif arguments.feeds:
+        context.output.say("The crawl goes on where it was: what is in its files stays (-O)")
+
+
+def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments) -> None:
     if opts.redis_url:
         arguments.set("REDIS_URL", opts.redis_url)
     elif not project.says_where_redis_is:
-        url = f"embedded://{folder / 'redis'}"
+        url = f"embedded://{_short(Path(data_path('redis')).resolve())}"
         context.settings.set("REDIS_URL", url, "cmdline")
         arguments.set("REDIS_URL", url)
         context.output.say(
@@ -148,11 +162,23 @@ def _set_redis(
         )
 
 
+def _short(folder: Path) -> Path:
+    """Return *folder*, or another one for it if its path is too long for a socket in it."""
+    try:
+        socket_path(str(folder))
+    except SettingError:
+        name = hashlib.sha1(os.fsencode(folder), usedforsecurity=False).hexdigest()[:16]
+        return Path.home() / ".cache" / "scrapy-rq-sched" / name
+    return folder
+
+
 def _make_room(base: Path) -> None:
-    """Delete the logs of all runs but the latest."""
+    """Delete the logs of all runs but the latest, and those that go on."""
     runs = sorted(folder for folder in base.iterdir() if folder.is_dir() and folder.name[:1].isdigit())
     for folder in runs[: 1 - KEPT_RUNS]:
-        shutil.rmtree(folder, ignore_errors=True)
+        process = folder.name.rpartition("-")[2]
+        if not (process.isdigit() and is_alive(int(process))):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _status(view: Any) -> Status | str:
@@ -168,7 +194,9 @@ def _status(view: Any) -> Status | str:
 def _signals() -> Iterator[Callable[[], int]]:
     """Give a function that says how often the workers were to end: by Ctrl-C, or by what has started this."""
     pressed: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # What is ignored, as nohup has it of SIGHUP, stays so.
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: pressed.append(number)) for number in numbers}
     try:
         yield lambda: len(pressed)

@@ -19,7 +19,7 @@ from .status import lately, time_left
 #: Seconds between two pictures on a terminal, and between two lines elsewhere.
 PICTURE, LINE = 1.0, 10.0
 #: What is shown of what happened last, in lines.
-LATEST = 6
+LATEST = 12
 
 
 class Screen:
@@ -106,6 +106,6 @@ def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
         if FINISHED in reasons
         else f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
     )
-    if supervisor.requests_to_end:
+    if supervisor.requests_to_end and FINISHED not in reasons:
         how = "was interrupted. The same command goes on with it"
     return f"The crawl of spider {spider} {how}: {pages} pages on this machine, in {duration(seconds)}"

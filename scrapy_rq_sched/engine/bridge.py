@@ -196,6 +196,9 @@ def end_crawl(crawler: Crawler, reason: str, fails: bool = True) -> None:
         if not engine.running:
             if time.monotonic() - begun < END_TIMEOUT:  # else somebody has ended it before
                 loop.call_later(0.01, close)
+        elif not crawler.crawling:
+            # Without a reactor, somebody has pressed Ctrl-C before the engine ran: nobody else stops it now.
+            deferred_from_coro(engine.stop_async())
         else:
             _close_spider(engine, reason)
 

@@ -144,6 +144,7 @@ class Frontier:
             through to it, and all have as long again before they count as dead.
         :param came: of a worker that waits for a place, when it came into the line.
         :raises FleetFullError: if all places are taken, and this worker is not to wait for one.
+        :raises FleetFinishedError: if the crawl was finished while this worker waited.
         :raises FleetStoppedError: if the fleet was told to stop while this worker waited.
         :raises RedisUnsuitableError: if a key has a type that it should not have.
         :raises FrontierMismatchError: if it was made with something else.

@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from ..errors import (
+    FleetFinishedError,
     FleetFullError,
     FleetStoppedError,
     FrontierError,
@@ -34,6 +35,10 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
         return FleetFullError(
             f"{rest[0]} workers are at it, as many as FRONTIER_MAX_WORKERS allows spider {keys.spider!r}. "
             "To have further ones wait in line, set FRONTIER_MAX_WORKERS_POLICY to 'wait'"
+        )
+    if problem == b"finished":
+        return FleetFinishedError(
+            f"The crawl of spider {keys.spider!r} was finished while this worker waited for a place in it"
         )
     if problem == b"stopped":
         return FleetStoppedError(

@@ -61,7 +61,7 @@ def read_status(view: View) -> Status:
         replace(_worker(name, True, sizes[f"about {name}"], 0, meta), place=place)
         for place, name in enumerate(map(_text, told["line"] or ()), 1)
         # Others are of another spider that shares the places.
-        if sizes[f"about {name}"] and any(sizes[f"about {name}"])
+        if sizes[f"about {name}"] and any(sizes[f"about {name}"]) and name not in dict(_workers(told))
     ]
     history = moments(told["pages"] or ())
     leased = sum(worker.in_hand for worker in about)

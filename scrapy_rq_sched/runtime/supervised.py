@@ -9,9 +9,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
+from ..engine.bridge import is_closing
 from ..engine.event_loop import EventLoop
 
 logger = logging.getLogger(__name__)
@@ -33,16 +34,18 @@ def attend(crawler: Crawler) -> None:
     process, _, report = os.environ.pop(VARIABLE, "").partition(" ")
     if process.isdigit():
         _report_to(Path(report), crawler)
-        _stay_with(int(process))
+        _stay_with(int(process), crawler)
 
 
-def _stay_with(supervisor: int) -> None:
+def _stay_with(supervisor: int, crawler: Crawler) -> None:
     loop = EventLoop()
 
     def look() -> None:
         if os.getppid() == supervisor:
             loop.call_later(INTERVAL, look)
             return
+        if is_closing(crawler):
+            return  # a second signal would end it at once
         logger.warning("The supervisor of this worker is gone: it finishes what it is at, and closes")
         # As Ctrl-C does, in whichever phase this process is.
         os.kill(os.getpid(), signal.SIGTERM)
@@ -51,13 +54,27 @@ def _stay_with(supervisor: int) -> None:
 
 
 def _report_to(path: Path, crawler: Crawler) -> None:
+    closed_for: list[str] = []
+
     def write() -> None:
         stats: Any = crawler.stats
+        # Of a collector that adds up those of all workers, what this one has done.
+        own = getattr(stats, "own_stats", None) or stats.get_stats()
+        text = json.dumps(
+            {"reason": "".join(closed_for[-1:]), "stats": {str(name): own[name] for name in own}}, default=str
+        )
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(stats.get_stats(), default=str))
-        partial.replace(path)
+        try:
+            partial.write_text(text)
+            partial.replace(path)
+        except OSError as error:
+            logger.error("The statistics of this worker could not be written for its supervisor: %s", error)
+
+    def closed(spider: Spider, reason: str) -> None:
+        closed_for.append(reason)
 
     # So that a worker that comes to its end before this can be told from one that dies.
     path.write_text("{}")
+    crawler.signals.connect(closed, signals.spider_closed, weak=False)
     # The statistics are complete when the engine has stopped. Not weakly: nobody else holds it.
     crawler.signals.connect(write, signals.engine_stopped, weak=False)

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 from ..addon import Addon
 from ..errors import SettingError
 from ..feeds import PART_SCHEME
-from .feeds import STORAGE, Feed, is_file
+from .feeds import STORAGE, Feed, path_of
 
 #: The settings that say where Redis is.
 _REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
@@ -49,7 +49,12 @@ class Project:
         from ..scheduler import Scheduler
 
         # To issubclass(), whatever has the methods of a scheduler is one: Scrapy's metaclass has it so.
-        return Scheduler in getattr(load_object(self.get("SCHEDULER")), "__mro__", ())
+        try:
+            return Scheduler in getattr(load_object(self.get("SCHEDULER")), "__mro__", ())
+        except (ImportError, NameError, ValueError, TypeError) as error:
+            raise SettingError(
+                f"SCHEDULER is {self.get('SCHEDULER')!r}, which cannot be loaded: {error}. Correct the path"
+            ) from None
 
     def feed_storages(self) -> str:
         """Return ``FEED_STORAGES`` with that of parts, in JSON."""
@@ -73,6 +78,8 @@ class Arguments:
         self._settings = list(settings)
         self._spider_arguments = list(spider_arguments)
         self._outputs: list[str] = []
+        # Scrapy takes only one of both.
+        self._flag = "-o"
         self.feeds: list[Feed] = []
 
     def set(self, name: str, value: str) -> None:
@@ -86,27 +93,30 @@ class Arguments:
         :raises SettingError: if several workers cannot write one of them.
         :raises scrapy.exceptions.UsageError: if Scrapy would refuse it.
         """
+        flag = "-O" if overwrite else "-o"
+        encoding = project.get("FEED_EXPORT_ENCODING") or "utf-8"
         plain = project.settings.copy()
         plain.set("FEEDS", {}, "cmdline")
         kind: dict[str, Any] = {"overwrite_output": outputs} if overwrite else {}
         feeds = feed_process_params_from_cli(plain, [] if overwrite else outputs, **kind)
         for uri, options in feeds.items():
-            if is_file(uri):
-                self.feeds.append(Feed(uri, options["format"], overwrite, folder))
-            elif "%(" in uri:
-                self._outputs += ["-O" if overwrite else "-o", f"{uri}:{options['format']}"]
+            if path := path_of(uri):
+                self.feeds.append(Feed(path, options["format"], folder, encoding))
+            elif "%(worker)" in uri:
+                self._outputs += [flag, f"{uri}:{options['format']}"]
             else:
                 where = "-" if uri == "stdout:" else uri
                 raise SettingError(
                     f"-o {where}: several workers cannot write there together. Write a file, or put "
                     "%(worker)s into the name"
                 )
+        self._flag = flag
         if self.feeds:
             self.set("FEED_STORAGES", project.feed_storages())
 
     def of(self, process: str) -> list[str]:
         """Return what follows ``scrapy`` for the process of this name."""
-        parts = [text for feed in self.feeds for text in ("-o", feed.option(process))]
+        parts = [text for feed in self.feeds for text in (self._flag, feed.option(process))]
         settings = [text for setting in self._settings for text in ("-s", setting)]
         own = [text for argument in self._spider_arguments for text in ("-a", argument)]
         return ["crawl", self._spider, *own, *settings, *self._outputs, *parts]

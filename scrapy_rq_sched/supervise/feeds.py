@@ -11,12 +11,14 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlparse
 
-from ..errors import SettingError
+from ..errors import FrontierError, SettingError
 from ..feeds import PART_SCHEME
+from .worker_process import is_alive
 
 #: What stores a part.
 STORAGE = "scrapy_rq_sched.feeds.PartStorage"
@@ -24,7 +26,13 @@ STORAGE = "scrapy_rq_sched.feeds.PartStorage"
 _LINES, _TABLES = ("jsonlines", "jsonl", "jl"), ("csv",)
 #: Bytes that are read at a time.
 CHUNK = 1 << 20
+#: This machine, in the names of parts: a folder may be shared by several.
+_HOST = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname()) or "host"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+
+
+# A field of a table may be a whole page.
+csv.field_size_limit(2**31 - 1)
 
 
 class Feed:
@@ -32,12 +40,13 @@ class Feed:
 
     :param path: where it is to be in the end.
     :param format_: Scrapy's name of its format.
-    :param overwrite: whether what is there before is replaced, and not appended to.
     :param folder: where the parts are until then.
+    :param encoding: of a table.
+    :ivar replaces: whether what is there before is replaced at the end, and not appended to.
     :raises SettingError: if the items of several workers cannot be put together in this way.
     """
 
-    def __init__(self, path: str, format_: str, overwrite: bool, folder: Path) -> None:
+    def __init__(self, path: str, format_: str, folder: Path, encoding: str = "utf-8") -> None:
         if format_ not in (*_LINES, *_TABLES):
             raise SettingError(
                 f"-o {path}: the parts of several workers cannot be joined as {format_}. Write JSON lines "
@@ -49,36 +58,52 @@ class Feed:
         self._folder = folder / name
         self._folder.mkdir(parents=True, exist_ok=True)
         self._is_table = format_ in _TABLES
-        if overwrite:
-            # Of a start before this one that was killed, too.
-            for part in self._parts():
-                part.unlink()
-            self.path.unlink(missing_ok=True)
+        self._encoding = encoding
+        self.replaces = False
 
     def option(self, process: str) -> str:
         """Return what ``-o`` is for the process of this name: no two have the same."""
-        path = quote(str(self._folder / f"{os.getpid()}-{process}"))
+        path = quote(str(self._folder / f"{_HOST}.{os.getpid()}-{process}"))
         # Scrapy puts values into it where there is a %.
         return f"{PART_SCHEME}://{path}:{self._format}".replace("%", "%%")
+
+    def forget_parts(self) -> None:
+        """Delete what a supervisor that was killed has left: it is of a crawl that is over."""
+        for part in self._parts():
+            part.unlink()
 
     def join(self) -> int:
         """Put what the parts have into the file, and return how many items that are.
 
-        Parts of a supervisor that was killed belong to it as well; not those of one that is still at it.
+        Parts of a supervisor of this machine that was killed belong to it as well; not those of one that is
+        still at it, nor of one of another machine.
+
+        :raises FrontierError: if one cannot be read, or the file not be written; what is not joined stays.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return sum(self._join(part) for part in self._parts())
+        count = 0
+        part = self._folder
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.replaces:
+                self.path.unlink(missing_ok=True)
+                self.path.touch()
+            _end_line(self.path)
+            for part in self._parts():
+                count += self._join_table(part) if self._is_table else self._join_lines(part)
+                part.unlink()
+        except (OSError, UnicodeError, csv.Error) as error:
+            raise FrontierError(
+                f"The items could not all be written to {self.path}: {error}. The rest is kept, the first in "
+                f"{part}; the next crawl with this file joins it"
+            ) from error
+        return count
 
     def _parts(self) -> Iterator[Path]:
         for part in sorted(self._folder.iterdir()):
-            owner = part.name.partition("-")[0]
-            if owner == str(os.getpid()) or not (owner.isdigit() and _is_alive(int(owner))):
+            host, _, process = part.name.rpartition("-worker-")[0].rpartition(".")
+            is_own = process == str(os.getpid())
+            if host == _HOST and process.isdigit() and (is_own or not is_alive(int(process))):
                 yield part
-
-    def _join(self, part: Path) -> int:
-        count = self._join_table(part) if self._is_table else self._join_lines(part)
-        part.unlink()
-        return count
 
     def _join_lines(self, part: Path) -> int:
         count = 0
@@ -90,16 +115,16 @@ class Feed:
         return count
 
     def _join_table(self, part: Path) -> int:
-        rows = _rows(part)
+        rows = _rows(part, self._encoding, not _is_torn(part))
         header = next(rows, [])
         if not header:
             return 0
-        there = next(_rows(self.path), []) if self.path.exists() else []
+        there = next(_rows(self.path, self._encoding), []) if self.path.exists() else []
         columns = [*there, *(column for column in header if column not in there)]
         if there and columns != there:
             self._widen(columns)
         count = 0
-        with self.path.open("a", newline="", encoding="utf-8") as file:
+        with self.path.open("a", newline="", encoding=self._encoding) as file:
             writer = csv.DictWriter(file, columns, restval="")
             if not there:
                 writer.writeheader()
@@ -110,10 +135,10 @@ class Feed:
 
     def _widen(self, columns: list[str]) -> None:
         """Give the file further columns: items of some pages have fields that those before had not."""
-        rows = _rows(self.path)
+        rows = _rows(self.path, self._encoding)
         header = next(rows)
         wider = self.path.with_name(f"{self.path.name}.partial")
-        with wider.open("w", newline="", encoding="utf-8") as file:
+        with wider.open("w", newline="", encoding=self._encoding) as file:
             writer = csv.DictWriter(file, columns, restval="")
             writer.writeheader()
             writer.writerows(dict(zip(header, row, strict=False)) for row in rows)
@@ -121,21 +146,32 @@ class Feed:
         wider.replace(self.path)
 
 
-def is_file(uri: str) -> bool:
-    """Return whether a feed's URI is the path of one file, the same for all workers."""
-    return not (_SCHEME.match(uri) or uri == "-" or "%(" in uri)
+def path_of(uri: str) -> str:
+    """Return the path of the one file that a feed's URI names for all workers; empty if it names none."""
+    if uri.startswith("file://"):
+        return unquote(urlparse(uri).path)
+    return "" if _SCHEME.match(uri) or uri == "-" or "%(" in uri else uri
 
 
-def _rows(path: Path) -> Iterator[list[str]]:
-    """Yield the whole rows of a table; its last may be torn."""
+def _rows(path: Path, encoding: str, is_whole: bool = True) -> Iterator[list[str]]:
+    """Yield the rows of a table; if it is not whole, without the last."""
     before: list[str] | None = None
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+    with path.open(newline="", encoding=encoding) as file:
         for row in csv.reader(file):
             if before is not None:
                 yield before
             before = row
-    if before is not None and not _is_torn(path):
+    if before is not None and is_whole:
         yield before
+
+
+def _end_line(path: Path) -> None:
+    """Have *path*, if it has anything, end with the end of a line."""
+    if path.exists() and path.stat().st_size:
+        with path.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
 
 
 def _is_torn(path: Path) -> bool:
@@ -146,13 +182,3 @@ def _is_torn(path: Path) -> bool:
             quotes += chunk.count(b'"')
             last = chunk[-1:]
     return last != b"\n" or quotes % 2 == 1
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Stats = dict[str, Any]
 
@@ -15,18 +15,29 @@ _GREATEST = frozenset(
 )
 
 
-def read(path: Path) -> Stats | None:
-    """Return what a worker has reported: nothing if it has died, and None if it never came to its crawl."""
+class Report(NamedTuple):
+    """What a worker has said at its end.
+
+    :param has_begun: whether it came as far as to open its spider.
+    :param reason: why it has closed its spider, in Scrapy's words; empty if it has not said.
+    :param stats: its statistics.
+    """
+
+    has_begun: bool
+    reason: str
+    stats: Stats
+
+
+def read(path: Path) -> Report:
+    """Return what a worker has reported to *path*."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def reason_of(stats: Stats | None) -> str:
-    """Return why a worker has closed its spider, in Scrapy's words; empty if it has not said."""
-    return str((stats or {}).get("finish_reason") or "")
+        found = None
+    if not isinstance(found, dict):
+        return Report(False, "", {})
+    stats = found.get("stats")
+    return Report(True, str(found.get("reason") or ""), stats if isinstance(stats, dict) else {})
 
 
 def total(reports: list[Stats]) -> Stats:

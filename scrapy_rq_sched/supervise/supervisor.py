@@ -20,9 +20,13 @@ MOST_DEATHS, STABLE = 10, 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 #: Seconds after a second request to end after which workers are killed.
 PATIENCE = 5.0
+#: Seconds for which workers may finish what they are at when the supervisor cannot go on.
+LAST_PATIENCE = 60.0
 #: Reasons for which Scrapy closes a spider: a worker that grew too large is replaced, and one that cannot
 #: begin is not started again.
-TOO_LARGE, REFUSED, FINISHED = "memusage_exceeded", "frontier_error", "finished"
+TOO_LARGE, REFUSED, FINISHED, SHUTDOWN = "memusage_exceeded", "frontier_error", "finished", "shutdown"
+#: Why they close when `scrapy frontier stop` has told all of them to.
+STOPPED = "stopped"
 #: What two warnings of one kind differ in, and how many kinds are remembered.
 _DIFFERS, MOST_KINDS = re.compile(r"<[^>]*>|\(referer: .*\)|\b\w+://\S+|\d+"), 1000
 
@@ -68,6 +72,7 @@ class Supervisor:
         self.set_aside = self.errors = 0
         self.requests_to_end = 0
         self._kill_at: float | None = None
+        self._has_stopped = False
         self._said: set[str] = set()
         self.members = [Member(n, self._start(n, 1), time.monotonic()) for n in range(1, count + 1)]
 
@@ -93,7 +98,12 @@ class Supervisor:
     @property
     def has_succeeded(self) -> bool:
         """Whether the crawl came to an end by itself."""
-        return FINISHED in self.reasons or bool(self.reasons and not self.set_aside)
+        if FINISHED in self.reasons:
+            return True
+        # Whoever has told each worker by itself to end has interrupted the crawl.
+        return not self.set_aside and any(
+            reason not in (SHUTDOWN, REFUSED, TOO_LARGE) for reason in self.reasons
+        )
 
     def step(self) -> None:
         """See what the workers say and which have ended; start again those that are due."""
@@ -106,16 +116,25 @@ class Supervisor:
                 self._pass_on(member)
                 if has_ended:
                     self._ended(member, now)
-            if member.starts_at is not None and (self.requests_to_end or FINISHED in self.reasons):
+            if member.starts_at is not None and (self.requests_to_end or self._is_told_to_end):
                 # Nothing is left to do, or it is not to be done.
                 member.starts_at, member.is_done = None, True
             if member.starts_at is not None and now >= member.starts_at:
-                member.starts += 1
-                member.process = self._start(member.number, member.starts)
-                member.started, member.starts_at = now, None
+                self._start_again(member, now)
+        if STOPPED in self.reasons and not self._has_stopped:
+            # One that was started again since has joined after the fleet was told.
+            self._has_stopped = True
+            for member in self.members:
+                member.process.end()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self.kill()
+
+    @property
+    def _is_told_to_end(self) -> bool:
+        """Whether workers have closed for a reason for which none should be started again."""
+        reasons = (FINISHED, STOPPED)
+        return any(reason in reasons or reason.startswith("closespider_") for reason in self.reasons)
 
     def end(self) -> None:
         """Have all workers finish cleanly; asked a second time, at once."""
@@ -125,10 +144,31 @@ class Supervisor:
         if self.requests_to_end > 1:
             self._kill_at = time.monotonic() + PATIENCE
 
+    def finish(self) -> None:
+        """Have all workers close, if any still runs: whatever has happened here, none stays behind."""
+        deadline = time.monotonic() + LAST_PATIENCE
+        self._say = lambda text: None
+        if not self.is_over:
+            self.end()
+        while not self.is_over and time.monotonic() < deadline:
+            self.step()
+            time.sleep(0.1)
+        self.kill()
+
     def kill(self) -> None:
         """Kill whatever still runs."""
         for member in self.members:
             member.process.end(at_once=True)
+
+    def _start_again(self, member: Member, now: float) -> None:
+        member.starts += 1
+        member.started = now
+        try:
+            member.process = self._start(member.number, member.starts)
+        except OSError as error:
+            self._died(member, now, f"{error}")
+        else:
+            member.starts_at = None
 
     def _pass_on(self, member: Member) -> None:
         for line in member.process.log.grave():
@@ -140,22 +180,25 @@ class Supervisor:
                 self._say(f"worker {member.number}: {text}")
 
     def _ended(self, member: Member, now: float) -> None:
-        stats = member.process.stats()
-        reason = report.reason_of(stats)
-        if stats:
+        has_begun, reason, stats = member.process.report()
+        if reason:
             self.reports.append(stats)
             self.reasons.append(reason)
         if self.requests_to_end or (reason and reason not in (TOO_LARGE, REFUSED)):
             member.is_done = True
+        elif not reason and member.process.exit_code == 0:
+            # What was not to be crawled again would be.
+            member.is_done = True
+            self._say(f"Worker {member.number} has ended without saying why, and is not started again")
         elif reason == TOO_LARGE and now - member.started >= STABLE:
             self._say(f"Worker {member.number} has grown too large, and is replaced")
             member.starts_at = now
-        elif reason == REFUSED:
+        elif reason == REFUSED and member.starts == 1:
             # Why, its log says in one line, which was passed on.
             member.is_done = True
             self.set_aside += 1
             self._say(f"Worker {member.number} cannot start, and is not started again")
-        elif stats is None and member.process.has_failed:
+        elif not has_begun and member.process.exit_code > 0 and member.starts == 1:
             self._aside(member, "cannot start")
         elif reason == TOO_LARGE:
             self._died(member, now, f"too large after {now - member.started:.0f} s")

@@ -47,14 +47,14 @@ class WorkerProcess:
         """Whether it runs no more."""
         return self._process.poll() is not None
 
-    def stats(self) -> report.Stats | None:
-        """Return the statistics of a process that has ended; see :func:`.report.read`."""
+    def report(self) -> report.Report:
+        """Return what a process that has ended has reported."""
         return report.read(self._report)
 
     @property
-    def has_failed(self) -> bool:
-        """Whether it has ended by itself with an exit code other than 0."""
-        return (self._process.poll() or 0) > 0
+    def exit_code(self) -> int:
+        """The exit code of a process that has ended; less than 0 if a signal has ended it."""
+        return int(self._process.returncode)
 
     def how_it_ended(self) -> str:
         """Return in words how a process ended that has not reported."""
@@ -67,3 +67,14 @@ class WorkerProcess:
         """Tell it to close cleanly, and told a second time, to end at once; *at_once*: kill it."""
         if not self.has_ended:
             self._process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
+
+
+def is_alive(process: int) -> bool:
+    """Return whether there is a process of this number on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -15,7 +15,7 @@ from scrapy.core.scheduler import Scheduler as MemoryScheduler
 from twisted.internet.defer import Deferred
 
 from ..engine.event_loop import EventLoop
-from ..errors import FrontierError
+from ..errors import FrontierError, InterruptedInLineError
 from ..frontier.client import Opened, Waiting
 from ..runtime.patience import Patience
 from . import membership
@@ -201,6 +201,9 @@ class Crawling:
                 if error is not None and not self._closed and patience.again(error, join):
                     return
                 if isinstance(found, Waiting) and not self._closed:
+                    if self._session.engine is not None and not self._session.crawler.crawling:
+                        self._leave_line()  # without a reactor nobody else has it do so
+                        raise InterruptedInLineError("it was told to end while it waited for a place")
                     patience = Patience(join_timeout)
                     if not line.came:
                         loop.before_shutdown(self._leave_line)
@@ -217,6 +220,8 @@ class Crawling:
             opened.callback(None)
 
         def join() -> None:
+            if self._closed:
+                return  # it has left the line, and would be in it again
             self._exchanges.call(lambda: membership.join(self._session, line), joined)
 
         join()
@@ -229,7 +234,6 @@ class Crawling:
         self._closed = True
         gone: Deferred[None] = Deferred()
         leave = partial(self._session.frontier.leave, False, self._session.settings.persist)
-        # Whoever has pressed Ctrl-C does not wait for Redis: without this, the line moves a moment later.
         cancel = EventLoop().call_later(LEAVE_TIMEOUT, lambda: gone.callback(None))
 
         def left(*_: Any) -> None:

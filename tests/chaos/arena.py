@@ -164,6 +164,11 @@ class Arena:
         wait_until(lambda: set(self.alive()) <= set(self.opened()), PATIENCE, "not every worker opened")
 
     @property
+    def settings(self) -> dict[str, object]:
+        """What the crawl's workers are given."""
+        return self._settings
+
+    @property
     def lease(self) -> float:
         """Seconds after which a silent worker counts as dead."""
         return float(str(self._settings["FRONTIER_LEASE_TIMEOUT"]))

@@ -353,6 +353,16 @@ MUTANTS = {
         ("max-workers",),
         (("frontier/lua/places.lua", "    redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)\n", ""),),
     ),
+    "orphans": Mutant(
+        "workers do not outlive the supervisor that has started them",
+        ("supervised",),
+        (("runtime/supervised.py", "        if os.getppid() == supervisor:", "        if True:"),),
+    ),
+    "buffered-items": Mutant(
+        "an item is in its file before its page is released",
+        ("supervised",),
+        (("feeds.py", 'self._path.open("ab", buffering=0)', 'self._path.open("ab")'),),
+    ),
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",
         ("polite-older",),

@@ -79,6 +79,15 @@ def test_a_fleet_closes_after_so_many_seconds(worker: Worker) -> None:
     assert one.say().stop_reason == "closespider_timeout"
 
 
+def test_the_time_is_counted_anew_where_redis_has_lost_when_it_began(
+    worker: Worker, server: redis.Redis
+) -> None:
+    one = worker("one", timeout=0.3)
+    server.hdel(one.frontier.keys.meta, "run_since")
+    assert one.say().told == Told.CRAWL
+    wait_until(lambda: one.say().told == Told.STOP, timeout=5)
+
+
 def test_who_stops_the_fleet_by_hand_is_the_reason_then(worker: Worker, server: redis.Redis) -> None:
     one = worker("one", pagecount=10)
     assert one.say(counted={"pagecount": 10}).stop_reason == "closespider_pagecount"

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.connection import needs_hash_tag
-from scrapy_rq_sched.errors import FleetFullError, FleetStoppedError
+from scrapy_rq_sched.errors import FleetFinishedError, FleetFullError, FleetStoppedError
 from scrapy_rq_sched.frontier.client import Opened, Waiting
 from scrapy_rq_sched.frontier.replies import Told
 from scrapy_rq_sched.keys import Keys
@@ -144,6 +144,32 @@ def test_a_worker_whose_place_was_taken_begins_nothing_until_it_has_one_again(ar
     other.leave()
     reply = slow.client.say(want=1)
     assert (reply.told, len(reply.leases)) == (Told.CRAWL, 1)
+
+
+def test_a_worker_without_a_place_adds_what_only_it_can_add(arrive: Arrive) -> None:
+    slow, other = arrive("slow", 1, lease=0.2), arrive("other", 1)
+    assert slow.place == 0
+    slow.client.push("one")
+    wait_until(lambda: other.place == 0, timeout=5)
+    assert slow.client.say(busy=True, want=1).told == Told.WAIT
+    (lease,) = other.client.take(1)
+    other.client.say(finished=[lease.name], in_hand=0)
+    # Else the fleet would wait for the rest of its start() to no end.
+    reply = slow.client.say(busy=True, want=1)
+    assert (reply.told, reply.leases) == (Told.CRAWL, [])
+    slow.client.push("two")
+    reply = slow.client.say(busy=True, want=1)
+    assert (reply.told, reply.leases) == (Told.WAIT, [])
+
+
+def test_who_waits_when_the_crawl_is_finished_does_not_join(arrive: Arrive, server: redis.Redis) -> None:
+    a, waiting = arrive("a", 1), arrive("waiting", 1)
+    assert (a.place, waiting.place) == (0, 1)
+    seconds, micros = server.time()
+    server.set(a.client.frontier.keys.finished, (seconds * 1_000_000 + micros) // 1000 + 1)
+    with pytest.raises(FleetFinishedError):
+        waiting.ask()
+    assert server.exists(a.client.frontier.keys.line) == 0
 
 
 def test_what_all_are_told_is_told_to_one_that_has_lost_its_place(

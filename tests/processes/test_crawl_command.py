@@ -162,6 +162,81 @@ def test_ctrl_c_has_the_workers_finish_and_the_same_command_goes_on(terminal: Te
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 
+def test_a_crawl_that_goes_on_adds_to_a_file_that_a_new_one_replaces(terminal: Terminal) -> None:
+    terminal.items.write_text('{"url": "of yesterday"}\n')
+    process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl")
+    wait_until(lambda: len(terminal.events("parsed")) > 50)
+    assert terminal.found() == {"of yesterday": 1}
+    process.send_signal(signal.SIGINT)
+    assert ended(process, 30)[0] == 130
+    assert set(terminal.found()) < ALL
+    code, said = terminal.run(*CRAWL, "-w", "2", "-O", "items.jsonl")
+    assert code == 0, said
+    assert "The crawl goes on where it was: what is in its files stays (-O)" in said
+    assert terminal.found() == dict.fromkeys(ALL, 1)
+
+
+def test_a_file_is_not_replaced_where_nothing_is_crawled(terminal: Terminal) -> None:
+    terminal.items.write_text("of yesterday\n")
+    assert terminal.run("pages", "--redis-url", "redis://127.0.0.1:1/0", "-O", "items.jsonl")[0] == 1
+    assert terminal.run("pages", "-O", "items.jsonl", "-O", "items.json")[0] == 1
+    assert terminal.items.read_text() == "of yesterday\n"
+
+
+@pytest.mark.parametrize(
+    "collector", ["scrapy.statscollectors.DummyStatsCollector", "scrapy_rq_sched.stats.RedisStatsCollector"]
+)
+def test_a_finished_crawl_is_finished_whatever_collects_its_statistics(
+    terminal: Terminal, collector: str
+) -> None:
+    code, said = terminal.run(*CRAWL, "-w", "2", "-O", "items.jsonl", "-s", f"STATS_CLASS={collector}")
+    assert code == 0, said
+    assert terminal.found() == dict.fromkeys(ALL, 1)
+    assert "is finished" in said
+    if "Redis" in collector:
+        assert f"'item_scraped_count': {PAGES}" in said
+
+
+def test_workers_that_are_told_to_stop_are_not_started_again(terminal: Terminal, server: redis.Redis) -> None:
+    process = terminal.start(*CRAWL, "-w", "2", "-s", "GRAPH_PAGES=100000")
+    wait_until(lambda: len(terminal.events("parsed")) > 20 and len(terminal.workers()) == 2)
+    os.kill(terminal.workers().pop(), signal.SIGKILL)
+    subprocess.run(
+        [sys.executable, "-m", "scrapy", "frontier", "stop", "pages"],
+        cwd=terminal.folder,
+        env={**os.environ, "REDIS_URL": terminal.redis_url},
+        check=True,
+        capture_output=True,
+    )
+    code, said = ended(process, 30)
+    assert code == 0
+    assert "has ended (s" in said
+    assert not terminal.workers()
+
+
+def test_a_closed_pipe_has_the_workers_finish_and_their_items_joined(terminal: Terminal) -> None:
+    process = terminal.start(*CRAWL, "-w", "2", "-o", "items.jsonl", "-s", "GRAPH_PAGES=100000")
+    wait_until(lambda: len(terminal.events("parsed")) > 20)
+    assert process.stdout is not None
+    process.stdout.close()
+    wait_until(lambda: process.poll() is not None, timeout=60)
+    assert not terminal.workers()
+    assert {reason for _, reason in terminal.events("closed")} == {"shutdown"}
+    assert len(terminal.found()) >= 20
+
+
+def test_a_signal_that_is_ignored_stays_ignored(terminal: Terminal) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    try:
+        process = terminal.start(*CRAWL, "-w", "1")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait_until(lambda: len(terminal.events("parsed")) > 20)
+    process.send_signal(signal.SIGHUP)
+    code, said = ended(process)
+    assert code == 0, said
+
+
 def test_ctrl_c_twice_ends_them_at_once(terminal: Terminal) -> None:
     process = terminal.start("pages", "-w", "2", "-s", "GRAPH_PAGES=100", "-s", "GRAPH_LATENCY=60")
     wait_until(lambda: len(terminal.workers()) == 2)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import redis
+from scrapy import version_info
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.inspect import View, read_status
@@ -87,14 +88,24 @@ def test_a_worker_that_is_not_to_wait_closes_at_once_and_nothing_went_wrong(flee
     assert "ERROR" not in fleet.log(1)
 
 
-def test_ctrl_c_ends_the_wait(fleet: Fleet, server: redis.Redis) -> None:
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "asyncio",
+        pytest.param(
+            "none", marks=pytest.mark.skipif(version_info < (2, 15), reason="this Scrapy needs a reactor")
+        ),
+    ],
+)
+def test_ctrl_c_ends_the_wait(fleet: Fleet, server: redis.Redis, loop: str) -> None:
     fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
     wait_until(lambda: fleet.urls("downloaded", 0))
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
+    fleet.start("graph", environment={"EVENT_LOOP": loop}, FRONTIER_MAX_WORKERS=1, **SLOW)
     wait_until(lambda: in_line(server) == 1)
     fleet.kill(1, signal.SIGINT)
     fleet.wait(10, workers=[1])
     assert "Traceback" not in fleet.log(1)
+    assert fleet.urls("downloaded", 1) == {}
     assert in_line(server) == 0
     assert places(server) == 1
 
@@ -126,11 +137,13 @@ def test_those_in_line_do_not_crawl_a_finished_crawl_again(fleet: Fleet, server:
 
 
 def test_a_wait_outlives_an_outage(fleet: Fleet, server: redis.Redis) -> None:
-    limits = {"FRONTIER_MAX_WORKERS": 1, "FRONTIER_JOIN_TIMEOUT": 30, **SLOW}
+    limits = {"FRONTIER_MAX_WORKERS": 1, "FRONTIER_JOIN_TIMEOUT": 1, **SLOW}
     fleet.start("graph", **limits)
     wait_until(lambda: fleet.urls("downloaded", 0))
     fleet.start("graph", **limits)
     wait_until(lambda: in_line(server) == 1)
+    # The time in which it would have had to join is over when Redis is away.
+    time.sleep(1.5)
     server.client_kill_filter(_type="normal", skipme=True)
     fleet.kill(0, signal.SIGINT)
     wait_until(lambda: fleet.urls("downloaded", 1))

@@ -15,11 +15,11 @@ from scrapy import Spider
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.errors import FrontierError, SettingError
 from scrapy_rq_sched.feeds import PartStorage
 from scrapy_rq_sched.supervise import report
 from scrapy_rq_sched.supervise.arguments import Arguments, Project
-from scrapy_rq_sched.supervise.feeds import Feed, is_file
+from scrapy_rq_sched.supervise.feeds import Feed, path_of
 from scrapy_rq_sched.supervise.log_tail import LogTail, is_error, without_time
 
 # -- files of items --------------------------------------------------------------------------------
@@ -27,8 +27,8 @@ from scrapy_rq_sched.supervise.log_tail import LogTail, is_error, without_time
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Callable[..., Feed]:
-    def make(name: str = "items.jsonl", format_: str = "jsonlines", overwrite: bool = False) -> Feed:
-        return Feed(str(tmp_path / name), format_, overwrite, tmp_path / "parts")
+    def make(name: str = "items.jsonl", format_: str = "jsonlines", encoding: str = "utf-8") -> Feed:
+        return Feed(str(tmp_path / name), format_, tmp_path / "parts", encoding)
 
     return make
 
@@ -59,10 +59,12 @@ def test_a_line_that_breaks_off_is_left_out(feed: Callable[..., Feed]) -> None:
 
 
 def test_what_was_there_stays_or_is_replaced(feed: Callable[..., Feed], tmp_path: Path) -> None:
-    for overwrite, expected in ((False, b"old\nnew\n"), (True, b"new\n")):
-        (tmp_path / "items.jsonl").write_bytes(b"old\n")
-        items = feed(overwrite=overwrite)
+    for replaces, expected in ((False, b"old\nnew\n"), (True, b"new\n")):
+        (tmp_path / "items.jsonl").write_bytes(b"old")
+        items = feed()
+        items.replaces = replaces
         write(items, "worker-1", b"new\n")
+        assert items.path.read_bytes() == b"old"
         items.join()
         assert items.path.read_bytes() == expected
 
@@ -75,7 +77,7 @@ def test_the_parts_of_a_supervisor_that_was_killed_are_joined_too(
     ended = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
     )
-    part.rename(part.with_name(f"{int(ended.stdout)}-worker-1"))
+    part.rename(part.with_name(part.name.replace(f".{os.getpid()}-", f".{int(ended.stdout)}-")))
     write(items, "worker-1", b"found now\n")
     items.join()
     assert sorted(items.path.read_bytes().splitlines()) == [b"found before", b"found now"]
@@ -84,9 +86,39 @@ def test_the_parts_of_a_supervisor_that_was_killed_are_joined_too(
 def test_the_parts_of_a_supervisor_that_is_at_it_are_its_own(feed: Callable[..., Feed]) -> None:
     items = feed()
     part = write(items, "worker-1", b"of another\n")
-    others = part.rename(part.with_name(f"{os.getppid()}-worker-1"))
+    others = [
+        part.rename(part.with_name(part.name.replace(f".{os.getpid()}-", f".{os.getppid()}-"))),
+        write(items, "worker-1", b"of another machine\n").rename(part.with_name("elsewhere.1-worker-1")),
+    ]
     assert items.join() == 0
-    assert others.exists()
+    items.forget_parts()
+    assert all(part.exists() for part in others)
+
+
+def test_a_table_may_have_whole_pages_in_it_and_another_encoding(feed: Callable[..., Feed]) -> None:
+    items = feed("items.csv", "csv", "latin-1")
+    page = "Müller " * 50_000
+    write(items, "worker-1", f"page\r\n{page}\r\n".encode("latin-1"))
+    assert items.join() == 1
+    assert items.path.read_bytes() == f"page\r\n{page}\r\n".encode("latin-1")
+
+
+def test_a_table_without_a_newline_at_its_end_keeps_its_last_row(
+    feed: Callable[..., Feed], tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_bytes(b"a,b\r\n1,2\r\n3,4")
+    items = feed("items.csv", "csv")
+    write(items, "worker-1", b"a,b,c\r\n5,6,7\r\n")
+    items.join()
+    assert items.path.read_bytes() == b"a,b,c\r\n1,2,\r\n3,4,\r\n5,6,7\r\n"
+
+
+def test_a_part_that_cannot_be_read_is_kept_and_named(feed: Callable[..., Feed]) -> None:
+    items = feed("items.csv", "csv")
+    part = write(items, "worker-1", b"page\r\nM\xfcller\r\n")
+    with pytest.raises(FrontierError, match=part.name):
+        items.join()
+    assert part.exists()
 
 
 def test_tables_are_joined_by_their_columns(feed: Callable[..., Feed]) -> None:
@@ -131,11 +163,19 @@ def test_a_name_may_have_any_characters(feed: Callable[..., Feed]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "expected"),
-    [("items.jsonl", True), ("/a/b.csv", True), ("s3://b/x.csv", False), ("-", False), ("stdout:", False)],
+    ("uri", "path"),
+    [
+        ("items.jsonl", "items.jsonl"),
+        ("/a/b.csv", "/a/b.csv"),
+        ("file:///a/b%20c.csv", "/a/b c.csv"),
+        ("s3://b/x.csv", ""),
+        ("-", ""),
+        ("stdout:", ""),
+        ("%(name)s.csv", ""),
+    ],
 )
-def test_what_is_a_file(uri: str, expected: bool) -> None:
-    assert is_file(uri) is expected
+def test_what_is_a_file(uri: str, path: str) -> None:
+    assert path_of(uri) == path
 
 
 # -- the command lines -------------------------------------------------------------------------------
@@ -157,8 +197,8 @@ def test_each_process_writes_parts_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_feed_with_a_name_for_each_worker_stays_what_it_is(tmp_path: Path) -> None:
-    words = arguments(["s3://bucket/%(worker)s.json"], tmp_path, overwrite=True)
-    assert words[-2:] == ["-O", "s3://bucket/%(worker)s.json:json"]
+    words = arguments(["s3://bucket/%(worker)s.json", str(tmp_path / "a.csv")], tmp_path, overwrite=True)
+    assert words[-4:-1] == ["-O", "s3://bucket/%(worker)s.json:json", "-O"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +208,8 @@ def test_a_feed_with_a_name_for_each_worker_stays_what_it_is(tmp_path: Path) -> 
         ("items.xml", "cannot be joined as xml"),
         ("-:jsonlines", "cannot write there together"),
         ("s3://bucket/items.jsonl", "cannot write there together"),
+        ("%(name)s.jsonl", "cannot write there together"),
+        ("items-%(batch_id)d.jsonl", "cannot write there together"),
     ],
 )
 def test_what_several_workers_cannot_write_is_refused(tmp_path: Path, output: str, problem: str) -> None:
@@ -216,10 +258,11 @@ def test_warnings_and_errors_are_read_as_they_are_written(tmp_path: Path) -> Non
     tail = LogTail(tmp_path / "log")
     assert list(tail.grave()) == []
     with (tmp_path / "log").open("w") as log:
-        log.write(f"2026-11-23 03:00:00 [a] INFO: no ERROR\n{LINE}\nTraceback: …\n2026-11-23 [b] WARN")
+        log.write(
+            f"2026-11-23 03:00:00 [a] INFO: no-ERROR, /WARNING/\n{LINE}\nTraceback: …\n2026-11-23 [b] WARN"
+        )
         log.flush()
-        found = list(tail.grave())
-        assert LINE in found
+        assert list(tail.grave()) == [LINE]
         log.write("ING: half a line\n")
         log.flush()
         assert list(tail.grave()) == ["2026-11-23 [b] WARNING: half a line"]
@@ -263,7 +306,8 @@ def test_the_statistics_of_all_workers() -> None:
 
 
 def test_a_report_that_is_none_is_nothing(tmp_path: Path) -> None:
-    assert report.read(tmp_path / "none") is None
+    assert report.read(tmp_path / "none") == (False, "", {})
     (tmp_path / "half").write_text('{"a": ')
-    assert report.read(tmp_path / "half") is None
-    assert report.reason_of(None) == report.reason_of({}) == ""
+    assert report.read(tmp_path / "half") == (False, "", {})
+    (tmp_path / "begun").write_text("{}")
+    assert report.read(tmp_path / "begun") == (True, "", {})

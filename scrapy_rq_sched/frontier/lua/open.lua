@@ -16,6 +16,7 @@
 --        these is not free, how many others are at this frontier}
 --       {'full', places that are taken}: it does not wait
 --       {'stopped'}: while it waited, the fleet was told to stop
+--       {'finished'}: while it waited, the crawl was finished
 --       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers, entries in the failed list,
 --        requests that an earlier worker of this crawl could not share}
@@ -81,6 +82,10 @@ if most > 0 then
   if came ~= '' and (tonumber(redis.call('HGET', META, 'stop') or '') or 0) > tonumber(came) then
     places.leave(worker)
     return {'stopped'}
+  end
+  if came ~= '' and finish > 0 and 1000 * finish > tonumber(came) then
+    places.leave(worker)
+    return {'finished'}
   end
   local wait = places.take(
     worker, most, now, lease_ms, math.min(lease_ms, PATIENCE), came ~= '' and came or nil, was_away)

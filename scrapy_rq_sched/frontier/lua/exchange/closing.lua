@@ -19,6 +19,7 @@ function closing.look(turn)
     if limits[name] and count >= limits[name] then reached = reached or name end
   end
   local since = tonumber(run[4] or '')
+  if not since then redis.call('HSET', META, 'run_since', turn.now) end
   if limits.timeout and since and turn.now - since >= 1000 * limits.timeout then reached = reached or 'timeout' end
   -- Whoever has been told so already is on its way out; who has joined since is told now.
   local joined, stop = tonumber(turn.before.joined), tonumber(turn.meta.stop)

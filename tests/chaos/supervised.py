@@ -1,0 +1,74 @@
+"""Fleets that ``scrapy frontier crawl`` has started, whose workers are killed, and it as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from tests.crawl import PROJECT, start_interpreter
+
+from .arena import UNRELEASED, Arena
+from .deaths import MANY
+from .referee import Outcome
+from .registry import scenario
+
+#: How many workers, and each how many kills the supervisor itself is killed.
+WORKERS, OF_KILLS = 3, 10
+#: Seconds within which workers notice that their supervisor is gone, and close.
+ORPHANS = 15.0
+
+
+@scenario(
+    "supervised",
+    f"`scrapy frontier crawl -w {WORKERS} -o items.jsonl`: workers are killed at random moments, and each "
+    f"{OF_KILLS}th time the command itself, which is then typed again. No worker stays behind, each page has "
+    f"its item in the one file, and every line of it is whole. Each kill explains {UNRELEASED} repeats.",
+)
+def supervised(arena: Arena) -> Outcome:
+    arena.crawl("pages", workers=0, pages=arena.choose(500, 8000), GRAPH_LATENCY=0.3, **MANY)
+    project = arena.folder / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", ".scrapy"))
+    items = project / "items.jsonl"
+    most, kills = arena.choose(6, 50), 0
+    _type(arena, project, items)
+    while kills < most and arena.share < 0.9:
+        time.sleep(arena.random.uniform(0.5, 2.0))
+        workers = _workers(arena)
+        if not workers:
+            continue
+        kills += 1
+        if kills % OF_KILLS == 0 or kills == most // 2:
+            arena.fleet.workers[-1].kill()
+            arena.fleet.workers[-1].wait()
+            arena.wait(lambda: not _workers(arena), "workers outlive their supervisor", ORPHANS)
+            _type(arena, project, items)
+        else:
+            os.kill(arena.random.choice(workers), signal.SIGKILL)
+    arena.settle()
+    found = [json.loads(line)["url"] for line in items.read_text().splitlines()]
+    assert set(found) == arena.pages, f"{len(arena.pages - set(found))} pages have no item in the file"
+    return Outcome(kills, kills * UNRELEASED)
+
+
+def _type(arena: Arena, project: Path, items: Path) -> None:
+    log = arena.folder / f"worker-{len(arena.fleet.workers)}.log"
+    options = [text for name, value in arena.settings.items() for text in ("-s", f"{name}={value}")]
+    command = ["-m", "scrapy", "frontier", "crawl", "pages", "-w", str(WORKERS), "-o", str(items), *options]
+    environment = {**os.environ, "REDIS_URL": arena.proxy.url, "RECORD": str(arena.fleet.record)}
+    arena.fleet.workers.append(start_interpreter(command, environment, log, project))
+
+
+def _workers(arena: Arena) -> list[int]:
+    """Return the processes of the workers that run."""
+    return sorted(pid for pid in {event.pid for event in arena.fleet.events("opened")} if _runs(pid))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
