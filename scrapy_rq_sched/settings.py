@@ -11,7 +11,6 @@ from . import keys
 from .codec.setting_reader import SettingReader
 from .codec.slot_rules import SlotRule, slot_rules
 from .errors import SettingError
-from .frontier.close_limits import CloseLimits
 
 logger = logging.getLogger(__name__)
 
@@ -169,13 +168,6 @@ class FrontierSettings:
             outbox_size=read.whole("FRONTIER_OUTBOX_SIZE", cls.outbox_size, 1),
             seen_cache=read.whole("FRONTIER_SEEN_CACHE", cls.seen_cache, 0),
             concurrency=read.concurrency(cls.concurrency, cls.prefetch),
-        )
-
-    @property
-    def close(self) -> CloseLimits:
-        """When the whole fleet closes."""
-        return CloseLimits(
-            self.close_pagecount, self.close_itemcount, self.close_errorcount, self.close_timeout
         )
 
     def of_spider(self, spider: Any) -> FrontierSettings:

@@ -15,6 +15,7 @@ from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..errors import FrontierMismatchError, SettingError
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
 from ..frontier.client import Frontier
+from ..frontier.close_limits import CloseLimits
 from ..frontier.custom_queue import CustomQueueFrontier
 from ..frontier.messages import Bounds
 from ..keys import Keys, dupefilter_frontiers
@@ -182,7 +183,7 @@ def make_frontier(
         settings.wait_replicas,
         max_workers=settings.max_workers,
         max_workers_policy=settings.max_workers_policy,
-        close=settings.close,
+        close=CloseLimits.of(settings),
         order=settings.order if settings.by_slot else "slots",
     )
     if not is_custom(queue):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: The setting by which a fleet closes, by why its spiders are closed then. The reasons are Scrapy's.
 CLOSED_BY = {
@@ -26,6 +26,16 @@ class CloseLimits(NamedTuple):
     itemcount: int = 0
     errorcount: int = 0
     timeout: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Any) -> CloseLimits:
+        """Return those that a worker's *settings* have."""
+        return cls(
+            settings.close_pagecount,
+            settings.close_itemcount,
+            settings.close_errorcount,
+            settings.close_timeout,
+        )
 
     def said(self) -> dict[str, float]:
         """Return those that there are, as the scripts take them."""

@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from ..engine.bridge import EngineBridge
 from ..engine.components import is_custom, load_fingerprints
 from ..frontier.client import Frontier
+from ..frontier.close_limits import CloseLimits
 from ..frontier.messages import Batch, Push, rank
 from ..frontier.replies import Lease, Reply, Told
 from ..runtime.identity import Stopwatch
@@ -95,7 +96,7 @@ class Session:
         if engine is not None:
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
-        self._totals = Totals(crawler, settings.close)
+        self._totals = Totals(crawler, CloseLimits.of(settings))
         self.finished = Stopwatch()
         self.last_reply: Reply | None = None
         self.duplicates: list[Request] = []
