@@ -12,11 +12,7 @@
 --       {'converting', from}: the queue is being converted from this serializer, or the frontier imported
 --       ('import'); nothing was changed
 --       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
---       {'wait', its place in the line, places that are taken, when it came, for how many milliseconds the next of
---        these is not free, how many others are at this frontier}
---       {'full', places that are taken}: it does not wait
---       {'stopped'}: while it waited, the fleet was told to stop
---       {'finished'}: while it waited, the crawl was finished
+--       {'wait', …}, {'full', …}, {'stopped'}, {'finished'}: see places.refusal()
 --       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers, entries in the failed list,
 --        requests that an earlier worker of this crawl could not share}
@@ -25,8 +21,6 @@ local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
 local most, is_refused, came = number(), argument() == '1', argument()
--- Milliseconds without a question after which a worker does not wait for a place any more.
-local PATIENCE = 10000
 
 local seeds_count, seeds_problem = seeds.count()
 local problem = wrong_type(types())
@@ -78,28 +72,9 @@ problem = not flushed and queue.type and wrong_type({{REQUESTS, queue.type}})
 if problem then return {'type', unpack(problem)} end
 
 despite_full_memory()
-if most > 0 then
-  if came ~= '' and (tonumber(redis.call('HGET', META, 'stop') or '') or 0) > tonumber(came) then
-    places.leave(worker)
-    return {'stopped'}
-  end
-  if came ~= '' and finish > 0 and 1000 * finish > tonumber(came) then
-    places.leave(worker)
-    return {'finished'}
-  end
-  local wait = places.take(
-    worker, most, now, lease_ms, math.min(lease_ms, PATIENCE), came ~= '' and came or nil, was_away)
-  if wait and is_refused then
-    places.leave(worker)
-    return {'full', wait[2]}
-  end
-  if wait then
-    -- For who looks into it.
-    redis.call('HSET', WORKER .. worker, 'about', about)
-    redis.call('PEXPIRE', WORKER .. worker, math.max(60000, lease_ms))
-    return {'wait', wait[1], wait[2], wait[3], math.max(0, wait[4] - now), others}
-  end
-end
+local no_place = most > 0 and places.refusal(
+  worker, most, is_refused, came, now, lease_ms, was_away, finish, others, about)
+if no_place then return no_place end
 if was_away then
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
     redis.call('ZADD', WORKERS, now + lease_ms, name)

@@ -6,6 +6,8 @@
 -- PLACES: worker, by when its place is free; LINE: worker that waits, by when it came; HEARD: the same, by when it no
 -- longer counts as waiting.
 local places = {}
+-- Milliseconds without a question after which a worker that would join does not wait any more.
+local PATIENCE = 10000
 local LINE, HEARD = PLACES .. ':line', PLACES .. ':line:heard'
 
 local function forget_the_unheard(now)
@@ -55,6 +57,30 @@ function places.take(worker, most, now, lease_ms, patience, came, was_away)
   end
   local first = redis.call('ZRANGE', PLACES, 0, 0, 'WITHSCORES')
   return {before + 1, taken, string.format('%.0f', redis.call('ZSCORE', LINE, worker)), tonumber(first[2]) or now}
+end
+
+-- For a worker that would join: -> nil, or what it is told instead, for which see open.lua.
+--   {'wait', its place in the line, places that are taken, when it came, for how many milliseconds the next of these is
+--    not free, how many others are at this frontier}
+--   {'full', places that are taken}: it does not wait
+--   {'stopped'}, {'finished'}: while it waited, the fleet was told to stop, or the crawl was finished
+function places.refusal(worker, most, is_refused, came, now, lease_ms, was_away, finish, others, about)
+  local stop, arrival = tonumber(redis.call('HGET', META, 'stop') or '') or 0, tonumber(came)
+  local is_over = arrival and (stop > arrival and 'stopped' or 1000 * finish > arrival and 'finished')
+  if is_over then
+    places.leave(worker)
+    return {is_over}
+  end
+  local wait = places.take(worker, most, now, lease_ms, math.min(lease_ms, PATIENCE), arrival and came, was_away)
+  if not wait then return nil end
+  if is_refused then
+    places.leave(worker)
+    return {'full', wait[2]}
+  end
+  -- For who looks into it.
+  redis.call('HSET', WORKER .. worker, 'about', about)
+  redis.call('PEXPIRE', WORKER .. worker, math.max(60000, lease_ms))
+  return {'wait', wait[1], wait[2], wait[3], math.max(0, wait[4] - now), others}
 end
 
 -- Does anybody wait?

@@ -6,8 +6,8 @@ local closing = {}
 local COUNTS = {'pagecount', 'itemcount', 'errorcount'}
 
 function closing.look(turn)
-  local limits, counted = said.close, said.counted or {}
-  if not limits or turn.over then return end
+  local most, counted = said.close, said.counted or {}
+  if not most or turn.over then return end
   local run = redis.call('HMGET', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_since')
   local reached
   for i, name in ipairs(COUNTS) do
@@ -16,11 +16,11 @@ function closing.look(turn)
       count = count + counted[name]
       redis.call('HSET', META, 'run_' .. name, string.format('%.0f', count))
     end
-    if limits[name] and count >= limits[name] then reached = reached or name end
+    if most[name] and count >= most[name] then reached = reached or name end
   end
   local since = tonumber(run[4] or '')
   if not since then redis.call('HSET', META, 'run_since', turn.now) end
-  if limits.timeout and since and turn.now - since >= 1000 * limits.timeout then reached = reached or 'timeout' end
+  if most.timeout and since and turn.now - since >= 1000 * most.timeout then reached = reached or 'timeout' end
   -- Whoever has been told so already is on its way out; who has joined since is told now.
   local joined, stop = tonumber(turn.before.joined), tonumber(turn.meta.stop)
   if reached and not (joined and stop and joined < stop) then
