@@ -223,4 +223,3 @@ def _watch(
                 drawn = time.monotonic()
                 screen.draw(supervisor, status())
             time.sleep(STEP)
-        screen.draw(supervisor, status())

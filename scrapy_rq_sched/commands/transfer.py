@@ -182,5 +182,6 @@ def _read_from(name: str | None) -> Iterator[IO[bytes]]:
 
 
 def _counts(entries: dict[str, int]) -> str:
+    entries = {**entries, "waiting": entries.get("waiting", 0) + entries.get("by slot", 0)}
     found = [f"{number(entries[kind])} {name}" for kind, name in _NAMES.items() if entries.get(kind)]
     return ", ".join(found) or "nothing waits in it"

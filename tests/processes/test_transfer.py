@@ -37,7 +37,7 @@ from scrapy_rq_sched.inspect import (
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import PriorityQueue
 
-from ..client import Client, compact_members
+from ..client import Client, Join, compact_members
 from ..crawl import PROJECT, Fleet, wait_until
 from .test_crawl import pages
 
@@ -908,6 +908,17 @@ def test_the_commands_export_to_a_file_and_import_from_it(
     server.flushall()
     assert command(redis_url, "import", "s", "--file", str(file)).returncode == 0
     assert contents(server) == before
+
+
+def test_what_waits_by_slot_is_counted_with_what_waits(
+    server: redis.Redis, redis_url: str, join: Join
+) -> None:
+    worker = join()
+    worker.push("one", "two", slot="a.test")
+    worker.push("three")
+    worker.frontier.leave(finished=False, persist=True)
+    done = command(redis_url, "export", "s")
+    assert b"spider s was exported: 3 waiting, 3 seen" in done.stderr
 
 
 def test_a_damaged_file_changes_nothing(server: redis.Redis, redis_url: str, tmp_path: Path) -> None:
