@@ -36,6 +36,14 @@ def wait_until(condition: Callable[[], object], timeout: float = 60, message: st
         time.sleep(0.01)
 
 
+def is_alive(process: int) -> bool:
+    """Return whether a process runs; one that nobody has taken note of does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def run_python(
     *arguments: str,
     redis_url: str,

@@ -101,11 +101,10 @@ def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
     """Return how the crawl has ended."""
     pages = number(sum(stats.get("response_received_count", 0) for stats in supervisor.reports))
     reasons = set(supervisor.reasons)
-    how = (
-        "is finished"
-        if FINISHED in reasons
-        else f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
-    )
-    if supervisor.requests_to_end and FINISHED not in reasons:
+    if FINISHED in reasons:
+        how = "is finished"
+    elif supervisor.requests_to_end:
         how = "was interrupted. The same command goes on with it"
+    else:
+        how = f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
     return f"The crawl of spider {spider} {how}: {pages} pages on this machine, in {duration(seconds)}"

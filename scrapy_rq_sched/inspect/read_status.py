@@ -57,11 +57,12 @@ def read_status(view: View) -> Status:
         _worker(name, deadline / 1000 > now, sizes[f"about {name}"], sizes[f"held by {name}"], meta)
         for name, deadline in _workers(told)
     ]
+    at_it = {worker.name for worker in about}
     line = [
         replace(_worker(name, True, sizes[f"about {name}"], 0, meta), place=place)
-        for place, name in enumerate(map(_text, told["line"] or ()), 1)
+        for place, name in enumerate(_line(told), 1)
         # Others are of another spider that shares the places.
-        if sizes[f"about {name}"] and any(sizes[f"about {name}"]) and name not in dict(_workers(told))
+        if name not in at_it and any(sizes[f"about {name}"] or ())
     ]
     history = moments(told["pages"] or ())
     leased = sum(worker.in_hand for worker in about)
@@ -103,7 +104,8 @@ def read_status(view: View) -> Status:
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
     )
-    delay = _number(meta.get("slot_default", "").partition(".")[0].partition(" ")[0]) / 1000
+    # Delay, jitter and concurrency.
+    delay = _number(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
     return replace(status, workers_wanted=workers_wanted(status, delay))
 
 
@@ -155,6 +157,10 @@ def _workers(told: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(_text(worker), deadline) for worker, deadline in told["workers"] or ()]
 
 
+def _line(told: Mapping[str, Any]) -> list[str]:
+    return [_text(worker) for worker in told["line"] or ()]
+
+
 def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _Buckets) -> dict[str, Any]:
     """Return lengths, bytes and what workers say; 0 for what Redis does not say."""
     keys, questions = view.keys, _Questions(view)
@@ -169,10 +175,10 @@ def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _
         ask(f"bytes of {key}").memory_usage(key, samples=SAMPLES)
     for slot in slots:
         ask(f"state of {slot}").hmget(keys.slot(slot), "tat", "blocked")
-    for worker in map(_text, told["line"] or ()):
+    at_it = [worker for worker, _ in _workers(told)]
+    for worker in {*at_it, *_line(told)}:
         ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
-    for worker, _ in _workers(told):
-        ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
+    for worker in at_it:
         ask(f"held by {worker}").hlen(keys.leases(worker))
     return {name: reply or 0 for name, reply in questions.replies().items()}
 

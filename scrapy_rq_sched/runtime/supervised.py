@@ -63,18 +63,22 @@ def _report_to(path: Path, crawler: Crawler) -> None:
         text = json.dumps(
             {"reason": "".join(closed_for[-1:]), "stats": {str(name): own[name] for name in own}}, default=str
         )
-        partial = path.with_suffix(".partial")
-        try:
-            partial.write_text(text)
-            partial.replace(path)
-        except OSError as error:
-            logger.error("The statistics of this worker could not be written for its supervisor: %s", error)
+        _write(path, text)
 
     def closed(spider: Spider, reason: str) -> None:
         closed_for.append(reason)
 
     # So that a worker that comes to its end before this can be told from one that dies.
-    path.write_text("{}")
+    _write(path, "{}")
     crawler.signals.connect(closed, signals.spider_closed, weak=False)
     # The statistics are complete when the engine has stopped. Not weakly: nobody else holds it.
     crawler.signals.connect(write, signals.engine_stopped, weak=False)
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    try:
+        partial.write_text(text)
+        partial.replace(path)
+    except OSError as error:
+        logger.error("The report of this worker could not be written for its supervisor: %s", error)

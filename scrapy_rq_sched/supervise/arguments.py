@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scrapy import Spider
 from scrapy.utils.conf import feed_process_params_from_cli
 from scrapy.utils.misc import load_object
 
@@ -24,44 +25,41 @@ class Project:
 
     :param settings: Scrapy's, with what the command line says.
     :param spidercls: whose ``custom_settings`` hold as well.
+    :ivar settings: as a crawl of the spider has them.
     """
 
-    def __init__(self, settings: Any, spidercls: type | None) -> None:
-        self.settings = settings
-        self._own = dict(getattr(spidercls, "custom_settings", None) or {})
-
-    def get(self, name: str) -> Any:
-        """Return a setting, as a crawl of the spider has it."""
-        return self._own.get(name, self.settings.get(name))
+    def __init__(self, settings: Any, spidercls: type[Spider]) -> None:
+        self.settings = settings.copy()
+        spidercls.update_settings(self.settings)
 
     @property
     def says_where_redis_is(self) -> bool:
         """Whether it does; if not, a Redis of the project's own is started."""
-        return any(self.get(name) for name in _REDIS)
+        return any(self.settings.get(name) for name in _REDIS)
 
     @property
     def has_our_scheduler(self) -> bool:
         """Whether a crawl of it is shared."""
-        addons = {**self.settings.getdict("ADDONS"), **(self._own.get("ADDONS") or {})}
+        addons = self.settings.getdict("ADDONS")
         if any(load_object(addon) is Addon for addon, place in addons.items() if place is not None):
             return True
         # Every command of Scrapy's loads this module, and few need that one.
         from ..scheduler import Scheduler
 
         # To issubclass(), whatever has the methods of a scheduler is one: Scrapy's metaclass has it so.
+        scheduler = self.settings.get("SCHEDULER")
         try:
-            return Scheduler in getattr(load_object(self.get("SCHEDULER")), "__mro__", ())
+            return Scheduler in getattr(load_object(scheduler), "__mro__", ())
         except (ImportError, NameError, ValueError, TypeError) as error:
             raise SettingError(
-                f"SCHEDULER is {self.get('SCHEDULER')!r}, which cannot be loaded: {error}. Correct the path"
+                f"SCHEDULER is {scheduler!r}, which cannot be loaded: {error}. Correct the path"
             ) from None
 
     def feed_storages(self) -> str:
         """Return ``FEED_STORAGES`` with that of parts, in JSON."""
-        storages = {**self.settings.getdict("FEED_STORAGES"), **(self._own.get("FEED_STORAGES") or {})}
         paths = {
             scheme: value if isinstance(value, str | None) else f"{value.__module__}.{value.__qualname__}"
-            for scheme, value in storages.items()
+            for scheme, value in self.settings.getdict("FEED_STORAGES").items()
         }
         return json.dumps({**paths, PART_SCHEME: STORAGE})
 
@@ -93,8 +91,8 @@ class Arguments:
         :raises SettingError: if several workers cannot write one of them.
         :raises scrapy.exceptions.UsageError: if Scrapy would refuse it.
         """
-        flag = "-O" if overwrite else "-o"
-        encoding = project.get("FEED_EXPORT_ENCODING") or "utf-8"
+        self._flag = "-O" if overwrite else "-o"
+        encoding = project.settings.get("FEED_EXPORT_ENCODING") or "utf-8"
         plain = project.settings.copy()
         plain.set("FEEDS", {}, "cmdline")
         kind: dict[str, Any] = {"overwrite_output": outputs} if overwrite else {}
@@ -103,14 +101,13 @@ class Arguments:
             if path := path_of(uri):
                 self.feeds.append(Feed(path, options["format"], folder, encoding))
             elif "%(worker)" in uri:
-                self._outputs += [flag, f"{uri}:{options['format']}"]
+                self._outputs += [self._flag, f"{uri}:{options['format']}"]
             else:
                 where = "-" if uri == "stdout:" else uri
                 raise SettingError(
                     f"-o {where}: several workers cannot write there together. Write a file, or put "
                     "%(worker)s into the name"
                 )
-        self._flag = flag
         if self.feeds:
             self.set("FEED_STORAGES", project.feed_storages())
 

@@ -31,10 +31,6 @@ _HOST = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname()) or "host"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
-# A field of a table may be a whole page.
-csv.field_size_limit(2**31 - 1)
-
-
 class Feed:
     """A file that all workers write together.
 
@@ -82,6 +78,8 @@ class Feed:
         """
         count = 0
         part = self._folder
+        # A field of a table may be a whole page. Only here: every command of Scrapy's loads this module.
+        csv.field_size_limit(2**31 - 1)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.replaces:

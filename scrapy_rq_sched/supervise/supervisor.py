@@ -72,7 +72,6 @@ class Supervisor:
         self.set_aside = self.errors = 0
         self.requests_to_end = 0
         self._kill_at: float | None = None
-        self._has_stopped = False
         self._said: set[str] = set()
         self.members = [Member(n, self._start(n, 1), time.monotonic()) for n in range(1, count + 1)]
 
@@ -121,9 +120,8 @@ class Supervisor:
                 member.starts_at, member.is_done = None, True
             if member.starts_at is not None and now >= member.starts_at:
                 self._start_again(member, now)
-        if STOPPED in self.reasons and not self._has_stopped:
+        if STOPPED in self.reasons:
             # One that was started again since has joined after the fleet was told.
-            self._has_stopped = True
             for member in self.members:
                 member.process.end()
         if self._kill_at is not None and now >= self._kill_at:
@@ -139,16 +137,20 @@ class Supervisor:
     def end(self) -> None:
         """Have all workers finish cleanly; asked a second time, at once."""
         self.requests_to_end += 1
+        hurries = self.requests_to_end > 1
         for member in self.members:
-            member.process.end()
-        if self.requests_to_end > 1:
+            if hurries:
+                member.process.hurry()
+            else:
+                member.process.end()
+        if hurries:
             self._kill_at = time.monotonic() + PATIENCE
 
     def finish(self) -> None:
         """Have all workers close, if any still runs: whatever has happened here, none stays behind."""
         deadline = time.monotonic() + LAST_PATIENCE
         self._say = lambda text: None
-        if not self.is_over:
+        if not (self.is_over or self.requests_to_end):
             self.end()
         while not self.is_over and time.monotonic() < deadline:
             self.step()
@@ -158,7 +160,7 @@ class Supervisor:
     def kill(self) -> None:
         """Kill whatever still runs."""
         for member in self.members:
-            member.process.end(at_once=True)
+            member.process.kill()
 
     def _start_again(self, member: Member, now: float) -> None:
         member.starts += 1

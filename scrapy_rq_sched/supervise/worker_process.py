@@ -25,6 +25,7 @@ class WorkerProcess:
     def __init__(self, name: str, arguments: Sequence[str], folder: Path) -> None:
         self._report = folder / f"{name}.json"
         self.log = LogTail(folder / f"{name}.log")
+        self._is_told_to_end = False
         environment = {**os.environ, **supervised.environment(self._report), "PYTHONUNBUFFERED": "1"}
         with self.log.path.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments
@@ -63,10 +64,24 @@ class WorkerProcess:
             return f"killed by signal {-code} ({signal.Signals(-code).name})"
         return f"exit code {code}"
 
-    def end(self, at_once: bool = False) -> None:
-        """Tell it to close cleanly, and told a second time, to end at once; *at_once*: kill it."""
+    def end(self) -> None:
+        """Tell it to close cleanly; once, for told twice it ends at once."""
+        if not self._is_told_to_end:
+            self._is_told_to_end = True
+            self._send(signal.SIGTERM)
+
+    def hurry(self) -> None:
+        """Tell it to end at once."""
+        self.end()
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Give it no chance to do anything any more."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
         if not self.has_ended:
-            self._process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
+            self._process.send_signal(number)
 
 
 def is_alive(process: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import secrets
 import sys
@@ -10,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .ledger import COLUMNS, cells, line, page, remark
+from .mutants import PACKAGE, ROOT
 from .referee import Verdict
 from .scenarios import SCENARIOS, run
 
@@ -42,7 +44,7 @@ def main() -> int:
         verdicts[name] = verdict
         if options.results is not None:
             with options.results.open("a") as results:
-                results.write(json.dumps(asdict(verdict)) + "\n")
+                results.write(json.dumps([_code(), asdict(verdict)]) + "\n")
         print(line(cells(verdict), f"{verdict.seconds:.1f} s  {remark(verdict)}"), flush=True)
     if options.ledger is not None:
         in_order = [verdicts[name] for name in SCENARIOS if name in verdicts]
@@ -51,11 +53,18 @@ def main() -> int:
 
 
 def _read(results: Path | None) -> dict[str, Verdict]:
-    """Return the last row of each scenario that *results* has."""
+    """Return the last row of each scenario that *results* has of the code as it is."""
     if results is None or not results.exists():
         return {}
-    verdicts = [Verdict(**json.loads(text)) for text in results.read_text().splitlines()]
+    rows = [json.loads(text) for text in results.read_text().splitlines()]
+    verdicts = [Verdict(**row) for code, row in rows if code == _code()]
     return {verdict.scenario: verdict for verdict in verdicts if verdict.scenario in SCENARIOS}
+
+
+def _code() -> str:
+    """Return what differs where the package does."""
+    files = sorted(path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in (".py", ".lua"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 if __name__ == "__main__":

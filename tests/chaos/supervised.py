@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.crawl import PROJECT, start_interpreter
+from tests.crawl import PROJECT, is_alive, start_interpreter
 
 from .arena import UNRELEASED, Arena
 from .deaths import MANY
@@ -64,11 +64,4 @@ def _type(arena: Arena, project: Path, items: Path) -> None:
 
 def _workers(arena: Arena) -> list[int]:
     """Return the processes of the workers that run."""
-    return sorted(pid for pid in {event.pid for event in arena.fleet.events("opened")} if _runs(pid))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return sorted(pid for pid in {event.pid for event in arena.fleet.events("opened")} if is_alive(pid))

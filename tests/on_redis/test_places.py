@@ -162,6 +162,16 @@ def test_a_worker_without_a_place_adds_what_only_it_can_add(arrive: Arrive) -> N
     assert (reply.told, reply.leases) == (Told.WAIT, [])
 
 
+def test_a_paused_crawl_stays_paused_for_a_worker_without_a_place(
+    arrive: Arrive, server: redis.Redis
+) -> None:
+    slow, other = arrive("slow", 1, lease=0.2), arrive("other", 1)
+    assert slow.place == 0
+    wait_until(lambda: other.place == 0, timeout=5)
+    server.hset(slow.client.frontier.keys.meta, "state", "paused")
+    assert slow.client.say(busy=True, want=1).told == Told.PAUSE
+
+
 def test_who_waits_when_the_crawl_is_finished_does_not_join(arrive: Arrive, server: redis.Redis) -> None:
     a, waiting = arrive("a", 1), arrive("waiting", 1)
     assert (a.place, waiting.place) == (0, 1)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import pytest
 import redis
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -16,17 +14,10 @@ from scrapy_rq_sched.frontier.replies import Told
 from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Client
+from .test_model import SETTINGS
 
 pytestmark = pytest.mark.single("names of keys")
 
-EXAMPLES = os.environ.get("MODEL_EXAMPLES")
-SETTINGS = settings(
-    max_examples=int(EXAMPLES or 40),
-    stateful_step_count=40,
-    derandomize=not EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 MOST = 2
 #: No test lasts as long: somebody is late when the test says so.
 LEASE = 100_000.0

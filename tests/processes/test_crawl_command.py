@@ -19,7 +19,7 @@ import redis
 
 from scrapy_rq_sched.supervise import supervisor
 
-from ..crawl import PROJECT, wait_until
+from ..crawl import PROJECT, is_alive, wait_until
 from ..project.crawls.graph import page_url
 
 pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matter")
@@ -80,14 +80,6 @@ class Terminal:
             process.wait()
         for pid in self.workers():
             os.kill(pid, signal.SIGKILL)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def ended(process: subprocess.Popen[str], timeout: float = 90) -> tuple[int, str]:

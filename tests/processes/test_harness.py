@@ -17,7 +17,7 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError
 
 from .. import reaper
-from ..crawl import PROJECT, run_python, wait_until
+from ..crawl import PROJECT, is_alive, run_python, wait_until
 from ..forked import ForkedScrapy
 
 #: A test that starts a server, says which process it is, and then waits for ever.
@@ -29,14 +29,6 @@ def test_it(private_redis):
     Path(__file__).with_name("server").write_text(str(private_redis.process.pid) + "\\n")
     time.sleep(600)
 """
-
-
-def is_alive(process: int) -> bool:
-    """Return whether a process runs; one that nobody has taken note of does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system has no /proc")

@@ -17,7 +17,7 @@ from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.servers import shared as local_server
 from scrapy_rq_sched.servers import watchdog as server_watch
 
-from ..crawl import wait_until
+from ..crawl import is_alive, wait_until
 
 pytestmark = pytest.mark.single("a server of its own")
 
@@ -65,14 +65,6 @@ def said(user: subprocess.Popen[str]) -> tuple[int, int]:
     assert user.stdout
     count, server = user.stdout.readline().split()
     return int(count), int(server)
-
-
-def is_alive(process: int) -> bool:
-    try:
-        # What has ended and is not yet taken note of is a zombie.
-        return Path(f"/proc/{process}/stat").read_text().split(")")[-1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture

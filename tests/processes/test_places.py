@@ -30,6 +30,13 @@ def in_line(server: redis.Redis) -> int:
     return int(server.zcard("graph:places:line"))
 
 
+def one_at_work_and_one_in_line(fleet: Fleet, server: redis.Redis, **limits: object) -> None:
+    for _ in range(2):
+        fleet.start("graph", **{"FRONTIER_MAX_WORKERS": 1, **SLOW, **limits})
+        wait_until(lambda: fleet.urls("downloaded", 0))
+    wait_until(lambda: in_line(server) == 1)
+
+
 def test_of_five_workers_two_crawl_at_a_time_and_all_finish(fleet: Fleet, server: redis.Redis) -> None:
     fleet.start("graph", 5, FRONTIER_MAX_WORKERS=2, GRAPH_PAGES=300, GRAPH_LATENCY=0.05)
     most = 0
@@ -49,10 +56,7 @@ def test_of_five_workers_two_crawl_at_a_time_and_all_finish(fleet: Fleet, server
 
 
 def test_the_place_of_one_that_stops_is_taken_within_a_second(fleet: Fleet, server: redis.Redis) -> None:
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
-    wait_until(lambda: fleet.urls("downloaded", 0))
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
-    wait_until(lambda: in_line(server) == 1)
+    one_at_work_and_one_in_line(fleet, server)
     fleet.kill(0, signal.SIGINT)
     wait_until(lambda: places(server) == 0 or in_line(server) == 0)
     left = time.monotonic()
@@ -65,11 +69,7 @@ def test_the_place_of_one_that_stops_is_taken_within_a_second(fleet: Fleet, serv
 def test_the_place_of_one_that_is_killed_is_taken_when_its_lease_is_over(
     fleet: Fleet, server: redis.Redis
 ) -> None:
-    limits = {"FRONTIER_MAX_WORKERS": 1, "FRONTIER_LEASE_TIMEOUT": 2, **SLOW}
-    fleet.start("graph", **limits)
-    wait_until(lambda: fleet.urls("downloaded", 0))
-    fleet.start("graph", **limits)
-    wait_until(lambda: in_line(server) == 1)
+    one_at_work_and_one_in_line(fleet, server, FRONTIER_LEASE_TIMEOUT=2)
     fleet.kill(0)
     killed = time.monotonic()
     wait_until(lambda: fleet.urls("downloaded", 1))
@@ -113,10 +113,7 @@ def test_ctrl_c_ends_the_wait(fleet: Fleet, server: redis.Redis, loop: str) -> N
 def test_those_in_line_close_when_the_fleet_is_told_to_stop(
     fleet: Fleet, redis_url: str, server: redis.Redis
 ) -> None:
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
-    wait_until(lambda: fleet.urls("downloaded", 0))
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
-    wait_until(lambda: in_line(server) == 1)
+    one_at_work_and_one_in_line(fleet, server)
     run_python("-m", "scrapy", "frontier", "stop", "graph", redis_url=redis_url)
     fleet.wait(30)
     assert fleet.reasons() == ["stopped", "stopped"]
@@ -137,11 +134,7 @@ def test_those_in_line_do_not_crawl_a_finished_crawl_again(fleet: Fleet, server:
 
 
 def test_a_wait_outlives_an_outage(fleet: Fleet, server: redis.Redis) -> None:
-    limits = {"FRONTIER_MAX_WORKERS": 1, "FRONTIER_JOIN_TIMEOUT": 1, **SLOW}
-    fleet.start("graph", **limits)
-    wait_until(lambda: fleet.urls("downloaded", 0))
-    fleet.start("graph", **limits)
-    wait_until(lambda: in_line(server) == 1)
+    one_at_work_and_one_in_line(fleet, server, FRONTIER_JOIN_TIMEOUT=1)
     # The time in which it would have had to join is over when Redis is away.
     time.sleep(1.5)
     server.client_kill_filter(_type="normal", skipme=True)
@@ -150,10 +143,7 @@ def test_a_wait_outlives_an_outage(fleet: Fleet, server: redis.Redis) -> None:
 
 
 def test_status_and_workers_show_the_line(fleet: Fleet, redis_url: str, server: redis.Redis) -> None:
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
-    wait_until(lambda: fleet.urls("downloaded", 0))
-    fleet.start("graph", FRONTIER_MAX_WORKERS=1, **SLOW)
-    wait_until(lambda: in_line(server) == 1)
+    one_at_work_and_one_in_line(fleet, server)
     status = read_status(View.from_settings(Settings({"REDIS_URL": redis_url}), "graph"))
     assert (status.max_workers, status.places_taken, status.alive) == (1, 1, 1)
     (waiting,) = status.in_line

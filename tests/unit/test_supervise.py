@@ -183,7 +183,7 @@ def test_what_is_a_file(uri: str, path: str) -> None:
 
 def arguments(outputs: list[str], folder: Path, overwrite: bool = False, **settings: Any) -> list[str]:
     made = Arguments("quotes", ["A=1"], ["tag=x"])
-    made.write(Project(Settings(settings), None), outputs, overwrite, folder)
+    made.write(Project(Settings(settings), Spider), outputs, overwrite, folder)
     return made.of("worker-1")
 
 
@@ -234,7 +234,7 @@ def test_what_scrapy_refuses_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_whether_a_project_shares_its_crawls(settings: dict[str, Any], expected: bool) -> None:
-    assert Project(Settings(settings), None).has_our_scheduler is expected
+    assert Project(Settings(settings), Spider).has_our_scheduler is expected
 
     class Own(Spider):
         custom_settings = settings
@@ -245,8 +245,8 @@ def test_whether_a_project_shares_its_crawls(settings: dict[str, Any], expected:
 @pytest.mark.parametrize("name", ["REDIS_URL", "REDIS_HOST", "REDIS_PARAMS"])
 def test_whether_a_project_says_where_redis_is(name: str) -> None:
     value: Any = {"host": "r"} if name == "REDIS_PARAMS" else "r"
-    assert Project(Settings({name: value}), None).says_where_redis_is
-    assert not Project(Settings(), None).says_where_redis_is
+    assert Project(Settings({name: value}), Spider).says_where_redis_is
+    assert not Project(Settings(), Spider).says_where_redis_is
 
 
 # -- logs and sums -----------------------------------------------------------------------------------

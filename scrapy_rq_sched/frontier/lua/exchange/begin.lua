@@ -107,9 +107,9 @@ function begin.orders(turn)
   -- A worker that was not heard in time may have lost its place to another.
   local most = said.max_workers
   if most and places.take(turn.worker, most, turn.now, said.lease_ms, said.lease_ms) then
-    turn.told = 'wait'
+    turn.want, turn.want_seeds = 0, 0
     -- What only this worker can add, or has, the others would wait for to no end.
-    if said.busy and turn.waiting == 0 then turn.told, turn.want, turn.want_seeds = '', 0, 0 end
+    if not (said.busy and turn.waiting == 0) then turn.told = 'wait' end
   end
   local joined = meta.stop and tonumber(turn.before.joined)
   if joined and joined < (tonumber(meta.stop) or 0) then turn.told = 'stop' end
