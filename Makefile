@@ -5,8 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # How many tests run at a time. More than half of a test is waiting, so that two processors have enough to do with
-# three; but some tests have a clock, and a slow machine must not fail them.
-JOBS ?= 3
+# four; but some tests have a clock, and a slow machine must not fail them.
+JOBS ?= 4
 
 .PHONY: demo demo-cores check test lint wheel docs bench chaos real-site matrix clean
 
@@ -30,7 +30,7 @@ check: lint
 # The faults come last and fewer at a time, for their scenarios have a clock.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/chaos
-	$(BIN)/python -m pytest -n 2 tests/chaos
+	$(BIN)/python -m pytest -n 3 tests/chaos
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

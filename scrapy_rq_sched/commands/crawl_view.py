@@ -14,7 +14,7 @@ from ..inspect import Status
 from ..supervise.supervisor import FINISHED, Supervisor
 from .action import Context
 from .output import Fields, duration, number, rate, single_line, sparkline
-from .status import lately, time_left
+from .status import LIMITS, lately, time_left
 
 #: Seconds between two pictures on a terminal, and between two lines elsewhere.
 PICTURE, LINE = 1.0, 10.0
@@ -63,7 +63,7 @@ class Screen:
         elif isinstance(status, str):
             self._output.say(status)
         else:
-            limit = f", {_limit(status)}" if _limit(status) else ""
+            limit = "" if status.limit == "none" else f", limited by {status.limit}"
             self._output.say(
                 f"{time.strftime('%H:%M:%S')} {number(status.pages)} pages, {rate(status.per_second)} a "
                 f"second, {number(status.waiting)} waiting, {supervisor.running} workers, "
@@ -84,17 +84,11 @@ def _pairs(supervisor: Supervisor, status: Status | str) -> list[tuple[str, str]
         ("errors", number(supervisor.errors)),
         ("time left", time_left(status)),
     ]
-    if _limit(status):
-        pairs.append(("limit", _limit(status)))
+    if status.limit != "none":
+        pairs.append(("limit", LIMITS[status.limit]))
     if status.history:
         pairs.append(("ten minutes", sparkline(lately(status))))
     return pairs
-
-
-def _limit(status: Status) -> str:
-    if status.is_limited_by_politeness:
-        return "limited by politeness: more workers would not help"
-    return ""
 
 
 def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:

@@ -29,6 +29,13 @@ _NUMBERS = frozenset(
         "PID",
     )
 )
+#: What keeps a crawl from going faster, and whether more workers would help.
+LIMITS = {
+    "politeness": "politeness: the hosts' delays and concurrency; more workers would not help",
+    "callbacks": "callbacks: they take the workers' time; more workers would help, on other cores",
+    "concurrency": "CONCURRENT_REQUESTS: each worker has as many downloads as it may",
+    "redis": "Redis: the workers wait for it; more workers would not help",
+}
 #: Seconds between two drawings.
 INTERVAL = 1.0
 
@@ -173,6 +180,8 @@ def one(status: FrontierStatus) -> list[Table | Fields | str]:
         ),
         ("time left", time_left(status)),
     ]
+    if status.limit != "none":
+        pairs.append(("limit", LIMITS[status.limit]))
     if status.max_workers:
         pairs.append(("places", _places(status)))
     if status.history:
@@ -231,11 +240,7 @@ def time_left(status: FrontierStatus) -> str:
 
 def _slots(status: FrontierStatus) -> str:
     text = f"{number(status.slots)} (scrapy frontier slots {status.spider})"
-    if status.is_limited_by_politeness and status.state == "crawling":
-        text += (
-            f"\nlimited by politeness, the next in {status.next_turn_in:.1f} s; more workers would not help"
-        )
-    return text
+    return text + (f", the next turn in {status.next_turn_in:.1f} s" if status.next_turn_in > 0 else "")
 
 
 def _with_size(count: int, taken: int | None) -> str:

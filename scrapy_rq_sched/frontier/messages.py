@@ -6,12 +6,15 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from .close_limits import NEVER, CloseLimits
 from .slot_limits import UNLIMITED, SlotLimits
 
 Mode = Literal["filter", "force", "start", "start+filter"]
+#: What keeps a worker from going faster: see ``worker/bottleneck.py``.
+Limit = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
+LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 
 #: How many requests of a hundred may be in a worker's memory only, without a word.
@@ -178,6 +181,8 @@ class Batch:
     downloaded: dict[str, int] = field(default_factory=dict)
     #: Responses, items and errors since the last exchange, where the fleet closes after so many.
     counted: dict[str, int] = field(default_factory=dict)
+    #: What keeps this worker from going faster, if that has changed.
+    limit: Limit | None = None
     #: What the pushes stand for; only read where the queue is the user's own.
     requests: list[Any] = field(default_factory=list)
 
@@ -248,6 +253,7 @@ class Batch:
             "max_workers": bounds.max_workers,
             "close": bounds.close.said(),
             "counted": self.counted,
+            "limit": self.limit,
             "passed": " ".join(self.passed),
             "sated": self.sated,
             "asks": self.asks,

@@ -11,6 +11,8 @@ from typing import Any
 
 from .. import connection
 from ..errors import one_line
+from ..frontier.messages import LIMITS
+from .limit import limit_of
 from .rates import Rates, moments
 from .status import Status, Worker
 from .view import View
@@ -27,6 +29,8 @@ _MADE_WITH = (
     "SCHEDULER_SERIALIZER",
     "REQUEST_FINGERPRINTER_CLASS",
 )
+#: What is asked about a worker.
+_SAID = ("about", "pages", "busy", "joined", "heard", "limit")
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
 
 
@@ -106,6 +110,7 @@ def read_status(view: View) -> Status:
     )
     # Delay, jitter and concurrency.
     delay = _number(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
+    status = replace(status, limit=limit_of(status))
     return replace(status, workers_wanted=workers_wanted(status, delay))
 
 
@@ -177,7 +182,7 @@ def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _
         ask(f"state of {slot}").hmget(keys.slot(slot), "tat", "blocked")
     at_it = [worker for worker, _ in _workers(told)]
     for worker in {*at_it, *_line(told)}:
-        ask(f"about {worker}").hmget(keys.worker(worker), "about", "pages", "busy", "joined", "heard")
+        ask(f"about {worker}").hmget(keys.worker(worker), *_SAID)
     for worker in at_it:
         ask(f"held by {worker}").hlen(keys.leases(worker))
     return {name: reply or 0 for name, reply in questions.replies().items()}
@@ -243,7 +248,7 @@ def _number(text: Any) -> int:
 
 
 def _worker(name: str, alive: bool, said: Any, held: int, meta: dict[str, str]) -> Worker:
-    said = said or [None] * 5
+    said = said or [None] * len(_SAID)
     try:
         about = json.loads(said[0] or b"{}")
     except (ValueError, RecursionError):
@@ -263,6 +268,7 @@ def _worker(name: str, alive: bool, said: Any, held: int, meta: dict[str, str]) 
         busy=said[2] == b"1",
         joined=joined / 1e6,
         heard=_number(said[4]) / 1000,
+        limit=next((limit for limit in LIMITS if limit == _text(said[5] or b"")), "none"),
         told_to_stop=0 < joined < _number(meta.get("stop")),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..frontier.messages import is_much_unshared
+from ..frontier.messages import Limit, is_much_unshared
 
 
 class Moment(NamedTuple):
@@ -34,6 +34,8 @@ class Worker:
     :param busy: whether it reads its ``start()``, or has requests that are not in Redis.
     :param joined: when it began, and :param heard: its last exchange; 0 if unknown.
     :param told_to_stop: whether it is to close.
+    :param limit: what keeps it from going faster: ``politeness``, ``callbacks``, ``concurrency``, ``redis``;
+        or ``none``.
     :param place: its place in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
     """
 
@@ -49,6 +51,7 @@ class Worker:
     joined: float = 0.0
     heard: float = 0.0
     told_to_stop: bool = False
+    limit: Limit = "none"
     place: int = 0
 
 
@@ -80,6 +83,7 @@ class Status:
         :param places_taken: how many there are, with those of other spiders that share the places, and
         :param in_line: those that wait for a place.
     :param workers_wanted: how many workers the crawl could use now: see ``wanted.py``.
+    :param limit: what keeps the fleet from going faster now, as for a :class:`Worker`.
     :param workers: those that are at it, alive or not.
     :param history: of the last hour, the oldest first.
     :param made_with: queue class, serializer and so on.
@@ -112,6 +116,7 @@ class Status:
     max_workers: int = 0
     places_taken: int = 0
     workers_wanted: int = 0
+    limit: Limit = "none"
     in_line: list[Worker] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
@@ -121,11 +126,6 @@ class Status:
     def alive(self) -> int:
         """How many workers are alive."""
         return sum(worker.alive for worker in self.workers)
-
-    @property
-    def is_limited_by_politeness(self) -> bool:
-        """Whether all that waits has to wait for the time of its slot."""
-        return self.next_turn_in > 0
 
     @property
     def unshared_share(self) -> str:

@@ -98,7 +98,12 @@ class Limits:
         most = max(self._settings.prefetch, self._limit)
         if state.releases.not_sent >= (self._settings.outbox_size if state.outbox.blocked else most):
             return False
-        return len(state.held) < self._most_at_work and not self._has_to_await_release
+        return not (self.is_at_its_limit or self._has_to_await_release)
+
+    @property
+    def is_at_its_limit(self) -> bool:
+        """Whether as many requests are begun as may be, and not finished."""
+        return len(self._state.held) >= self._limit + max(1, self._limit // 4)
 
     @property
     def stands_still(self) -> bool:
@@ -111,10 +116,6 @@ class Limits:
         """Whether the next release should be on its way, so as not to have to wait for it."""
         unreleased = 0 if self._state.outbox.blocked else len(self._state.releases)
         return unreleased >= 3 * UNRELEASED * self._limit // 4
-
-    @property
-    def _most_at_work(self) -> int:
-        return self._limit + max(1, self._limit // 4)
 
     @property
     def _has_to_await_release(self) -> bool:
@@ -132,7 +133,7 @@ class Limits:
         wall, cpu = time.monotonic(), time.process_time()
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
-        blocked = bool(self._state.ready) and len(self._state.held) >= self._most_at_work
+        blocked = bool(self._state.ready) and self.is_at_its_limit
         if not (blocked and has_time and downloading < 0.75 * self._settings.concurrency):
             self._blocked_ticks = max(0, self._blocked_ticks - 1)
             return False

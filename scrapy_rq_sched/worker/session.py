@@ -21,7 +21,7 @@ from ..frontier.messages import Batch, Push, rank
 from ..frontier.replies import Lease, Reply, Told
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
-from .blocked_time import BlockedTime
+from .bottleneck import Bottleneck
 from .handout import Handout
 from .intake import Intake
 from .limits import Limits
@@ -67,9 +67,7 @@ class Session:
         engine: EngineBridge | None,
         crawl: Callable[[Request], Any] | None = None,
     ) -> None:
-        self.crawler = crawler
-        self.spider = spider
-        self.frontier = frontier
+        self.crawler, self.spider, self.frontier = crawler, spider, frontier
         self.queue, self.dupefilter = queue, dupefilter
         self.settings = settings
         self.engine = engine
@@ -91,7 +89,7 @@ class Session:
         self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)
         self._farewell = Farewell(crawler, state, settings.lease_timeout)
         self._fullness = Fullness(frontier, state, settings.outbox_size)
-        self._blocked_time = BlockedTime(state, limits, self._handout, self._stats)
+        self._bottleneck = Bottleneck(state, limits, self._handout, self._stats)
         self._standstill = Standstill(state, limits, settings, spider.name, frontier.keys.start_urls)
         if engine is not None:
             gate = StartGate(state, limits, settings, engine)
@@ -168,6 +166,7 @@ class Session:
         )
         self.slot_talk.fill(batch, self.closing)
         self._totals.fill(batch)
+        self._bottleneck.fill(batch)
         return batch
 
     @property
@@ -193,7 +192,7 @@ class Session:
             self.engine.wake()
         self._farewell.look(self.engine)
         if not self.closing:
-            self._blocked_time.look(self.last_reply)
+            self._bottleneck.look(self.last_reply, self.engine)
             self._standstill.look(self.last_reply, self.engine)
 
     def count_error(self) -> None:

@@ -44,7 +44,7 @@ def test_no_more_before_it_is_known_how_fast_a_worker_is() -> None:
 
 
 def test_no_more_where_all_that_waits_has_to_wait_for_its_time() -> None:
-    assert wanted(waiting=10**6, per_second=20.0, slots=50, next_turn_in=0.4) == 2
+    assert wanted(waiting=10**6, per_second=20.0, slots=50, limit="politeness") == 2
 
 
 def test_no_more_where_the_delays_allow_hardly_more_pages() -> None:

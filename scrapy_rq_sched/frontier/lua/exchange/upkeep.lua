@@ -28,6 +28,7 @@ local function note_new(turn)
     'passed', said.passed or '')
   -- Redis may have lost what it was told when the worker joined.
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms) end
+  if said.limit then redis.call('HSET', own, 'limit', said.limit) end
   if said.found then
     redis.call('HINCRBY', META, 'found', said.found)
     redis.call('HINCRBY', META, 'unshared', said.unshared or 0)

@@ -1,0 +1,36 @@
+"""What keeps a crawl from going faster, as ``status`` says it of real workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.inspect import View, read_status
+
+from ..crawl import Fleet, wait_until
+
+ENDLESS = {"GRAPH_PAGES": 10**6}
+
+
+@pytest.mark.parametrize(
+    ("limit", "spider", "settings"),
+    [
+        # Pages come at once: the workers do nothing but compute.
+        ("callbacks", "graph", ENDLESS),
+        ("concurrency", "graph", {**ENDLESS, "GRAPH_LATENCY": 0.2, "CONCURRENT_REQUESTS": 2}),
+        (
+            "politeness",
+            "hosts",
+            {**ENDLESS, "SPIDER_MODULES": "crawls.hosts", "HOSTS": 4, "DOWNLOAD_DELAY": 0.4},
+        ),
+    ],
+)
+def test_status_says_what_keeps_a_crawl_from_going_faster(
+    fleet: Fleet, redis_url: str, limit: str, spider: str, settings: dict[str, Any]
+) -> None:
+    fleet.start(spider, 2, **settings)
+    view = View.from_settings(Settings({"REDIS_URL": redis_url}), spider)
+    wait_until(lambda: read_status(view).limit == limit, message=f"{limit} is not said")
+    assert {worker.limit for worker in read_status(view).workers} <= {limit, "none"}
