@@ -89,6 +89,10 @@ class FrontierSettings:
     close_errorcount: int = 0
     #: ``FRONTIER_CLOSE_TIMEOUT``, in seconds
     close_timeout: float = 0.0
+    #: ``FRONTIER_STALL_TIMEOUT``, in seconds; 0 is never
+    stall_timeout: float = 600.0
+    #: ``FRONTIER_MAX_EVENTS``, in events; 0 is none
+    max_events: int = 10_000
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
     #: ``FRONTIER_ORDER``
@@ -156,6 +160,8 @@ class FrontierSettings:
             close_itemcount=read.whole("FRONTIER_CLOSE_ITEMCOUNT", cls.close_itemcount, 0),
             close_errorcount=read.whole("FRONTIER_CLOSE_ERRORCOUNT", cls.close_errorcount, 0),
             close_timeout=read.number("FRONTIER_CLOSE_TIMEOUT", cls.close_timeout, 0),
+            stall_timeout=read.number("FRONTIER_STALL_TIMEOUT", cls.stall_timeout, 0),
+            max_events=read.whole("FRONTIER_MAX_EVENTS", cls.max_events, 0),
             by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),

@@ -183,6 +183,8 @@ def make_frontier(
         settings.wait_replicas,
         max_workers=settings.max_workers,
         max_workers_policy=settings.max_workers_policy,
+        stall_timeout=settings.stall_timeout,
+        max_events=settings.max_events,
         close=CloseLimits.of(settings),
         order=settings.order if settings.by_slot else "slots",
     )

@@ -162,6 +162,7 @@ class Frontier:
             self.bounds.max_workers,
             int(self.bounds.max_workers_policy == "exit"),
             came,
+            self.bounds.max_events,
         )
         made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]

@@ -95,6 +95,9 @@ class Bounds:
     :param max_workers: how many workers may be at it; 0 for any number.
     :param max_workers_policy: whether one more waits (``wait``) or is refused (``exit``).
     :param close: when the whole fleet closes.
+    :param stall_timeout: seconds without a page after which a crawl that has something to do stands still;
+        0: it never does.
+    :param max_events: how many events are kept; 0: none are told.
     :param slots: what holds for every slot that has no limits of its own.
     :param order: ``slots``: they take turns; ``priority``: the highest over all slots comes first.
     """
@@ -108,6 +111,8 @@ class Bounds:
     max_workers: int = 0
     max_workers_policy: str = "wait"
     close: CloseLimits = NEVER
+    stall_timeout: float = 600.0
+    max_events: int = 10_000
     slots: SlotLimits = UNLIMITED
     order: str = "slots"
 
@@ -252,6 +257,7 @@ class Batch:
             "order": bounds.order if bounds.order != "slots" else "",
             "max_workers": bounds.max_workers,
             "close": bounds.close.said(),
+            "stall_ms": int(1000 * bounds.stall_timeout),
             "counted": self.counted,
             "limit": self.limit,
             "passed": " ".join(self.passed),

@@ -244,6 +244,14 @@ KEYS: tuple[Key, ...] = (
         Use.ARGUMENT,
     ),
     Key(
+        "events",
+        "{prefix}:events",
+        ("stream",),
+        "what happened to the fleet, each a JSON object: the latest `FRONTIER_MAX_EVENTS`, for 30 days. A "
+        "channel of this name tells those who listen",
+        Use.ARGUMENT,
+    ),
+    Key(
         "exported",
         "{prefix}:exported",
         ("list",),

@@ -182,6 +182,9 @@ class Model:
         self.due: list[Entry] = []  # of the delayed, the next one first
         self.epoch = 0
         self.ages = 0
+        self.is_made = False
+        #: Each event, and whom it concerns.
+        self.told: list[tuple[str, str]] = []
 
     @property
     def waiting(self) -> list[Entry]:
@@ -202,6 +205,13 @@ class Model:
         left = len(self.waiting) + len(self.seeds) + len(self.delayed) + self.leased()
         return not left and not any(member.busy for member in self.registered().values())
 
+    def join(self, name: str, busy: bool) -> None:
+        self.members[name] = Member(busy=busy)
+        if not self.is_made:
+            self.told.append(("crawl_started", name))
+        self.is_made = True
+        self.told.append(("worker_joined", name))
+
     def expire(self, name: str) -> int:
         self.ages += 1
         self.members[name].dead_since = self.ages
@@ -209,6 +219,9 @@ class Model:
 
     def leave(self, name: str) -> int:
         member = self.members[name]
+        # Who is lost already does not leave as well.
+        if member.registered and not member.reclaimed:
+            self.told.append(("worker_left", name))
         if member.held:
             self.expire(name)
             member.registered = member.left = True
@@ -218,7 +231,9 @@ class Model:
             self.registered() or self.waiting or self.seeds or self.delayed or self.leased()
         )
         # A frontier in which there never was anything is none: the next to join makes it anew.
-        self.epoch += nothing_is_left and not (self.seen or self.started)
+        if nothing_is_left and not (self.seen or self.started):
+            self.epoch += 1
+            self.is_made = False
         return len(member.held)
 
     def exchange(self, name: str, said: Said) -> dict[str, Any]:
@@ -236,6 +251,8 @@ class Model:
         if not repeated:
             member.duplicates = self._push(said)
             self._release(name, member, said)
+            if member.reclaimed:
+                self.told.append(("worker_joined", name))
             member.exchange, member.lost, member.reclaimed = said.number, lost, False
             member.begun, member.sown = said.begun, said.sown
         member.busy = said.busy or said.left_out
@@ -300,6 +317,7 @@ class Model:
 
     def _set_aside(self, entry: Entry) -> None:
         self.failed.append((entry, entry.died))
+        self.told.append(("request_set_aside", ""))
         self._forget_history(entry)
 
     @staticmethod
@@ -345,6 +363,8 @@ class Model:
 
     def _reclaim(self, name: str) -> int:
         member = self.members[name]
+        if not (member.left or member.reclaimed):
+            self.told.append(("worker_lost", name))
         others = []
         for held in member.held:
             entry, last = held.entry, member.begun if held.entry.kind == "request" else member.sown
@@ -519,7 +539,7 @@ class Crawl(RuleBasedStateMachine):
         name = f"w{len(self.model.members)}"
         frontier = Frontier(self.server, KEYS, name, self.model.discipline, BOUNDS, self.dupefilter)
         opened = frontier.open({"SCHEDULER_SERIALIZER": "json"}, busy=busy)
-        self.model.members[name] = Member(busy=busy)
+        self.model.join(name, busy)
         model = self.model
         there = (opened.waiting, opened.seen, opened.seeds, opened.leased, opened.workers)
         counted = (len(model.waiting), len(model.seen), len(model.seeds), model.leased())
@@ -787,6 +807,7 @@ class Crawl(RuleBasedStateMachine):
                 b"hash": pipe.hgetall,
                 b"set": pipe.smembers,
                 b"list": lambda name: pipe.lrange(name, 0, -1),
+                b"stream": pipe.xrange,
                 b"zset": lambda name: pipe.zrange(name, 0, -1, withscores=name != b"s:workers"),
             }
             for name, kind in zip(names, pipe.execute(), strict=True):
@@ -866,6 +887,14 @@ class Crawl(RuleBasedStateMachine):
             known = {(held.name.encode(), held.entry.payload) for held in model.members[name].held}
             assert found == known, name
         self.check_history(history)
+        assert self.told() == model.told
+
+    def told(self) -> list[tuple[str, str | None]]:
+        events = [json.loads(fields[b"event"]) for _, fields in self.server.xrange("s:events")]
+        return [
+            (event["type"], event.get("worker") if event["type"] != "request_set_aside" else "")
+            for event in events
+        ]
 
     def check_history(self, history: dict[bytes, bytes]) -> None:
         model = self.model
@@ -926,6 +955,10 @@ class Crawl(RuleBasedStateMachine):
         assert reply.finished
         assert self.model.accepted == {entry.payload for entry, _ in self.model.failed}
         assert last.frontier.leave(finished=True, persist=False).cleared
+        assert self.told()[len(self.model.told) :][-2:] == [
+            ("worker_left", last.name),
+            ("crawl_finished", None),
+        ]
         lasting = {name for name in self.server.scan_iter() if self.server.ttl(name) == -1}
         assert lasting <= {b"s:failed"}
 

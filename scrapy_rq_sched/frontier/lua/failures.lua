@@ -1,4 +1,4 @@
--- Needs: keys, seeds, leases, histories
+-- Needs: keys, seeds, leases, histories, events
 -- The characters of UTF-8 that are not ASCII. What is left where all of them are taken out is ASCII, or no text: a
 -- pass a kind of character, because to go from character to character takes Redis seconds for ten megabytes.
 local UTF8 = {
@@ -44,6 +44,7 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
   local length = redis.call('RPUSH', FAILED, cjson.encode(entry))
   tally.set_aside = tally.set_aside + 1
+  events.tell('request_set_aside', worker, {reason = reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
   if length > most then
     redis.call('LTRIM', FAILED, length - most, -1)
     tally.dropped = tally.dropped + length - most

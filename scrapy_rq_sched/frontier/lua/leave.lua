@@ -1,4 +1,4 @@
--- Needs: keys, waiting, clearing, seeds, seen, fleet, places
+-- Needs: keys, waiting, clearing, seeds, seen, fleet, places, events, ending
 -- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -15,6 +15,7 @@ despite_full_memory()
 local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FAILED)
 local is_member = redis.call('ZSCORE', WORKERS, worker)
 places.leave(worker)
+if is_member then events.tell_gone(worker, 'worker_left') end
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
 if left > 0 then
   -- It could not say what became of these: they return as those of the dead do, but at once.
@@ -39,7 +40,7 @@ if leased + busy + undone > 0 then return {0, left, failed} end
 local others = redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf')
 if seeds.count() > 0 then return {0, left, failed} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
-  redis.call('HSETNX', META, 'finished', now)
+  ending.note(now)
 end
 local finish = redis.call('HGET', META, 'finished')
 if not finish then
@@ -55,10 +56,11 @@ end
 redis.call('SET', FINISHED, finish, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
 if others > 0 then return {0, left, failed} end
+for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do events.tell_gone(other, 'worker_lost') end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 -- What the workers of this crawl were told is not for those of the next.
 redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',
-  'unshared', 'unshared_reason', 'limited', 'rewound', 'rules', 'slot_default', 'limits_changed')
+  'unshared', 'unshared_reason', 'limited', 'rewound', 'rules', 'slot_default', 'limits_changed', 'stalled', 'no_memory', 'no_room')
 if persist == '1' then return {0, left, failed} end
 clearing.clear()
 redis.call('UNLINK', META)

@@ -1,11 +1,11 @@
--- Needs: keys, queue, waiting, clearing, seeds, seen, filter, fleet, places
+-- Needs: keys, queue, waiting, clearing, seeds, seen, filter, fleet, places, events
 -- A worker joins the frontier, which is made if there is none.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
 --       persist (0/1), how long the server is up (ms), about this worker (text),
 --       what the frontier's keys begin with, the spider's name,
 --       how many workers may be at it (0: any number), whether one more is refused (0/1), when this worker came into
---       the line for a place, as it was told (empty: it was not)
+--       the line for a place, as it was told (empty: it was not), how many events are kept
 --       n, then n times: field, value    what the frontier has to have been made with
 -- Reply {problem, …}
 --       {'type', key, its type, the type it should have}: nothing was changed
@@ -20,7 +20,7 @@
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
-local most, is_refused, came = number(), argument() == '1', argument()
+local most, is_refused, came, max_events = number(), argument() == '1', argument(), number()
 
 local seeds_count, seeds_problem = seeds.count()
 local problem = wrong_type(types())
@@ -83,6 +83,7 @@ end
 
 if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
+    if name ~= worker then events.tell_gone(name, 'worker_lost') end
     redis.call('DEL', LEASES .. name, WORKER .. name)
   end
   clearing.clear()
@@ -105,16 +106,17 @@ if others == 0 then
   redis.call('HSET', META, 'rules', exact_time())
   redis.call('HDEL', META, 'slot_default')
   -- A fleet that starts may do as much as one may; see exchange/closing.lua.
-  redis.call('HDEL', META, 'run_pagecount', 'run_itemcount', 'run_errorcount')
-  redis.call('HSET', META, 'run_since', now)
+  redis.call('HDEL', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_reached')
+  redis.call('HSET', META, 'run_since', now, 'going_since', now)
 end
 -- A block outlives the crawl in which it was set.
 if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For who looks into it, and is not set up as its workers are.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
-  'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2))
-if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
+  'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2), 'max_events', max_events)
+local is_made = redis.call('HEXISTS', META, 'epoch') == 0
+if is_made then change_epoch() end
 
 if most > 0 then
   redis.call('HSET', META, 'max_workers', most, 'places_key', PLACES)
@@ -124,6 +126,13 @@ end
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)
+if not own_deadline then
+  if flushed or anew or is_made then
+    redis.call('HSET', META, 'began', now)
+    events.tell('crawl_started', worker)
+  end
+  events.tell('worker_joined', worker)
+end
 -- It was started before the finish, and comes after it: it does not know when that was.
 if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))

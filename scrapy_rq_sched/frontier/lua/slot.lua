@@ -1,4 +1,4 @@
--- Needs: keys, slots
+-- Needs: keys, slots, events
 -- Change what the fleet may ask of a slot, while a crawl runs.
 --
 -- ARGV  slot, what:
@@ -22,6 +22,12 @@ elseif what == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slot)
 elseif what == 'block' then
   local period = number()
+  local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > now
+  if period > 0 then
+    events.tell('slot_blocked', nil, {slot = slot, seconds = period / 1000})
+  elseif was_blocked then
+    events.tell('slot_free', nil, {slot = slot})
+  end
   redis.call('HSET', SLOT .. slot, 'blocked', string.format('%.0f', period > 0 and now + period or 0))
   redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', math.max(redis.call('PTTL', SLOT .. slot), period + 600000)))
   if period > 0 and period > redis.call('PTTL', SLOTS_BLOCKED) then redis.call('SET', SLOTS_BLOCKED, 1, 'PX', string.format('%.0f', period)) end

@@ -8,7 +8,7 @@
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
-    'slot_default', 'limits_changed', 'stop_reason')
+    'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
   in_slots.know(meta[12])
@@ -25,6 +25,7 @@ local function read(turn)
     epoch = meta[1], state = meta[2], stop = meta[3], pages = meta[4], exporting = meta[5],
     finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], rewound = meta[11],
     rules = meta[15] or '0', slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
+    no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22],
   }
   turn.before = {
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],

@@ -1,4 +1,4 @@
--- Needs: keys, exchange/said
+-- Needs: keys, events, exchange/said
 -- When the whole fleet closes: after so many pages, items or errors, or so much time (FRONTIER_CLOSE_PAGECOUNT and the
 -- like). Counted from when the first of those that are at it joined: see open.lua.
 local closing = {}
@@ -26,6 +26,10 @@ function closing.look(turn)
   if reached and not (joined and stop and joined < stop) then
     turn.meta.stop, turn.meta.stop_reason = exact_time(), 'closespider_' .. reached
     redis.call('HSET', META, 'stop', turn.meta.stop, 'stop_reason', turn.meta.stop_reason)
+    if not redis.call('HGET', META, 'run_reached') then
+      redis.call('HSET', META, 'run_reached', reached)
+      events.tell('limit_reached', nil, {limit = 'FRONTIER_CLOSE_' .. string.upper(reached)})
+    end
   end
 end
 

@@ -57,6 +57,7 @@ function leasing.drop(turn)
   local bounded = said.policy == 'drop-lowest' and not exporting.on
   local excess = bounded and waiting.length() - said.most_waiting or 0
   local scores, dropped, slot = waiting.drop(math.min(excess, 1000))
+  turn.dropped = #dropped
   for i, request in ipairs(dropped) do handing.hand_out(turn, 'drop', scores[i], 0, request, slot) end
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys, waiting, clearing, seen, filter, exchange/said
+-- Needs: keys, waiting, clearing, seen, filter, events, exchange/said
 -- What the worker has found is stored, and what it did not crawl after all is forgotten.
 --
 -- turn: duplicates: places, from 1, of the pushes that were; stored: how many pushes, from the first, are dealt
@@ -70,7 +70,7 @@ function pushes.store(turn)
     -- A crawl that goes on has not finished, whoever thought so.
     redis.call('PERSIST', STARTED)
     redis.call('DEL', FINISHED)
-    redis.call('HDEL', META, 'finished')
+    if redis.call('HDEL', META, 'finished') == 1 then events.tell('crawl_going_on', nil) end
   end
   turn.duplicates, turn.stored, turn.full = duplicates, stored, full
 end

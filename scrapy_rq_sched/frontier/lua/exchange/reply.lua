@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, exchange/said, exchange/limited
+-- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, exchange/said, exchange/limited, exchange/changes
 -- How an exchange ends: what is known of the crawl, and the reply.
 
 -- The latest ten seconds are at the head: a step of the same length however long the crawl is.
@@ -27,7 +27,7 @@ local function note(turn, finished)
   redis.call('HSET', META, unpack(fields))
   -- Of a worker that closes because of it: one that stays open, as a RedisSpider does, waits for more. Who has
   -- slept through the end of its crawl does not know when that was.
-  if finished and said.finishing and turn.before.over ~= '0' then redis.call('HSETNX', META, 'finished', turn.now) end
+  if finished and said.finishing and turn.before.over ~= '0' then ending.note(turn.now) end
 end
 
 -- standing, full, told, lost, returned: as in turn; epoch: see change_epoch(); duplicates: places; stored;
@@ -45,12 +45,14 @@ local function reply(turn)
   end
   note(turn, finished)
   local is_limited, in_vain = limited.is_on(turn), said.want > 0 and #turn.leases == 0
+  local next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil
+  if not turn.over then changes.note(turn, leased, next_turn) end
   local head = cjson.encode({
     standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
     told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
-    next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil, now = is_limited and slots.now() or nil,
+    next_turn = next_turn, now = is_limited and slots.now() or nil,
     limits = limited.told, slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
     limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
     stop_reason = turn.told == 'stop' and turn.meta.stop_reason or nil,

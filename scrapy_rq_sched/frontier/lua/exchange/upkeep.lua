@@ -1,4 +1,4 @@
--- Needs: keys, seeds, leases, histories, failures, put_back, exchange/said, exchange/limited
+-- Needs: keys, seeds, leases, histories, failures, put_back, events, exchange/said, exchange/limited
 -- What is kept up with every exchange: what is known of its worker, and what the dead held.
 --
 -- turn: busy; returned: requests of the dead that went back; dead: whose they were
@@ -43,6 +43,7 @@ local function note_new(turn)
     redis.call('HSET', own, 'over', 1)
   end
   if before.reclaimed or before.left then redis.call('HDEL', own, 'reclaimed', 'left') end
+  if before.reclaimed or not before.joined then events.tell('worker_joined', turn.worker, {again = true}) end
 end
 
 function upkeep.note(turn)
@@ -89,6 +90,7 @@ local function reclaim_from(dead, turn)
     at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last[1],
     begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''), passed = ' ' .. (last[4] or '') .. ' ',
   }
+  events.tell_gone(dead, 'worker_lost')
   local back, some = {}, leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)
   for _, lease in ipairs(some) do
     if take_over(dead, lease, died) then back[#back + 1] = lease end
@@ -114,6 +116,7 @@ function upkeep.reclaim(turn)
   for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', turn.now, 'LIMIT', '0', at_a_time)) do
     if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
       -- Somebody has put something else in its place: there is nothing to bring back.
+      events.tell_gone(dead, 'worker_lost')
       redis.call('ZREM', WORKERS, dead)
     else
       reclaim_from(dead, turn)
