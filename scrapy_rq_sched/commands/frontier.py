@@ -19,6 +19,7 @@ from .convert import Convert
 from .crawl import Crawl
 from .doctor import Doctor
 from .edit import Clear, Remove, Reprioritize
+from .events import Events
 from .failed import Failed
 from .forget import Forget
 from .look import Explain, Leases, Peek
@@ -33,6 +34,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Crawl,
     Status,
     Workers,
+    Events,
     Leases,
     Peek,
     Explain,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import re
 import time
 from collections.abc import Callable, Iterable
 from heapq import nlargest
@@ -15,13 +14,12 @@ from ..errors import InspectionError
 from ..inspect.slots import Slots, SlotStatus
 from .action import Action, Context
 from .output import Table, duration, number
+from .periods import seconds_in
 from .status import INTERVAL, seconds
 
 #: How many are shown at the most, unless --top says otherwise.
 MOST = 50
 _NUMBERS = frozenset(("WAITING", "NEXT IN", "DELAY", "CONCURRENCY"))
-_PERIOD = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 #: The longest time for which a slot may be blocked, in seconds.
 LONGEST = 30 * 86_400
 
@@ -163,8 +161,7 @@ def _reset(slots: Slots, arguments: list[str]) -> str:
 
 def _block(slots: Slots, arguments: list[str]) -> str:
     slot, text = _exactly(arguments, "block SLOT TIME", 2)
-    parts = _PERIOD.fullmatch(text)
-    period = float(parts[1]) * _SECONDS[parts[2]] if parts else 0.0
+    period = seconds_in(text) or 0.0
     if not 0 < period <= LONGEST:
         raise InspectionError(
             f"{text!r} is no time such as 30s, 10m, 2h or 1d, of {LONGEST // 86_400} days or less"

@@ -79,7 +79,7 @@ class Status(Action):
             return
 
     def _show(self, context: Context, opts: argparse.Namespace, views: list[View] | None, draw: Any) -> None:
-        statuses = [read_status(view) for view in (_all_views(context) if views is None else views)]
+        statuses = [read_status(view) for view in (all_views(context) if views is None else views)]
         if views is None:
             # Of a project's spiders also those that have seeds, and nobody yet who has taken one.
             statuses = [status for status in statuses if status.state != "new" or status.seeds]
@@ -125,7 +125,8 @@ def seconds(text: str) -> float:
     return value
 
 
-def _all_views(context: Context) -> list[View]:
+def all_views(context: Context) -> list[View]:
+    """Return the frontiers of this Redis, and those of the project's other spiders."""
     views = list(find_frontiers(context.settings))
     known = {view.spider for view in views}
     return views + [context.view(spider) for spider in context.spiders() if spider not in known]

@@ -4,9 +4,11 @@ Nothing here is on the path of a crawl, and no crawl imports it. Every method wa
 step of bounded length at a time.
 """
 
+from ..events.event import Event
 from .archive import ArchiveReader
 from .control import Control
 from .doctor import examine
+from .events import follow_events, read_events
 from .export import Export
 from .finding import Finding
 from .read_status import read_status
@@ -18,6 +20,7 @@ from .view import View, find_frontiers
 __all__ = [
     "ArchiveReader",
     "Control",
+    "Event",
     "Export",
     "Finding",
     "Import",
@@ -27,6 +30,8 @@ __all__ = [
     "Worker",
     "examine",
     "find_frontiers",
+    "follow_events",
+    "read_events",
     "read_status",
     "verify",
 ]

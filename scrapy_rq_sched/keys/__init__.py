@@ -103,6 +103,11 @@ class Keys:
         return f"{self.prefix}:failed"
 
     @property
+    def events(self) -> str:
+        """What happened to the fleet."""
+        return f"{self.prefix}:events"
+
+    @property
     def meta(self) -> str:
         """What the frontier was made with, and what all workers are told."""
         return f"{self.prefix}:meta"

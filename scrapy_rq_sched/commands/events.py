@@ -1,0 +1,137 @@
+"""``scrapy frontier events``: what has happened to a fleet, and what happens now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import time
+
+from ..errors import InspectionError
+from ..events.event import TEXTS, Event
+from ..events.follower import Follower
+from ..events.stream import id_at
+from ..inspect.events import stream_of
+from .action import Action, Context
+from .output import single_line, when
+from .periods import seconds_in
+from .status import all_views
+
+#: How many of the latest are shown, and how many before those that are to come.
+LATEST, LATEST_BEFORE = 100, 10
+#: Seconds that a command may take for one event.
+COMMAND_TIMEOUT = 60.0
+_ID = re.compile(r"[0-9]{6,}(-[0-9]+)?")
+
+
+class Events(Action):
+    """``scrapy frontier events [SPIDER]``."""
+
+    name = "events"
+    summary = "What has happened to a fleet: who joined, left, died; what was finished, paused, set aside"
+    description = (
+        "Show what has happened to the workers and the crawl of a spider; without a spider, of all. Redis "
+        "keeps the latest FRONTIER_MAX_EVENTS of them, also when the crawl is finished. Examples: scrapy "
+        "frontier events quotes --since 1h; scrapy frontier events --follow --type crawl_finished --exec "
+        "'notify-send Scrapy'"
+    )
+    spider = "optional"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add which, and what is done with them."""
+        parser.add_argument("--follow", action="store_true", help="show what happens from now on, as well")
+        parser.add_argument(
+            "--since",
+            type=_since,
+            metavar="WHEN",
+            help=f"a period such as 10m, 2h or 1d, or the id of an event (default: the latest {LATEST})",
+        )
+        parser.add_argument(
+            "--type",
+            action="append",
+            choices=sorted(TEXTS),
+            metavar="TYPE",
+            help=f"only events of this type; may be repeated: {', '.join(sorted(TEXTS))}",
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON: an object an event, one a line")
+        parser.add_argument(
+            "--exec",
+            dest="commands",
+            action="append",
+            default=[],
+            metavar="COMMAND",
+            help="run COMMAND for each event, which it finds as JSON on its standard input; may be repeated",
+        )
+
+    def run(self, context: Context, opts: argparse.Namespace) -> int | None:
+        """Show them, once or until Ctrl-C; 1 if a command has failed."""
+        views = [context.view(opts.spider)] if opts.spider else all_views(context)
+        if not views:
+            raise InspectionError("There is no spider here, and no frontier in this Redis. Name a spider")
+        server, streams = views[0].server, [stream_of(view) for view in views]
+        handle = _Handler(context, opts, len(views) > 1)
+        events, last = [], {}
+        for stream in streams:
+            latest = 0 if opts.since else LATEST_BEFORE if opts.follow else LATEST
+            found = (
+                list(stream.all_after(server, opts.since)) if opts.since else stream.latest(server, latest)
+            )
+            last[stream.key] = found[-1].id if found else opts.since or stream.newest(server)
+            events += found
+        for event in sorted(events, key=lambda event: event.time):
+            handle(event)
+        if opts.follow:
+            for event in Follower(context.settings, streams, last, context.output.warn):
+                handle(event)
+        return 1 if handle.has_failed else None
+
+
+class _Handler:
+    """Shows an event, and has the commands know of it."""
+
+    def __init__(self, context: Context, opts: argparse.Namespace, has_several: bool) -> None:
+        self._output = context.output
+        self._opts = opts
+        self._has_several = has_several
+        self.has_failed = False
+
+    def __call__(self, event: Event) -> None:
+        if self._opts.type and event.type not in self._opts.type:
+            return
+        if self._opts.json:
+            self._output.json(event.as_dict())
+        else:
+            spider = f"{event.spider}: " if self._has_several else ""
+            self._output.say(single_line(f"{when(event.time)}  {event.type:<17}  {spider}{event.text}"))
+        for command in self._opts.commands:
+            problem = _run(command, json.dumps(event.as_dict()))
+            if problem:
+                self.has_failed = True
+                self._output.warn(f"{command!r}, for event {event.id} ({event.type}): {problem}")
+
+
+def _run(command: str, text: str) -> str:
+    """Run *command* with *text* on its standard input; return what was wrong."""
+    try:
+        done = subprocess.run(  # noqa: S603 - it is the user's own
+            shlex.split(command), input=text, text=True, timeout=COMMAND_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it was ended, because it took longer than {COMMAND_TIMEOUT:g} s"
+    except (OSError, ValueError) as error:
+        return f"it cannot be run: {error}"
+    return f"it has ended with {done.returncode}" if done.returncode else ""
+
+
+def _since(text: str) -> str:
+    """Return the id of an event before the first that is meant."""
+    if _ID.fullmatch(text):
+        return text
+    period = seconds_in(text)
+    if period is None:
+        raise argparse.ArgumentTypeError(
+            f"it must be a period such as 10m, or the id of an event, not {text!r}"
+        )
+    return id_at(time.time() - period)

@@ -1,0 +1,1 @@
+"""What happens to a fleet: how it is read, followed, and sent to a webhook."""

@@ -1,0 +1,112 @@
+"""Follow the events of fleets as they happen, whatever becomes of the connection.
+
+Redis is asked again and again: a subscription, or a command that waits, would hear nothing of a connection
+that is dead, and would lose what is published meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..connection import RedisError, close, describe_error, get_client, no_retry
+from .event import Event
+from .stream import Stream, id_at, order_of, seconds_of
+
+#: Seconds between two questions, and those that Redis may take to answer before the connection is given up.
+INTERVAL, PATIENCE = 0.25, 2.0
+#: After a failover the clock of the new master may be behind, and its events have earlier ids: so many
+#: seconds are read anew.
+OVERLAP = 60.0
+
+
+class Follower:
+    """An iterator over events.
+
+    :param settings: Scrapy's: they say where Redis is.
+    :param streams: of the frontiers.
+    :param since: of streams, by their keys, the id after which they begin; the others begin now.
+    :param said: is told when Redis does not answer, and when it does again.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        streams: Sequence[Stream],
+        since: Mapping[str, str],
+        said: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._streams = streams
+        self._server = impatient_client(settings)
+        self._said = said
+        self._since = since
+        # Of each stream the id of the last entry; and what was read of late, by when it happened.
+        self._last: dict[str, str] = {}
+        self._known: dict[tuple[str, str, str], float] = {}
+        self._is_away = False
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield the next ones, and wait for them."""
+        while True:
+            yield from self.new()
+            time.sleep(INTERVAL)
+
+    def new(self) -> list[Event]:
+        """Return those that have happened since, the oldest first; fewer or none if Redis does not answer."""
+        found: list[Event] = []
+        try:
+            for stream in self._streams:
+                self._read(stream, found)
+        except RedisError as error:
+            if not self._is_away:
+                self._said(f"{describe_error(self._server, error)}. The events go on when Redis answers")
+            self._is_away = True
+        else:
+            if self._is_away:
+                self._said("Redis answers again, and the events go on")
+            self._is_away = False
+            self._forget()
+        # Also those that came before Redis was away.
+        return sorted(found, key=lambda event: event.time)
+
+    def close(self) -> None:
+        """End the connection."""
+        close(self._server)
+
+    def _read(self, stream: Stream, found: list[Event]) -> None:
+        if stream.key not in self._last:
+            self._begin(stream)
+        last = self._last[stream.key]
+        start = id_at(seconds_of(last) - OVERLAP) if self._is_away else last
+        for event in stream.all_after(self._server, start):
+            mark = _mark(stream, event)
+            if mark not in self._known:
+                self._known[mark] = event.time
+                found.append(event)
+            self._last[stream.key] = max(self._last[stream.key], event.id, key=order_of)
+
+    def _begin(self, stream: Stream) -> None:
+        """Find where to begin; what was just before that is known, and not new after a failover."""
+        last = self._since.get(stream.key) or stream.newest(self._server)
+        for event in stream.all_after(self._server, id_at(seconds_of(last) - OVERLAP)):
+            if order_of(event.id) <= order_of(last):
+                self._known[_mark(stream, event)] = event.time
+        self._last[stream.key] = last
+
+    def _forget(self) -> None:
+        latest = max(self._known.values(), default=0.0)
+        self._known = {mark: at for mark, at in self._known.items() if at >= latest - 2 * OVERLAP}
+
+
+def impatient_client(settings: Any) -> Any:
+    """Return a client that notices soon that a connection is dead, and repeats nothing."""
+    own = settings.copy()
+    timeouts = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE}
+    own.set("REDIS_PARAMS", {**settings.getdict("REDIS_PARAMS"), **timeouts}, "cmdline")
+    return get_client(own, retry=no_retry())
+
+
+def _mark(stream: Stream, event: Event) -> tuple[str, str, str]:
+    # After a failover another event may have the same id.
+    return stream.key, event.id, f"{event.type} {event.worker} {event.details}"

@@ -1,0 +1,66 @@
+"""A frontier's stream of events, and the ids in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .event import Event
+
+#: Of how many events it is asked at a time.
+STEP = 1000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The stream of one frontier.
+
+    :param key: where it is, and :param spider: whose.
+    """
+
+    key: str
+    spider: str
+
+    def latest(self, server: Any, count: int) -> list[Event]:
+        """Return the latest events, at most *count*, the oldest of them first."""
+        return self._events(server.xrevrange(self.key, "+", "-", count=count)[::-1])
+
+    def newest(self, server: Any) -> str:
+        """Return the id of the latest event; one before all others if there is none."""
+        latest = self.latest(server, 1)
+        return latest[0].id if latest else "0-0"
+
+    def some_after(self, server: Any, last: str, count: int = STEP) -> list[Event]:
+        """Return the events that follow the id *last*, at most *count*."""
+        return self._events(server.xrange(self.key, _after(last), "+", count=count))
+
+    def all_after(self, server: Any, last: str) -> Iterator[Event]:
+        """Yield all events that follow the id *last*."""
+        while events := self.some_after(server, last):
+            yield from events
+            last = events[-1].id
+
+    def _events(self, entries: Any) -> list[Event]:
+        return [Event.parse(name, fields, self.spider) for name, fields in entries]
+
+
+def id_at(seconds: float) -> str:
+    """Return an id that comes before those of all events from *seconds* since 1970 on."""
+    return f"{max(0, int(seconds * 1000) - 1)}-0"
+
+
+def seconds_of(name: str) -> float:
+    """Return when the entry with the id *name* was made, in seconds since 1970."""
+    return int(name.partition("-")[0]) / 1000
+
+
+def order_of(name: str) -> tuple[int, int]:
+    """Return what the id *name* is sorted by."""
+    milliseconds, _, number = name.partition("-")
+    return int(milliseconds), int(number or 0)
+
+
+def _after(name: str) -> str:
+    milliseconds, number = order_of(name)
+    return f"{milliseconds}-{number + 1}"
