@@ -54,6 +54,7 @@ __all__ = [
     "expand_key",
     "find_servers_anew",
     "get_client",
+    "get_impatient_client",
     "get_redis",
     "get_redis_from_settings",
     "hide_password",
@@ -160,6 +161,16 @@ def get_client(settings: Any, **overrides: Any) -> Client:
     """
     # Replies are payloads: bytes that only the serializer understands. Keys and scripts are UTF-8.
     return get_redis(**{**overrides, **_params(settings), "decode_responses": False, "encoding": "utf-8"})
+
+
+def get_impatient_client(settings: Any, patience: float) -> Client:
+    """Return the same, but one that soon notices that a connection is dead, and repeats nothing by itself.
+
+    :param patience: seconds that Redis may take for an answer, whatever the settings say.
+    :raises SettingError: if redis-py refuses the settings.
+    """
+    own = {"socket_timeout": patience, "socket_connect_timeout": patience, "retry": no_retry()}
+    return get_redis(**{**_params(settings), **own, "decode_responses": False, "encoding": "utf-8"})
 
 
 def _decodes(settings: Any) -> bool:

@@ -28,6 +28,7 @@ from .errors import (
     FrontierError,
     InterruptedInLineError,
 )
+from .events.webhook import Webhook
 from .runtime import identity, supervised
 from .settings import FrontierSettings
 from .worker.session import Session
@@ -70,6 +71,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         self.stats: Any = crawler.stats
         self.name = identity.worker_name()
         self._closed = False
+        self._webhook: Webhook | None = None
         self._side: Side = NotOpen() if refusal is None else Refused(refusal)
 
     @classmethod
@@ -151,6 +153,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         self.queue = components.load_queue(settings, self.server, spider, keys)
         self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter, self.dupefilter_cls)
         self.df.open()
+        if engine is not None and settings.webhook_url and self._webhook is None:
+            self._webhook = Webhook(self.crawler.settings, keys, self.name, settings)
+            self._webhook.start()
         bridge = None if engine is None else EngineBridge(engine)
         frontier = components.make_frontier(self.queue, self.df, self.server, keys, self.name, settings)
         if "callback" in settings.set_aside:
@@ -198,7 +203,11 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         """
         self._closed = True
         closed: Deferred[None] | None = self._side.close(reason)
-        return closed
+        if self._webhook is None:
+            return closed
+        # That it has left, and that the crawl is finished, is said by now.
+        end, self._webhook = self._webhook.end, None
+        return end() if closed is None else closed.addCallback(lambda _: end())
 
     def request_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Have *request* set aside in the failed list when Scrapy is through with it.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import keys
 from .codec.setting_reader import SettingReader
 from .codec.slot_rules import SlotRule, slot_rules
 from .errors import SettingError
+from .events.event import TEXTS
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,12 @@ class FrontierSettings:
     stall_timeout: float = 600.0
     #: ``FRONTIER_MAX_EVENTS``, in events; 0 is none
     max_events: int = 10_000
+    #: ``FRONTIER_WEBHOOK_URL``; empty: none
+    webhook_url: str = field(default="", repr=False)
+    #: ``FRONTIER_WEBHOOK_SECRET``; empty: what is sent is not signed
+    webhook_secret: str = field(default="", repr=False)
+    #: ``FRONTIER_WEBHOOK_TYPES``; empty: all
+    webhook_types: frozenset[str] = frozenset()
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
     #: ``FRONTIER_ORDER``
@@ -162,6 +169,9 @@ class FrontierSettings:
             close_timeout=read.number("FRONTIER_CLOSE_TIMEOUT", cls.close_timeout, 0),
             stall_timeout=read.number("FRONTIER_STALL_TIMEOUT", cls.stall_timeout, 0),
             max_events=read.whole("FRONTIER_MAX_EVENTS", cls.max_events, 0),
+            webhook_url=read.url("FRONTIER_WEBHOOK_URL"),
+            webhook_secret=read.secret("FRONTIER_WEBHOOK_SECRET"),
+            webhook_types=read.choices("FRONTIER_WEBHOOK_TYPES", tuple(TEXTS)),
             by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
             order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),

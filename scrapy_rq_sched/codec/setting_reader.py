@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
 
@@ -119,6 +121,30 @@ class SettingReader:
         if not callable(function):
             raise self._refusal(name, "a function, or the path of one")
         return function
+
+    def url(self, name: str) -> str:
+        """Return a setting that is the URL of a web server, or empty; an error does not show it."""
+        value = str(self._settings.get(name) or "")
+        try:
+            parts = urlsplit(value)
+            is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_one = False
+        if value and not is_one:
+            raise SettingError(
+                f"{name} is no URL such as 'https://example.com/hook': it begins with {value[:8]!r}"
+            )
+        return value
+
+    def secret(self, name: str) -> str:
+        """Return a setting that nobody may see, and that is in base64 if it begins with ``whsec_``."""
+        value = str(self._settings.get(name) or "")
+        try:
+            if value.startswith("whsec_"):
+                base64.b64decode(value.removeprefix("whsec_"), validate=True)
+        except ValueError:
+            raise SettingError(f"{name} begins with 'whsec_', and what follows is not base64") from None
+        return value
 
     def encoding(self, name: str, default: str) -> str:
         """Return a setting that is the name of an encoding."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..connection import RedisError, close, describe_error, get_client, no_retry
+from ..connection import RedisError, close, describe_error, get_impatient_client
 from .event import Event
 from .stream import Stream, id_at, order_of, seconds_of
 
@@ -38,7 +38,7 @@ class Follower:
         said: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._streams = streams
-        self._server = impatient_client(settings)
+        self._server = get_impatient_client(settings, PATIENCE)
         self._said = said
         self._since = since
         # Of each stream the id of the last entry; and what was read of late, by when it happened.
@@ -97,14 +97,6 @@ class Follower:
     def _forget(self) -> None:
         latest = max(self._known.values(), default=0.0)
         self._known = {mark: at for mark, at in self._known.items() if at >= latest - 2 * OVERLAP}
-
-
-def impatient_client(settings: Any) -> Any:
-    """Return a client that notices soon that a connection is dead, and repeats nothing."""
-    own = settings.copy()
-    timeouts = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE}
-    own.set("REDIS_PARAMS", {**settings.getdict("REDIS_PARAMS"), **timeouts}, "cmdline")
-    return get_client(own, retry=no_retry())
 
 
 def _mark(stream: Stream, event: Event) -> tuple[str, str, str]:

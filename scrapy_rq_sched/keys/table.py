@@ -252,6 +252,14 @@ KEYS: tuple[Key, ...] = (
         Use.ARGUMENT,
     ),
     Key(
+        "webhook",
+        "{events}:webhook",
+        ("hash",),
+        "with `FRONTIER_WEBHOOK_URL`: which worker sends the events, until when if it is not heard, and the "
+        "id of the last that was sent; for 30 days",
+        Use.DERIVED,
+    ),
+    Key(
         "exported",
         "{prefix}:exported",
         ("list",),

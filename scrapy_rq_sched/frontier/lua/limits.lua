@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, number_of, downloads, sharing, events
+-- Needs: keys, slots, own_slots, number_of, downloads, sharing
 -- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
 -- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>': rules is 'set' if somebody has set
 -- them while the crawl ran; else META's rules when a worker said what its settings say: with others they are void. It is
@@ -85,10 +85,6 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
   if state.blocked > now then return begins, state.blocked end
-  if state.blocked > 0 then
-    redis.call('HDEL', SLOT .. state.slot, 'blocked')
-    events.tell('slot_free', nil, {slot = state.slot})
-  end
   if sharing.is_left_to_another(state) then return begins, now + PASSED_OVER_FOR end
   -- It is asked again when a download is over; and then at the latest, should nobody say so.
   if most <= 0 then

@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, number_of, leases, limits, reported, exchange/said
+-- Needs: keys, slots, own_slots, number_of, leases, limits, reported, events, exchange/said
 -- What an exchange has to do with the limits of slots.
 -- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
 -- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
@@ -93,6 +93,11 @@ end
 function limited.turns(turn, slot, most)
   local state = limits.of(slot, ALL)
   tell(state)
+  if state.blocked > 0 and state.blocked <= slots.now() then
+    redis.call('HDEL', SLOT .. slot, 'blocked')
+    events.tell('slot_free', nil, {slot = slot})
+    state.blocked = 0
+  end
   if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
   -- Each may have been asked in the moment that Redis has forgotten.
   local rewound = number_of(turn.meta.rewound, 0)

@@ -1,0 +1,251 @@
+"""Send the events of a fleet to a URL: one worker at a time does it, and another when that one dies.
+
+The names of the headers, and how they are signed, are those of Standard Webhooks
+(https://www.standardwebhooks.com): their libraries verify what comes from here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import logging
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import deque
+from typing import Any
+from urllib.parse import urlsplit
+
+from twisted.internet.defer import Deferred
+
+from ..connection import RedisError, backoff, close, describe_error, get_impatient_client
+from ..engine.event_loop import EventLoop
+from ..frontier.scripts import register
+from ..keys import Keys
+from ..runtime.background import BackgroundThread
+from ..settings import FrontierSettings
+from .event import Event
+from .follower import PATIENCE as REDIS_PATIENCE
+from .follower import Follower
+from .stream import Stream, order_of
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two looks for events; after which another worker sends, if this one is not heard; that the
+#: receiver may take for an answer; and that a worker that closes goes on sending.
+INTERVAL, LEASE, PATIENCE, LAST_PATIENCE = 0.5, 30.0, 10.0, 10.0
+#: Seconds between two attempts, at the most: less than the lease, so that it stays this worker's.
+LONGEST_PAUSE = 20.0
+#: So often an event is sent that the receiver does not want (status 4xx), before it is left out.
+REFUSALS = 5
+#: What a receiver answers that is busy, and not refusing: the event is sent again until it is taken.
+_BUSY = (408, 425, 429)
+
+
+class Webhook:
+    """Sends the events of a frontier.
+
+    :param settings: Scrapy's: they say where Redis is.
+    :param keys: the frontier's.
+    :param worker: who sends.
+    :param own: this package's: where to, what signs it, and which events.
+    """
+
+    def __init__(self, settings: Any, keys: Keys, worker: str, own: FrontierSettings) -> None:
+        self._settings = settings
+        self._keys = keys
+        self._stream = Stream(keys.events, keys.spider)
+        self._worker = worker
+        self._post = Post(own.webhook_url, own.webhook_secret)
+        self._types = own.webhook_types
+        self._ends = threading.Event()
+        self._end_by = 0.0
+        self._follower: Follower | None = None
+        self._waiting: deque[Event] = deque()
+        self._failures = 0
+        self._is_away = False
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._ended: Deferred[None] = Deferred()
+        thread = BackgroundThread("frontier-webhook", EventLoop())
+        thread.call(self._run, self._has_ended)
+        thread.stop()
+
+    def end(self) -> Deferred[None]:
+        """Send what has happened, for some seconds at the most; return what fires when that is done."""
+        self._end_by = time.monotonic() + LAST_PATIENCE
+        self._ends.set()
+        return self._ended
+
+    def _has_ended(self, _: Any, error: Exception | None) -> None:
+        if error is not None:
+            logger.error("The webhook has ended, and sends nothing any more", exc_info=error)
+        self._ended.callback(None)
+
+    def _run(self) -> None:
+        server = get_impatient_client(self._settings, REDIS_PATIENCE)
+        script = register(server, "webhook")
+        pauses = backoff(LONGEST_PAUSE)
+
+        def say(lease: float, sent: str) -> str:
+            reply = script(self._keys.all(), [self._worker, int(1000 * lease), sent])
+            return reply.decode() if reply else ""
+
+        while True:
+            is_last = self._ends.is_set()
+            try:
+                is_through = self._step(say)
+            except RedisError as error:
+                if not self._is_away:
+                    logger.warning("The webhook waits for Redis: %s", describe_error(server, error))
+                self._is_away, is_through = True, False
+            else:
+                self._is_away = False
+            if self._ends.is_set() and ((is_last and is_through) or time.monotonic() > self._end_by):
+                break
+            pause = pauses.compute(self._failures) if self._failures else INTERVAL
+            # Whoever closes does not wait for longer than he has to.
+            self._ends.wait(pause)
+            if self._ends.is_set() and not is_through:
+                time.sleep(min(INTERVAL, pause))
+        if self._waiting:
+            logger.warning(
+                "The webhook has not sent %d events yet: another worker sends them, or the next crawl",
+                len(self._waiting),
+            )
+        self._resign(say)
+        close(server)
+
+    def _step(self, say: Any) -> bool:
+        """Send what there is; return whether nothing is left for this worker to send."""
+        sent = say(LEASE, "")
+        if not sent:
+            # Another worker sends. What this one had not sent, that one does.
+            self._stop_following()
+            return True
+        if self._follower is None:
+            self._follower = Follower(
+                self._settings, [self._stream], {self._stream.key: sent}, logger.warning
+            )
+        self._waiting.extend(event for event in self._follower.new() if self._is_wanted(event))
+        # Another worker may have sent some, while this one was not heard.
+        while self._waiting and order_of(self._waiting[0].id) <= order_of(sent):
+            self._waiting.popleft()
+        while self._waiting:
+            event = self._waiting[0]
+            problem = self._post(event)
+            if problem and not self._gives_up(event, problem):
+                return False
+            self._waiting.popleft()
+            self._failures = 0
+            if not say(LEASE, event.id):
+                self._stop_following()
+                return True
+        return True
+
+    def _is_wanted(self, event: Event) -> bool:
+        return not self._types or event.type in self._types
+
+    def _gives_up(self, event: Event, problem: Problem) -> bool:
+        self._failures += 1
+        if problem.is_final and self._failures >= REFUSALS:
+            logger.error(
+                "The webhook at %s does not take event %s (%s), and it is left out: %s",
+                *(self._post.where, event.id, event.type, problem.text),
+            )
+            return True
+        if self._failures == 1:
+            logger.warning(
+                "The webhook at %s has not taken event %s (%s), and it is sent again: %s",
+                *(self._post.where, event.id, event.type, problem.text),
+            )
+        return False
+
+    def _resign(self, say: Any) -> None:
+        try:
+            if self._follower is not None:
+                say(0, "")
+        except RedisError:
+            logger.info("Another worker sends to the webhook in %g s", LEASE)
+        self._stop_following()
+
+    def _stop_following(self) -> None:
+        if self._follower is not None:
+            self._follower.close()
+        self._follower = None
+        self._waiting.clear()
+        self._failures = 0
+
+
+class Problem:
+    """Why an event was not taken.
+
+    :param text: in one line; :param is_final: whether the receiver does not want it.
+    """
+
+    def __init__(self, text: str, is_final: bool = False) -> None:
+        self.text = text
+        self.is_final = is_final
+
+
+class Post:
+    """Posts events to a URL.
+
+    :param url: where to, and :param secret: what signs them.
+    """
+
+    def __init__(self, url: str, secret: str) -> None:
+        self._url = url
+        self._secret = secret
+        parts = urlsplit(url)
+        #: The URL without what may be secret in it.
+        self.where = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        # What answers with a redirect has not taken the event.
+        self._opener = urllib.request.build_opener(_NoRedirect())
+
+    def __call__(self, event: Event) -> Problem | None:
+        """Post *event*; return what was wrong, or None if it was taken."""
+        body = json.dumps(event.as_dict()).encode()
+        request = urllib.request.Request(  # noqa: S310 - the settings' check allows http and https
+            self._url, body, self._headers(event.id, body), method="POST"
+        )
+        try:
+            with self._opener.open(request, timeout=PATIENCE):
+                return None
+        except urllib.error.HTTPError as error:
+            with error:
+                is_final = 300 <= error.code < 500 and error.code not in _BUSY
+                return Problem(f"it has answered with status {error.code}", is_final)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            return Problem(f"{type(reason).__name__}: {reason}".replace(self._url, self.where))
+
+    def _headers(self, name: str, body: bytes) -> dict[str, str]:
+        moment = str(int(time.time()))
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "scrapy-rq-sched",
+            "webhook-id": name,
+            "webhook-timestamp": moment,
+        }
+        if self._secret:
+            text = b".".join((name.encode(), moment.encode(), body))
+            digest = hmac.new(key_of(self._secret), text, hashlib.sha256).digest()
+            headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+        return headers
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def key_of(secret: str) -> bytes:
+    """Return the key that *secret* stands for: after ``whsec_`` it is in base64, as the standard has it."""
+    encoded = secret.removeprefix("whsec_")
+    return base64.b64decode(encoded) if encoded != secret else secret.encode()

@@ -1,0 +1,333 @@
+"""What is told of a fleet: each change once, by the step in which it happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.connection import needs_hash_tag
+from scrapy_rq_sched.events.event import TEXTS, Event
+from scrapy_rq_sched.events.stream import Stream
+from scrapy_rq_sched.frontier.client import Frontier
+from scrapy_rq_sched.frontier.close_limits import CloseLimits
+from scrapy_rq_sched.frontier.messages import Failed
+from scrapy_rq_sched.inspect import Control, View, read_events
+from scrapy_rq_sched.inspect.slots import Slots
+from scrapy_rq_sched.keys import Keys
+
+from ..client import MADE_WITH, Client, Join
+from ..crawl import wait_until
+
+
+@pytest.fixture
+def stream(server: redis.Redis) -> Stream:
+    return Stream(Keys("s", hash_tag=needs_hash_tag(server)).events, "s")
+
+
+Told = Callable[..., list[tuple[str, str]]]
+
+
+@pytest.fixture
+def told(server: redis.Redis, stream: Stream) -> Told:
+    """Return what gives the events since it was asked last: their types, and whom they concern."""
+    last = "0-0"
+
+    def ask() -> list[tuple[str, str]]:
+        nonlocal last
+        events = list(stream.all_after(server, last))
+        last = events[-1].id if events else last
+        return [(event.type, event.worker) for event in events]
+
+    return ask
+
+
+def view(redis_url: str) -> View:
+    return View.from_settings(Settings({"REDIS_URL": redis_url}), "s")
+
+
+def the_last(server: redis.Redis, stream: Stream) -> Event:
+    (event,) = stream.latest(server, 1)
+    return event
+
+
+def test_who_joins_first_starts_the_crawl(join: Join, told: Told) -> None:
+    join("a"), join("b")
+    assert told() == [("crawl_started", "a"), ("worker_joined", "a"), ("worker_joined", "b")]
+
+
+def test_a_join_whose_reply_was_lost_is_told_once(join: Join, told: Told) -> None:
+    join("a").open()
+    assert told() == [("crawl_started", "a"), ("worker_joined", "a")]
+
+
+def test_a_finished_crawl_is_told_once_and_the_next_one_starts_anew(join: Join, told: Told) -> None:
+    a, b = join("a"), join("b")
+    a.push("one", mode="start")
+    (lease,) = a.take(1)
+    a.say(finished=[lease.name], pages=1)
+    told()
+    for worker in (a, b):
+        assert worker.say(in_hand=0, finishing=True).finished
+        worker.frontier.leave(finished=True, persist=False)
+        worker.frontier.leave(finished=True, persist=False)
+    assert told() == [("crawl_finished", ""), ("worker_left", "a"), ("worker_left", "b")]
+    join("c")
+    assert told() == [("crawl_started", "c"), ("worker_joined", "c")]
+
+
+def test_the_end_says_how_many_pages_there_were(join: Join, server: redis.Redis, stream: Stream) -> None:
+    a = join("a")
+    a.push("one", "two", mode="start")
+    leases = a.take(2)
+    a.say(finished=[leases[0].name], failed=[Failed(leases[1].name, 0, "no price")], pages=2)
+    a.say(in_hand=0, finishing=True)
+    details = the_last(server, stream).details
+    assert (details["pages"], details["failed"]) == (2, 1)
+    assert 0 <= details["seconds"] < 60
+
+
+def test_what_was_thought_to_be_the_end_and_was_not_is_told(join: Join, told: Told) -> None:
+    a, b = join("a"), join("b")
+    a.push("one", mode="start")
+    a.say(finished=[a.take(1)[0].name])
+    a.say(in_hand=0, finishing=True)
+    told()
+    b.push("two")
+    assert told() == [("crawl_going_on", "")]
+
+
+def test_a_worker_that_dies_is_told_once_and_again_when_it_is_back(
+    join: Join, told: Told, server: redis.Redis
+) -> None:
+    a, b = join("a"), join("b")
+    a.push(*(f"r{number}" for number in range(300)))
+    a.take(300)
+    told()
+    server.zadd(a.frontier.keys.workers, {"a": 1})
+    # Of so many leases some go back in each exchange.
+    for _ in range(3):
+        b.say()
+    assert told() == [("worker_lost", "a")]
+    a.say()
+    assert told() == [("worker_joined", "a")]
+    a.say()
+    assert told() == []
+
+
+def test_a_worker_that_leaves_something_behind_has_left_and_is_not_lost(join: Join, told: Told) -> None:
+    a, b = join("a"), join("b")
+    a.push("one")
+    a.take(1)
+    told()
+    for _ in range(2):
+        a.frontier.leave(finished=False, persist=True)
+    b.say()
+    assert told() == [("worker_left", "a")]
+
+
+def test_what_all_are_told_is_told_when_it_changes(join: Join, told: Told, redis_url: str) -> None:
+    join("a")
+    told()
+    control = Control(view(redis_url))
+    for tell in (control.pause, control.pause, control.drain, control.resume, control.resume, control.stop):
+        tell()
+    assert [kind for kind, _ in told()] == ["paused", "draining", "resumed", "stopped"]
+
+
+def test_what_is_set_aside_is_told_with_its_reason(join: Join, server: redis.Redis, stream: Stream) -> None:
+    a = join("a")
+    a.push("one")
+    (lease,) = a.take(1)
+    for _ in range(2):
+        a.number = 3
+        a.repeat(failed=[Failed(lease.name, 0, "KeyError: 'price' " + "x" * 5000, "traceback")])
+    events = [event for event in stream.latest(server, 10) if event.type == "request_set_aside"]
+    assert len(events) == 1
+    assert events[0].worker == "a"
+    assert events[0].details["entry"] == f"a/{lease.name}"
+    assert events[0].details["reason"].startswith("KeyError: 'price' xx")
+    assert len(events[0].details["reason"]) == 1000
+
+
+def test_a_limit_is_reached_once_for_the_fleet(server: redis.Redis, told: Told) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a, b = (
+        Client(server, name, "priority", 30, 5, keys=keys, close=CloseLimits(pagecount=2)).open()
+        for name in "ab"
+    )
+    told()
+    for worker in (a, b, a):
+        worker.say(counted={"pagecount": 1})
+    Client(server, "c", "priority", 30, 5, keys=keys, close=CloseLimits(pagecount=2)).open().say()
+    assert told() == [("limit_reached", ""), ("worker_joined", "c")]
+
+
+def test_a_slot_that_is_blocked_is_free_again_when_somebody_says_so(
+    join: Join, told: Told, redis_url: str
+) -> None:
+    join("a").push("one", slot="h")
+    told()
+    slots = Slots(view(redis_url))
+    slots.block("h", 100)
+    assert [kind for kind, _ in told()] == ["slot_blocked"]
+    for _ in range(2):
+        slots.unblock("h")
+    assert [kind for kind, _ in told()] == ["slot_free"]
+
+
+def test_a_slot_is_free_again_when_its_time_is_over_and_it_is_asked(
+    join: Join, told: Told, redis_url: str
+) -> None:
+    a = join("a")
+    a.push("one", slot="h")
+    Slots(view(redis_url)).block("h", 0.3)
+    assert a.take(1) == []
+    told()
+    wait_until(lambda: a.take(1))
+    a.take(1)
+    assert [kind for kind, _ in told()] == ["slot_free"]
+
+
+def test_a_crawl_without_a_page_for_long_stands_still_until_there_is_one(
+    server: redis.Redis, told: Told
+) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.2).open()
+    a.push("one", "two")
+    (lease,) = a.take(1)
+    told()
+    wait_until(lambda: a.say() and told() == [("crawl_stalled", "")])
+    a.say()
+    a.say(finished=[lease.name], pages=1)
+    assert told() == [("crawl_going_on", "")]
+
+
+@pytest.mark.parametrize("why", ["nothing to do", "paused"])
+def test_a_crawl_that_has_nothing_to_do_does_not_stand_still(
+    server: redis.Redis, told: Told, redis_url: str, why: str
+) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.1).open()
+    if why == "paused":
+        a.push("one")
+        Control(view(redis_url)).pause()
+    told()
+    begun = server.time()[0]
+    wait_until(lambda: a.say() and server.time()[0] > begun + 1)
+    assert told() == []
+
+
+def test_a_full_queue_is_told_once_until_there_is_room(server: redis.Redis, told: Told) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, max_waiting=10).open()
+    told()
+    a.push(*(f"r{number}" for number in range(12)))
+    assert told() == [("queue_full", "")]
+    a.push("one more")
+    leases = a.take(5)
+    assert told() == []
+    # There has to have been room for a while.
+    wait_until(lambda: a.say(finished=[]) and told() == [("queue_has_room", "")], timeout=15)
+    assert len(leases) == 5
+
+
+@pytest.mark.single("its memory is bounded")
+def test_a_redis_without_memory_is_told_once_until_it_has_room(
+    join: Join, server: redis.Redis, told: Told
+) -> None:
+    a = join("a")
+    told()
+    server.config_set("maxmemory", 1)
+    try:
+        for _ in range(3):
+            assert a.push("one").full == "memory"
+        assert told() == [("redis_full", "")]
+    finally:
+        server.config_set("maxmemory", 0)
+    a.say()
+    assert told() == []
+    wait_until(lambda: a.say() and told() == [("redis_has_room", "")], timeout=15)
+
+
+def test_so_many_are_kept_as_the_setting_says(server: redis.Redis, stream: Stream) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    for number in range(300):
+        Client(server, f"w{number}", "priority", 30, 5, keys=keys, max_events=50).open()
+    # Redis trims whole nodes of about a hundred entries.
+    assert 50 <= server.xlen(stream.key) <= 200
+
+
+def test_a_fleet_that_is_to_tell_nothing_tells_nothing(server: redis.Redis, told: Told) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    Client(server, "a", "priority", 30, 5, keys=keys, max_events=0).open().push("one")
+    assert told() == []
+
+
+def test_they_are_published_as_they_happen(join: Join, server: redis.Redis, stream: Stream) -> None:
+    with server.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(stream.key)
+        listener.get_message(timeout=5)
+        join("a")
+        heard = []
+        wait_until(
+            lambda: (
+                ((message := listener.get_message(timeout=1)) and heard.append(message)) or len(heard) == 2
+            )
+        )
+    said = [json.loads(message["data"]) for message in heard]
+    assert [event["id"] for event in said] == [event.id for event in stream.latest(server, 2)]
+    assert (said[1]["v"], said[1]["type"], said[1]["spider"], said[1]["worker"]) == (
+        1,
+        "worker_joined",
+        "s",
+        "a",
+    )
+
+
+def test_what_somebody_else_has_put_in_their_place_stops_no_crawl(
+    join: Join, server: redis.Redis, stream: Stream
+) -> None:
+    a = join("a")
+    server.delete(stream.key)
+    server.set(stream.key, "mine")
+    a.push("one")
+    (lease,) = a.take(1)
+    assert a.say(failed=[Failed(lease.name, 0, "no price")]).set_aside == 1
+    assert server.get(stream.key) == b"mine"
+
+
+def test_a_worker_that_joins_says_what_is_in_their_place(server: redis.Redis, stream: Stream) -> None:
+    server.set(stream.key, "mine")
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    with pytest.raises(Exception, match="events"):
+        Frontier(server, keys, "a", "priority").open(MADE_WITH)
+
+
+def test_an_entry_of_somebody_else_is_an_unknown_event(
+    join: Join, server: redis.Redis, stream: Stream, redis_url: str
+) -> None:
+    join("a")
+    server.xadd(stream.key, {"event": "[]"})
+    server.xadd(stream.key, {"mine": b"\xff"})
+    assert [event.type for event in read_events(view(redis_url))][-2:] == ["unknown", "unknown"]
+
+
+def test_those_after_an_event_are_read(join: Join, redis_url: str) -> None:
+    join("a"), join("b")
+    first, *others = read_events(view(redis_url))
+    assert read_events(view(redis_url), first.id) == others
+    assert read_events(view(redis_url), first.id, 1) == others[:1]
+    assert read_events(view(redis_url), count=1) == others[-1:]
+
+
+@pytest.mark.parametrize("kind", sorted(TEXTS))
+def test_an_event_is_said_in_words_whatever_its_details_are(kind: str) -> None:
+    details: dict[str, Any] = {"reason": "a\nb"} if kind == "request_set_aside" else {}
+    text = Event("1-1", 1.0, kind, "s", "w", details).text
+    assert "{" not in text
+    assert "\n" not in text

@@ -1,0 +1,175 @@
+"""``FRONTIER_WEBHOOK_URL``: the events of a fleet are sent to a URL, by one worker at a time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import redis
+
+from ..crawl import Fleet, wait_until
+
+SECRET = "whsec_" + base64.b64encode(b"a key of ours").decode()
+SLOW: dict[str, Any] = {"GRAPH_PAGES": 400, "GRAPH_LATENCY": 0.1, "CONCURRENT_REQUESTS": 4}
+
+
+class Receiver:
+    """A web server that takes events, or answers with another status."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.headers: list[Any] = []
+        self.refused = 0
+        self.status = 200
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if receiver.status == 200:
+                    receiver.events.append({**json.loads(body), "body": body})
+                    receiver.headers.append(self.headers)
+                else:
+                    receiver.refused += 1
+                self.send_response(receiver.status)
+                if receiver.status == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?token=t0p-secret"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def types(self) -> list[str]:
+        return [event["type"] for event in self.events]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+def in_redis(server: redis.Redis) -> list[str]:
+    return [name.decode() for name, _ in server.xrange("graph:events")]
+
+
+def test_all_events_of_a_crawl_are_sent_once_and_in_order(
+    fleet: Fleet, receiver: Receiver, server: redis.Redis
+) -> None:
+    fleet.start("graph", 3, GRAPH_PAGES=100, FRONTIER_WEBHOOK_URL=receiver.url)
+    fleet.wait()
+    assert [event["id"] for event in receiver.events] == in_redis(server)
+    assert receiver.types()[:2] == ["crawl_started", "worker_joined"]
+    assert "crawl_finished" in receiver.types()
+    assert receiver.types().count("worker_left") == 3
+    finish = receiver.events[receiver.types().index("crawl_finished")]
+    assert (finish["v"], finish["spider"], finish["pages"]) == (1, "graph", 100)
+    assert finish["text"] == "the crawl is finished: 100 pages, 0 requests set aside"
+
+
+def test_what_is_sent_is_signed_as_standard_webhooks_has_it(fleet: Fleet, receiver: Receiver) -> None:
+    fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=receiver.url, FRONTIER_WEBHOOK_SECRET=SECRET)
+    fleet.wait()
+    for event, headers in zip(receiver.events, receiver.headers, strict=True):
+        signed = b".".join(
+            (headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), event["body"])
+        )
+        digest = hmac.new(b"a key of ours", signed, hashlib.sha256).digest()
+        assert headers["webhook-signature"] == "v1," + base64.b64encode(digest).decode()
+        assert headers["webhook-id"] == event["id"]
+    assert receiver.events
+
+
+def test_a_receiver_that_was_away_gets_all_of_them(
+    fleet: Fleet, receiver: Receiver, server: redis.Redis
+) -> None:
+    receiver.status = 503
+    fleet.start("graph", 2, **SLOW, FRONTIER_WEBHOOK_URL=receiver.url)
+    wait_until(lambda: receiver.refused >= 4)
+    assert receiver.events == []
+    receiver.status = 200
+    fleet.wait()
+    assert [event["id"] for event in receiver.events] == in_redis(server)
+    logs = fleet.log(0) + fleet.log(1)
+    assert logs.count("and it is sent again: it has answered with status 503") == 1
+
+
+def test_another_worker_sends_when_the_one_that_does_is_killed(
+    fleet: Fleet, receiver: Receiver, server: redis.Redis
+) -> None:
+    fleet.start("graph", 2, **SLOW, FRONTIER_WEBHOOK_URL=receiver.url, FRONTIER_LEASE_TIMEOUT=2)
+    wait_until(lambda: receiver.types().count("worker_joined") == 2)
+    sender = server.hget("graph:events:webhook", "worker").decode()
+    number = next(n for n in range(2) if str(fleet.workers[n].pid) in sender.split("-"))
+    # It would be waited for as long as it might take to send one.
+    fleet.kill(number)
+    server.hset("graph:events:webhook", "until", 0)
+    wait_until(lambda: "worker_lost" in receiver.types())
+    assert server.hget("graph:events:webhook", "worker").decode() != sender
+    fleet.wait()
+    assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
+
+
+def test_what_could_not_be_sent_the_next_crawl_sends(
+    fleet: Fleet, receiver: Receiver, server: redis.Redis
+) -> None:
+    receiver.status = 503
+    fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=receiver.url)
+    fleet.wait()
+    assert "The webhook has not sent" in fleet.log()
+    receiver.status = 200
+    fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=receiver.url)
+    fleet.wait()
+    assert [event["id"] for event in receiver.events] == in_redis(server)
+    assert receiver.types().count("crawl_finished") == 2
+
+
+@pytest.mark.parametrize("status", [404, 302])
+def test_an_event_that_the_receiver_does_not_want_does_not_hold_up_the_others(
+    fleet: Fleet, receiver: Receiver, status: int
+) -> None:
+    receiver.status = status
+    fleet.start("graph", 1, **SLOW, FRONTIER_WEBHOOK_URL=receiver.url)
+    wait_until(lambda: "and it is left out" in fleet.log())
+    receiver.status = 200
+    fleet.wait()
+    assert "crawl_finished" in receiver.types()
+    assert f"it has answered with status {status}" in fleet.log()
+
+
+def test_only_those_that_are_wanted_are_sent(fleet: Fleet, receiver: Receiver) -> None:
+    wanted = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_TYPES": "crawl_finished"}
+    fleet.start("graph", 2, GRAPH_PAGES=20, **wanted)
+    fleet.wait()
+    assert receiver.types() == ["crawl_finished"]
+
+
+def test_nothing_that_is_secret_is_in_a_log(fleet: Fleet, receiver: Receiver) -> None:
+    receiver.status = 404
+    secrets = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_SECRET": SECRET}
+    fleet.start("graph", GRAPH_PAGES=5, **secrets)
+    fleet.wait()
+    assert "The webhook at http://127.0.0.1:" in fleet.log()
+    assert "t0p-secret" not in fleet.log()
+    assert SECRET not in fleet.log()
+
+
+def test_a_url_that_is_none_ends_the_crawl_with_one_line(fleet: Fleet) -> None:
+    fleet.start("graph", FRONTIER_WEBHOOK_URL="hooks.example.com/t0p-secret")
+    fleet.wait()
+    assert fleet.workers[0].returncode == 1
+    assert "FRONTIER_WEBHOOK_URL is no URL such as 'https://example.com/hook'" in fleet.log()
+    assert "t0p-secret" not in fleet.log()
