@@ -23,6 +23,7 @@ from .events import Events
 from .failed import Failed
 from .forget import Forget
 from .look import Explain, Leases, Peek
+from .metrics import Metrics
 from .output import Output
 from .seed import Seed
 from .slots import SlotsAction
@@ -39,6 +40,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Peek,
     Explain,
     SlotsAction,
+    Metrics,
     Failed,
     Seed,
     Forget,

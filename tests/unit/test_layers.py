@@ -75,13 +75,17 @@ def test_only_what_users_name_stands_at_the_root() -> None:
         ("collect", f"{PACKAGE}.frontier.client"),
         ("inspect", f"{PACKAGE}.worker"),
         ("inspect", f"{PACKAGE}.commands"),
+        ("inspect", f"{PACKAGE}.metrics"),
+        ("metrics", f"{PACKAGE}.worker"),
+        ("metrics", f"{PACKAGE}.commands"),
     ],
 )
 def test_a_layer_does_not_know_what_is_above_it(folder: str, forbidden: str) -> None:
     assert not knows(folder, forbidden)
 
 
-def test_only_commands_know_what_looks_into_a_frontier() -> None:
-    ours = [path for path in FILES if path.relative_to(ROOT).parts[0] not in ("inspect", "commands")]
+def test_only_commands_and_metrics_know_what_looks_into_a_frontier() -> None:
+    looking = ("inspect", "metrics", "commands")
+    ours = [path for path in FILES if path.relative_to(ROOT).parts[0] not in looking]
     assert len(ours) > 40
     assert not [path for path in ours if any(name.startswith(f"{PACKAGE}.inspect") for name in imports(path))]

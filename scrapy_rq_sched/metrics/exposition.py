@@ -1,0 +1,109 @@
+"""Metrics as text, printed, in a file or over HTTP: all that is done by ``prometheus_client``.
+
+It is imported where it is used, since it comes with the extra ``metrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..errors import InspectionError
+from .catalogue import METRICS, Metric
+from .labels import label
+from .samples import Sample, samples
+from .snapshots import Snapshot
+
+
+def require_library() -> None:
+    """Check that the extra is installed.
+
+    :raises InspectionError: if it is not.
+    """
+    if find_spec("prometheus_client") is None:
+        raise InspectionError(
+            "prometheus-client is not installed, which the metrics need. Install it: "
+            "pip install 'scrapy-rq-sched[metrics]'"
+        )
+
+
+def as_openmetrics(snapshot: Snapshot) -> str:
+    """Return *snapshot* in OpenMetrics."""
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    text: bytes = generate_latest(_registry(lambda: snapshot))  # type: ignore[no-untyped-call]
+    return text.decode()
+
+
+def write_textfile(snapshot: Snapshot, path: Path) -> None:
+    """Put *snapshot* in the place of the file at *path*, in one step, for a node exporter.
+
+    That reads Prometheus's text format, and no OpenMetrics.
+
+    :raises InspectionError: if it cannot be written.
+    """
+    from prometheus_client import write_to_textfile
+
+    try:
+        write_to_textfile(str(path), _registry(lambda: snapshot))
+    except OSError as error:
+        raise InspectionError(
+            f"The metrics cannot be written to {str(path)!r}: {error.strerror or error}. Give --out "
+            "a file in a folder that this user may write to"
+        ) from error
+
+
+def serve(take: Callable[[], Snapshot], host: str, port: int) -> int:
+    """Serve what *take* returns at ``/metrics``, in threads of their own, and return the port.
+
+    :param port: 0 for any that is free.
+    :raises InspectionError: if nobody may listen there.
+    """
+    from prometheus_client import start_http_server
+
+    try:
+        server, _ = start_http_server(port, host, _registry(take))
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InspectionError(
+            f"Nobody can listen on {host}:{port}: {why}. Give --listen another address or port"
+        ) from error
+    return int(server.server_port)
+
+
+def _registry(take: Callable[[], Snapshot]) -> Any:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
+
+    class Frontiers(Collector):
+        def describe(self) -> Iterator[Any]:
+            return map(_family, METRICS)
+
+        def collect(self) -> Iterator[Any]:
+            return _families(samples(take()))
+
+    registry = CollectorRegistry()
+    registry.register(Frontiers())
+    return registry
+
+
+def _families(found: Iterable[Sample]) -> Iterator[Any]:
+    """Yield the library's families, with each combination of labels once: more would be refused."""
+    values: dict[Metric, dict[tuple[str, ...], Any]] = {metric: {} for metric in METRICS}
+    for metric, labels, value in found:
+        values[metric].setdefault(tuple(map(label, labels)), value)
+    for metric, by_labels in values.items():
+        family = _family(metric)
+        for labels, value in by_labels.items():
+            family.add_metric(labels, value)
+        if by_labels:
+            yield family
+
+
+def _family(metric: Metric) -> Any:
+    from prometheus_client import core
+
+    cls = {"gauge": core.GaugeMetricFamily, "counter": core.CounterMetricFamily}[metric.kind]
+    return cls(metric.name.removesuffix("_total"), metric.help, labels=metric.labels)

@@ -1,0 +1,130 @@
+"""The slots in which the most requests wait, found a part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import Any
+
+from .. import connection
+from ..inspect import View
+from ..inspect.slots import CLOCK
+from .labels import OTHER, is_url
+
+#: Slots that have a label of their own.
+MOST = 50
+#: Slots that a look asks for, at the most, and how many of these in a round trip.
+A_LOOK, A_STEP = 2000, 500
+#: Slots that are remembered from one look to the next.
+_REMEMBERED = 4 * MOST
+
+
+@dataclass(frozen=True)
+class SlotCounts:
+    """What waits in slots, and for how many seconds these are blocked yet, by the name of the slot.
+
+    :param waiting: of the fifty with the most requests.
+    :param blocked: of the same, and the longest of all others.
+    """
+
+    waiting: dict[str, int] = field(default_factory=dict)
+    blocked: dict[str, float] = field(default_factory=dict)
+
+
+class LargestSlots:
+    """Looks for the largest slots of one frontier.
+
+    There is no index of slots by what waits in them. So each look asks for 2,000 slots, after those of the
+    look before, and for the largest that are known: where there are more, some looks ask for all.
+    """
+
+    def __init__(self) -> None:
+        self._cursor = 0
+        #: What waited in the largest that are known.
+        self._known: dict[str, int] = {}
+        #: Those that had a label at the last look.
+        self._shown: frozenset[str] = frozenset()
+        #: When the last block of the others ends: as all were asked before, and as they are asked now.
+        self._blocked_before = self._blocked_now = 0.0
+
+    def look(self, view: View, whole: bool = False) -> SlotCounts:
+        """Return the largest slots of *view*'s frontier.
+
+        :param whole: whether to ask for all slots.
+        :raises FrontierError: if its queue cannot be looked into.
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        now = _now(view)
+        until: dict[str, float] = {}
+        for names in self._steps(view, whole):
+            for name, waiting, blocked in _ask(view, names):
+                self._known[name] = waiting
+                until[name] = blocked
+            self._forget_small()
+        # Those that have a label keep it where others have as many, so that labels do not come and go.
+        shown = nlargest(MOST, self._known, key=lambda name: (self._known[name], name in self._shown, name))
+        self._shown = frozenset(shown)
+        others = [end for name, end in until.items() if name not in self._shown]
+        self._blocked_now = max([self._blocked_now, *others])
+        if not self._cursor:
+            self._blocked_before, self._blocked_now = self._blocked_now, 0.0
+        longest = max(self._blocked_now, self._blocked_before)
+        ends = {name: until.get(name, 0.0) for name in shown} | {OTHER: longest}
+        return SlotCounts(
+            {name: self._known[name] for name in shown},
+            {name: max(0.0, end - now) / 1000 for name, end in ends.items()},
+        )
+
+    def _steps(self, view: View, whole: bool) -> Iterator[list[str]]:
+        """Yield the slots to ask for, a round trip's at a time."""
+        server, asked = connection.server_of(view.server, view.keys.requests), 0
+        if known := list(self._known):
+            scores = server.zmscore(view.keys.slots, known)
+            # What is at the key of a slot without a turn is left from a cleared frontier.
+            self._known = {name: 0 for name, score in zip(known, scores, strict=True) if score is not None}
+            yield list(self._known)
+        while True:
+            self._cursor, found = server.zscan(view.keys.slots, self._cursor, count=A_STEP)
+            names = {slot.decode("utf-8", "replace") for slot, _ in found}
+            # A slot may be called so: then it is one of the others.
+            yield [name for name in names if name != OTHER and not is_url(name)]
+            asked += len(names)
+            if not self._cursor or (asked >= A_LOOK and not whole):
+                return
+
+    def _forget_small(self) -> None:
+        kept = nlargest(_REMEMBERED, self._known, key=lambda name: (self._known[name], name in self._shown))
+        self._known = {name: self._known[name] for name in kept if self._known[name]}
+
+
+def _ask(view: View, names: list[str]) -> Iterator[tuple[str, int, float]]:
+    """Yield of each slot how many requests wait in it, and when its block ends, in milliseconds."""
+    keys, pipe = view.keys, view.pipeline()
+    for name in names:
+        count = pipe.zcard if view.is_sorted else pipe.llen
+        count(keys.queue(name))
+        pipe.hget(keys.slot(name), "blocked")
+    # What somebody else has put in their places says nothing.
+    replies = [0 if isinstance(reply, Exception) else reply for reply in pipe.execute(raise_on_error=False)]
+    for place, name in enumerate(names):
+        yield name, replies[2 * place], _number(replies[2 * place + 1])
+
+
+def _now(view: View) -> float:
+    """Return the frontier's time in milliseconds: see ``lua/slots.lua``."""
+    keys, pipe = view.keys, view.pipeline()
+    pipe.time()
+    # Spiders that share the states of slots have one time.
+    ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
+    pipe.hget(keys.meta if ours_only else keys.slot(CLOCK), "clock_ahead")
+    (seconds, microseconds), ahead = pipe.execute()
+    return float(seconds * 1000 + microseconds / 1000 + _number(ahead))
+
+
+def _number(text: Any) -> float:
+    try:
+        number = float(text or 0)
+    except (TypeError, ValueError):  # what somebody else has written there says nothing
+        return 0.0
+    return number if 0 <= number < 9e15 else 0.0

@@ -1,0 +1,65 @@
+"""From a snapshot to samples: which value each metric has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from ..frontier.messages import LIMITS
+from . import catalogue as of
+from .catalogue import STATES, Metric
+from .labels import OTHER
+from .snapshots import Reading, Snapshot
+
+#: A metric, its labels' values, and its value.
+Sample: TypeAlias = tuple[Metric, tuple[str, ...], float]
+
+#: Workers that have a label of their own, the oldest first.
+MOST_WORKERS = 200
+
+
+def samples(snapshot: Snapshot) -> Iterator[Sample]:
+    """Yield all that *snapshot* says."""
+    for address, answered in snapshot.up.items():
+        yield of.UP, (address,), float(answered)
+    yield of.SNAPSHOT_SECONDS, (), snapshot.seconds
+    for address, memory in snapshot.memory.items():
+        yield of.MEMORY, (address,), memory.used
+        if memory.most:
+            yield of.MAX_MEMORY, (address,), memory.most
+    for reading in snapshot.readings:
+        for metric, labels, value in (*_of_status(reading), *_of_slots(reading)):
+            yield metric, (reading.spider, *labels), value
+        for name, value in reading.stats.items():
+            yield of.STATS, (reading.spider, name), value
+
+
+def _of_status(reading: Reading) -> Iterator[Sample]:
+    status = reading.status
+    for state in ("waiting", "leased", "delayed", "failed", "seeds"):
+        yield of.REQUESTS, (state,), getattr(status, state)
+    yield of.SEEN, (), status.seen
+    yield of.PAGES, (), status.pages
+    yield of.WORKERS, ("alive",), status.alive
+    yield of.WORKERS, ("dead",), len(status.workers) - status.alive
+    yield of.WORKERS, ("in_line",), len(status.in_line)
+    yield of.WORKERS_WANTED, (), status.workers_wanted
+    for state in dict.fromkeys((*STATES, status.state)):
+        yield of.STATE, (state,), state == status.state
+    for limit in LIMITS:
+        yield of.LIMIT, (limit,), limit == status.limit
+    yield of.SLOTS, (), status.slots
+    for worker in sorted(status.workers, key=lambda worker: worker.joined)[:MOST_WORKERS]:
+        yield of.WORKER_PAGES, (worker.name,), worker.pages
+
+
+def _of_slots(reading: Reading) -> Iterator[Sample]:
+    if reading.slots is None:
+        return
+    waiting = reading.slots.waiting
+    for slot, count in waiting.items():
+        yield of.SLOT_WAITING, (slot,), count
+    # Also what waits without a slot.
+    yield of.SLOT_WAITING, (OTHER,), max(0, reading.status.waiting - sum(waiting.values()))
+    for slot, seconds in reading.slots.blocked.items():
+        yield of.SLOT_BLOCKED, (slot,), seconds
