@@ -6,7 +6,7 @@ It is imported where it is used, since it comes with the extra ``metrics``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ def require_library() -> None:
 
     :raises InspectionError: if it is not.
     """
-    if find_spec("prometheus_client") is None:
+    try:
+        import_module("prometheus_client")
+    except ImportError as error:
         raise InspectionError(
-            "prometheus-client is not installed, which the metrics need. Install it: "
+            f"The metrics need prometheus-client, which cannot be imported ({error}). Install it: "
             "pip install 'scrapy-rq-sched[metrics]'"
-        )
+        ) from error
 
 
 def as_openmetrics(snapshot: Snapshot) -> str:

@@ -1,0 +1,385 @@
+"""Metrics of frontiers in Redis: their slots, their statistics, hostile names, and Redis away."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched import connection
+from scrapy_rq_sched.errors import InspectionError
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.inspect import View, find_frontiers, read_status
+from scrapy_rq_sched.inspect.slots import Slots
+from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.metrics import fleet_stats, largest_slots
+from scrapy_rq_sched.metrics.catalogue import METRICS, STATES
+from scrapy_rq_sched.metrics.exposition import as_openmetrics
+from scrapy_rq_sched.metrics.snapshots import Snapshots
+
+from ..client import Client
+from ..metric_values import Values, of_spider, read
+from ..proxy import Proxy
+
+pytestmark = pytest.mark.single("the workers here have the keys of a single server")
+
+Exporter = Callable[..., Snapshots]
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What was said of Redis."""
+    return []
+
+
+@pytest.fixture
+def exporter(redis_url: str, said: list[str]) -> Exporter:
+    def make(url: str = redis_url, find: Any = None, **settings: Any) -> Snapshots:
+        all_settings = Settings({"REDIS_URL": url, **settings})
+        find = find or (lambda: list(find_frontiers(all_settings)))
+        return Snapshots(find, connection.get_client(all_settings), said.append)
+
+    return make
+
+
+def metrics(snapshots: Snapshots) -> Values:
+    return read(as_openmetrics(snapshots.take()))
+
+
+def worker(server: redis.Redis, spider: str = "s", name: str = "w") -> Client:
+    return Client(server, name, "priority", 30, 5, keys=Keys(spider)).open()
+
+
+def in_slots(client: Client, counts: dict[str, int]) -> None:
+    pushes = [
+        Push("force", "", 0, f"{slot} {number}".encode(), slot)
+        for slot, count in counts.items()
+        for number in range(count)
+    ]
+    for first in range(0, len(pushes), 500):
+        client.say(pushes=pushes[first : first + 500])
+
+
+# -- slots -----------------------------------------------------------------------------------------
+
+
+def test_of_a_thousand_slots_the_fifty_largest_have_a_label_and_the_others_have_one(
+    server: redis.Redis, exporter: Exporter
+) -> None:
+    counts = {f"host{number}.example.com": 1 + number // 100 for number in range(1000)}
+    counts |= {f"large{number}.example.com": 20 + number for number in range(50)}
+    in_slots(worker(server), counts)
+    values = metrics(exporter())
+    waiting = of_spider(values, "frontier_slot_waiting", "s")
+    assert len(waiting) == 51
+    others = waiting.pop("other")
+    assert waiting == {name: count for name, count in counts.items() if name.startswith("large")}
+    assert others + sum(waiting.values()) == sum(counts.values())
+    assert of_spider(values, "frontier_requests", "s")["waiting"] == sum(counts.values())
+    assert of_spider(values, "frontier_slots", "s") == {"": 1050}
+
+
+def test_slots_with_as_many_requests_keep_their_labels(server: redis.Redis, exporter: Exporter) -> None:
+    client, snapshots = worker(server), exporter()
+    in_slots(client, {f"a{number}": 3 for number in range(60)})
+    before = set(of_spider(metrics(snapshots), "frontier_slot_waiting", "s"))
+    in_slots(client, {f"z{number}": 3 for number in range(60)})
+    assert set(of_spider(metrics(snapshots), "frontier_slot_waiting", "s")) == before
+
+
+def zcards(server: redis.Redis) -> int:
+    return int(server.info("commandstats")["cmdstat_zcard"]["calls"])
+
+
+def test_of_more_slots_than_a_look_asks_for_the_largest_are_found_after_some_looks(
+    server: redis.Redis, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(largest_slots, "A_LOOK", 100)
+    monkeypatch.setattr(largest_slots, "A_STEP", 50)
+    counts = {f"host{number}": 1 for number in range(1000)} | {f"large{number}": 5 for number in range(50)}
+    in_slots(worker(server), counts)
+    snapshots = exporter()
+    for _ in range(25):
+        before = zcards(server)
+        waiting = of_spider(metrics(snapshots), "frontier_slot_waiting", "s")
+        assert zcards(server) - before < 500
+        assert sum(waiting.values()) == sum(counts.values())
+    assert {name for name in waiting if name != "other"} == {f"large{number}" for number in range(50)}
+    whole = read(as_openmetrics(exporter().take(all_slots=True)))
+    assert of_spider(whole, "frontier_slot_waiting", "s") == waiting | {"other": 1000}
+
+
+def test_a_blocked_slot_says_for_how_long_and_of_the_others_the_longest(
+    server: redis.Redis, exporter: Exporter, redis_url: str
+) -> None:
+    client = worker(server)
+    in_slots(client, {f"large{number}": 2 for number in range(50)} | {"small": 1, "smaller": 1})
+    slots, snapshots = Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")), exporter()
+    slots.block("large7", 600)
+    slots.block("small", 300)
+    slots.block("smaller", 60)
+    blocked = of_spider(metrics(snapshots), "frontier_slot_blocked_seconds", "s")
+    assert {name: value for name, value in blocked.items() if value} == {
+        "large7": pytest.approx(600, abs=5),
+        "other": pytest.approx(300, abs=5),
+    }
+    slots.unblock("large7")
+    slots.unblock("small")
+    slots.unblock("smaller")
+    assert not any(of_spider(metrics(snapshots), "frontier_slot_blocked_seconds", "s").values())
+
+
+def test_a_slot_that_is_empty_loses_its_label(server: redis.Redis, exporter: Exporter) -> None:
+    client, snapshots = worker(server), exporter()
+    in_slots(client, {"one": 1, "two": 2})
+    assert set(of_spider(metrics(snapshots), "frontier_slot_waiting", "s")) == {"one", "two", "other"}
+    leases = client.say(want=2).leases
+    client.say(finished=[lease.name for lease in leases], in_hand=0)
+    assert of_spider(metrics(snapshots), "frontier_slot_waiting", "s") == {"two": 1, "other": 0}
+
+
+def test_slots_called_other_or_like_a_url_are_among_the_others(
+    server: redis.Redis, exporter: Exporter
+) -> None:
+    names = {"other": 7, "http%3A//a.example/x": 5, "http://b.example/": 3, "a.example": 1}
+    in_slots(worker(server), names)
+    assert of_spider(metrics(exporter()), "frontier_slot_waiting", "s") == {"a.example": 1, "other": 15}
+
+
+# -- names from Redis ------------------------------------------------------------------------------
+
+HOSTILE = [
+    'quo"te',
+    "new\nline",
+    "back\\slash",
+    'x"} 1\n# EOF\nscrapy_frontier_up 7',
+    "ünïcode 😀",
+    '{a="b"}',
+    "",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_spider_is_a_label_and_no_more(server: redis.Redis, exporter: Exporter, name: str) -> None:
+    client = worker(server, name, name='w"\n')
+    in_slots(client, {"a": 1})
+    values = metrics(exporter())
+    assert of_spider(values, "frontier_seen", name) == {"": 0}
+    assert set(values["scrapy_frontier_up"].values()) == {1.0}
+    assert set(values) <= {metric.name for metric in METRICS}
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"\xed\xa0\x80", b'\x00"\n\\', b"x" * 100_000])
+def test_bytes_that_are_no_text_are_a_label_of_bounded_length(
+    server: redis.Redis, exporter: Exporter, name: bytes
+) -> None:
+    in_slots(worker(server), {"a": 1})
+    server.zadd("s:workers", {name: 4e12})
+    server.zadd("s:slots", {name: 1e15})
+    server.zadd(b"s:requests:slot:" + name, {b"x": 1, b"y": 2})
+    server.hset("s:stats", name, 5)
+    values = metrics(exporter())
+    assert len(of_spider(values, "frontier_worker_pages_total", "s")) == 2
+    assert {"a", "other"} <= set(of_spider(values, "frontier_slot_waiting", "s"))
+    assert max(len(label) for by_labels in values.values() for labels in by_labels for label in labels) < 210
+
+
+def test_two_frontiers_of_one_name_are_told_apart(server: redis.Redis, exporter: Exporter) -> None:
+    for requests in ("s:requests", "s:monday:requests"):
+        client = Client(server, "w", "priority", 30, 5, keys=Keys("s", requests_template=requests)).open()
+        client.push(requests)
+    values = metrics(exporter())
+    assert of_spider(values, "frontier_seen", "s") == {"": 1} or of_spider(values, "frontier_seen", "s")
+    assert {labels[0] for labels in values["scrapy_frontier_slots"]} == {"s", "s:monday"}
+
+
+def test_two_spiders_have_their_own_values(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server, "one").push("a")
+    worker(server, "two").push("b", "c")
+    values = metrics(exporter())
+    assert of_spider(values, "frontier_requests", "one")["waiting"] == 1
+    assert of_spider(values, "frontier_requests", "two")["waiting"] == 2
+
+
+# -- workers ---------------------------------------------------------------------------------------
+
+
+def test_the_label_of_a_worker_goes_when_it_does(server: redis.Redis, exporter: Exporter) -> None:
+    snapshots = exporter()
+    first, second = worker(server, name="first"), worker(server, name="second")
+    first.push("a", "b")
+    second.say(pushes=[])
+    values = metrics(snapshots)
+    assert set(of_spider(values, "frontier_worker_pages_total", "s")) == {"first", "second"}
+    assert of_spider(values, "frontier_workers", "s") == {"alive": 2, "dead": 0, "in_line": 0}
+    second.frontier.leave(finished=False, persist=True)
+    values = metrics(snapshots)
+    assert set(of_spider(values, "frontier_worker_pages_total", "s")) == {"first"}
+    assert of_spider(values, "frontier_workers", "s")["alive"] == 1
+
+
+# -- statistics ------------------------------------------------------------------------------------
+
+
+def test_only_statistics_that_are_numbers_are_exported(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server)
+    server.hset(
+        "s:stats",
+        mapping={
+            "item_scraped_count": "7",
+            "elapsed": "1.5",
+            "finish_reason": "finished",
+            "start_time": "2026-01-01T00:00:00+00:00",
+            "flag": "true",
+            "nothing": "NaN",
+            "endless": "Infinity",
+            "huge": "9" * 400,
+            "longest": "9" * 5000,
+            "quoted": '"5"',
+            "crawled/http://a.example/": "3",
+            "crawled/http%3A%2F%2Fa.example": "3",
+            "n" * 300: "1",
+        },
+    )
+    assert of_spider(metrics(exporter()), "stats", "s") == {"item_scraped_count": 7, "elapsed": 1.5}
+
+
+def test_statistics_are_bounded_in_number(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server)
+    server.hset("s:stats", mapping={f"name{number:05}": number for number in range(20_000)})
+    assert len(of_spider(metrics(exporter()), "stats", "s")) == fleet_stats.MOST
+
+
+def test_statistics_of_another_type_are_none(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server)
+    server.set("s:stats", "x")
+    values = metrics(exporter())
+    assert "scrapy_stats" not in values
+    assert of_spider(values, "frontier_slots", "s") == {"": 0}
+
+
+# -- snapshots -------------------------------------------------------------------------------------
+
+
+def test_the_memory_is_that_of_the_server(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server)
+    snapshots = exporter()
+    try:
+        assert "scrapy_frontier_redis_max_memory_bytes" not in metrics(snapshots)
+        server.config_set("maxmemory", 10**9)
+        values = metrics(snapshots)
+    finally:
+        server.config_set("maxmemory", 0)
+    (address,) = values["scrapy_frontier_up"]
+    assert values["scrapy_frontier_redis_max_memory_bytes"] == {address: 1e9}
+    assert 1e6 < values["scrapy_frontier_redis_memory_bytes"][address] < 1e9
+
+
+def test_those_who_ask_within_a_second_get_the_same(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server)
+    snapshots, found = exporter(), []
+    asking = [threading.Thread(target=lambda: found.append(snapshots.latest())) for _ in range(20)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len({id(snapshot) for snapshot in found}) == 1
+    snapshots._fresh_until = 0.0
+    assert snapshots.latest() is not found[0]
+
+
+def test_frontiers_are_searched_now_and_then_and_not_at_each_snapshot(
+    server: redis.Redis, exporter: Exporter, redis_url: str
+) -> None:
+    searches = []
+
+    def find() -> list[View]:
+        searches.append(1)
+        return list(find_frontiers(Settings({"REDIS_URL": redis_url})))
+
+    worker(server, "one")
+    snapshots = exporter(find=find)
+    metrics(snapshots)
+    worker(server, "two")
+    assert {labels[0] for labels in metrics(snapshots)["scrapy_frontier_slots"]} == {"one"}
+    assert len(searches) == 1
+    snapshots._search_at = 0.0
+    assert {labels[0] for labels in metrics(snapshots)["scrapy_frontier_slots"]} == {"one", "two"}
+
+
+def test_a_frontier_that_was_cleared_has_no_metrics(server: redis.Redis, exporter: Exporter) -> None:
+    worker(server)
+    snapshots = exporter()
+    assert "scrapy_frontier_slots" in metrics(snapshots)
+    server.flushall()
+    values = metrics(snapshots)
+    assert "scrapy_frontier_slots" not in values
+    assert set(values["scrapy_frontier_up"].values()) == set(
+        metrics(snapshots)["scrapy_frontier_up"].values()
+    )
+    assert set(values["scrapy_frontier_up"].values()) == {1.0}
+
+
+def test_redis_away_is_said_once_and_redis_back_as_well(
+    server: redis.Redis, exporter: Exporter, private_redis: Any, said: list[str]
+) -> None:
+    worker(server)
+    with Proxy(private_redis.port) as proxy:
+        snapshots = exporter(proxy.url, REDIS_PARAMS={"socket_timeout": 0.5, "retry": connection.no_retry()})
+        assert "scrapy_frontier_slots" in metrics(snapshots)
+        proxy.stall()
+        for _ in range(3):
+            values = metrics(snapshots)
+            assert set(values["scrapy_frontier_up"].values()) == {0.0}
+            assert "scrapy_frontier_slots" not in values
+        assert len(said) == 1
+        assert "does not answer in time" in said[0]
+        proxy.go()
+        values = metrics(snapshots)
+    assert set(values["scrapy_frontier_up"].values()) == {1.0}
+    assert "scrapy_frontier_slots" in values
+    assert len(said) == 2
+    assert said[1].endswith("answers again")
+
+
+def test_connections_that_redis_has_closed_are_no_outage(
+    server: redis.Redis, exporter: Exporter, said: list[str]
+) -> None:
+    worker(server)
+    snapshots = exporter(REDIS_PARAMS={"retry": connection.no_retry()})
+    metrics(snapshots)
+    server.client_kill_filter(_type="normal", skipme=True)
+    assert set(metrics(snapshots)["scrapy_frontier_up"].values()) == {1.0}
+    assert said == []
+
+
+def test_what_is_wrong_with_the_settings_is_no_outage(exporter: Exporter) -> None:
+    def find() -> list[View]:
+        raise InspectionError("no such spider")
+
+    with pytest.raises(InspectionError):
+        exporter(find=find).take()
+
+
+def test_every_metric_has_a_sentence_for_its_help_and_a_name_by_the_conventions() -> None:
+    for metric in METRICS:
+        assert metric.help.endswith(".")
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+        assert metric.name.startswith("scrapy_")
+        assert not {"url", "job", "instance", "le", "quantile"} & set(metric.labels)
+
+
+def test_the_states_are_those_that_a_status_may_have() -> None:
+    returned = ast.walk(ast.parse(inspect.getsource(sys.modules[read_status.__module__]._state)))
+    names = {
+        node.value for node in returned if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert set(STATES) - {"paused", "draining"} <= names
+    assert names - set(STATES) == {"state", "epoch"}
