@@ -7,7 +7,21 @@ import datetime
 from collections.abc import Callable
 from pathlib import Path
 
-from . import broad, commands, connections, cores, crawl, fleet, http, large, memory, seeds, slots, start_stop
+from . import (
+    broad,
+    commands,
+    connections,
+    cores,
+    crawl,
+    fleet,
+    http,
+    large,
+    memory,
+    metrics,
+    seeds,
+    slots,
+    start_stop,
+)
 from .arena import ROOT, Arena
 from .figures import Figures, Options, console
 from .report import Results
@@ -26,6 +40,7 @@ WORKLOADS: dict[str, Callable[[Arena, Options], Figures]] = {
     "large": large.run,
     "start_stop": start_stop.run,
     "commands": commands.run,
+    "metrics": metrics.run,
 }
 
 

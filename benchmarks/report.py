@@ -107,6 +107,17 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("memory_mb", "memory of the command (MB)", ".0f"),
         ],
     ),
+    "metrics": (
+        "Metrics for Prometheus",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("of_alone", "against alone", ".3f"),
+            ("scrapes", "scrapes a second", ".1f"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+            ("snapshot_redis_ms", "Redis CPU a snapshot (ms)", ".2f"),
+            ("snapshot_s", "a snapshot (s)", ".3f"),
+        ],
+    ),
 }
 _HEAD = """# Benchmarks
 

@@ -31,7 +31,7 @@ _PAYLOAD = (
 _AT_ONCE = 1000
 
 
-class _Worker:
+class Worker:
     """Exchanges as a worker of a crawl of so many *slots* does."""
 
     def __init__(self, server: redis.Redis, slots: int, limits: SlotLimits | None = None) -> None:
@@ -78,16 +78,16 @@ def run(arena: Arena, options: Options) -> Figures:
     figures = Figures()
     arena.redis.flushall()
     levels = [level for level in SLOTS if level <= options.size(100, max(SLOTS))]
-    workers = {level: _Worker(arena.redis, level) for level in levels}
+    workers = {level: Worker(arena.redis, level) for level in levels}
     for level in options.each(levels, "slots, filling"):
         workers[level].fill(max(2000, level))
     process = int(arena.redis.info("server")["process_id"])
     for _ in options.turns("slots", options.size(2, 5 * options.rounds)):
         for level, worker in workers.items():
-            before = _cpu(process)
+            before = redis_time(process)
             for _ in range(EXCHANGES):
                 worker.step()
-            figures.add(_name(level), redis_us=(_cpu(process) - before) / 1000 / EXCHANGES / REQUESTS)
+            figures.add(_name(level), redis_us=(redis_time(process) - before) / 1000 / EXCHANGES / REQUESTS)
     _memory(arena, options.size(500, 20_000), figures)
     arena.redis.flushall()
     return figures
@@ -97,7 +97,7 @@ def _name(level: int) -> str:
     return f"{level:,} slots" if level else "without slots"
 
 
-def _cpu(process: int) -> int:
+def redis_time(process: int) -> int:
     """Return the nanoseconds that *process* has run; Linux says so."""
     return int(Path(f"/proc/{process}/schedstat").read_text().split()[0])
 
@@ -106,13 +106,13 @@ def _memory(arena: Arena, slots: int, figures: Figures) -> None:
     """Measure what a slot takes with ten requests, and what of that these take."""
     for level in (slots, 0):
         arena.redis.flushall()
-        worker = _Worker(arena.redis, level)
+        worker = Worker(arena.redis, level)
         before = _used(arena)
         worker.fill(10 * slots, filtered=False)
         name = "a slot, ten requests" if level else "ten requests without a slot"
         figures.add(name, bytes_a_slot=(_used(arena) - before) / slots)
     arena.redis.flushall()
-    worker = _Worker(arena.redis, 100, SlotLimits(delay=3600.0))
+    worker = Worker(arena.redis, 100, SlotLimits(delay=3600.0))
     worker.fill(1000)
     worker.take(100)
     states = list(arena.redis.scan_iter(f"{Keys('slots100').slot('')}*"))

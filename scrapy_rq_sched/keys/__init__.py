@@ -142,6 +142,11 @@ class Keys:
         return self.of(self.slots_template) if self.slots_template else f"{self.prefix}:slots:state"
 
     @property
+    def slots_blocked(self) -> str:
+        """Is there as long as any slot is blocked."""
+        return f"{self.prefix}:slots:blocked"
+
+    @property
     def slots_cleared(self) -> str:
         """Indexes of slots that were cleared, whose requests are yet to be deleted."""
         return f"{self.prefix}:slots:cleared"

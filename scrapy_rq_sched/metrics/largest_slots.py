@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import repeat
 from typing import Any
 
 from .. import connection
@@ -15,7 +16,7 @@ from .labels import OTHER, is_url
 #: Slots that have a label of their own.
 MOST = 50
 #: Slots that a look asks for, at the most, and how many of these in a round trip.
-A_LOOK, A_STEP = 2000, 500
+A_LOOK, A_STEP = 1000, 500
 #: Slots that are remembered from one look to the next.
 _REMEMBERED = 4 * MOST
 
@@ -35,7 +36,7 @@ class SlotCounts:
 class LargestSlots:
     """Looks for the largest slots of one frontier.
 
-    There is no index of slots by what waits in them. So each look asks for 2,000 slots, after those of the
+    There is no index of slots by what waits in them. So each look asks for 1,000 slots, after those of the
     look before, and for the largest that are known: where there are more, some looks ask for all.
     """
 
@@ -55,10 +56,10 @@ class LargestSlots:
         :raises FrontierError: if its queue cannot be looked into.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        now = _now(view)
+        now, are_blocked = _now(view)
         until: dict[str, float] = {}
         for names in self._steps(view, whole):
-            for name, waiting, blocked in _ask(view, names):
+            for name, waiting, blocked in _ask(view, names, are_blocked):
                 self._known[name] = waiting
                 until[name] = blocked
             self._forget_small()
@@ -98,28 +99,34 @@ class LargestSlots:
         self._known = {name: self._known[name] for name in kept if self._known[name]}
 
 
-def _ask(view: View, names: list[str]) -> Iterator[tuple[str, int, float]]:
-    """Yield of each slot how many requests wait in it, and when its block ends, in milliseconds."""
+def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str, int, float]]:
+    """Yield of each slot how many requests wait in it, and when its block ends, in milliseconds.
+
+    :param are_blocked: whether any slot may be blocked; else this is not asked.
+    """
     keys, pipe = view.keys, view.pipeline()
     for name in names:
         count = pipe.zcard if view.is_sorted else pipe.llen
         count(keys.queue(name))
+    for name in names if are_blocked else ():
         pipe.hget(keys.slot(name), "blocked")
     # What somebody else has put in their places says nothing.
     replies = [0 if isinstance(reply, Exception) else reply for reply in pipe.execute(raise_on_error=False)]
-    for place, name in enumerate(names):
-        yield name, replies[2 * place], _number(replies[2 * place + 1])
+    ends = map(_number, replies[len(names) :]) if are_blocked else repeat(0.0)
+    yield from zip(names, replies, ends, strict=False)
 
 
-def _now(view: View) -> float:
-    """Return the frontier's time in milliseconds: see ``lua/slots.lua``."""
+def _now(view: View) -> tuple[float, bool]:
+    """Return the frontier's time in milliseconds (see ``lua/slots.lua``); may any slot be blocked?"""
     keys, pipe = view.keys, view.pipeline()
-    pipe.time()
-    # Spiders that share the states of slots have one time.
+    # Spiders that share the states of slots have one time, and each may block a slot for all.
     ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
+    pipe.time()
     pipe.hget(keys.meta if ours_only else keys.slot(CLOCK), "clock_ahead")
-    (seconds, microseconds), ahead = pipe.execute()
-    return float(seconds * 1000 + microseconds / 1000 + _number(ahead))
+    pipe.exists(keys.slots_blocked)
+    (seconds, microseconds), ahead, are_blocked = pipe.execute()
+    now = float(seconds * 1000 + microseconds / 1000 + _number(ahead))
+    return now, bool(are_blocked) or not ours_only
 
 
 def _number(text: Any) -> float:
