@@ -117,7 +117,7 @@ def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str,
 
 
 def _now(view: View) -> tuple[float, bool]:
-    """Return the frontier's time in milliseconds (see ``lua/slots.lua``); may any slot be blocked?"""
+    """Return the frontier's time in milliseconds (``lua/slots.lua``), and whether slots may be blocked."""
     keys, pipe = view.keys, view.pipeline()
     # Spiders that share the states of slots have one time, and each may block a slot for all.
     ours_only = keys.slot_states == f"{keys.prefix}:slots:state"

@@ -20,9 +20,12 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.inspect import Control, Status, View, read_status
+from scrapy_rq_sched.keys import Keys
 
+from ..client import Client
 from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..metric_values import Values, of_spider, read
+from .test_security import SECRET, acl_rule
 
 pytestmark = pytest.mark.single("what is typed and printed, with the keys of a single server")
 
@@ -218,6 +221,22 @@ def test_ctrl_c_ends_the_listener_without_a_word(listen: Listen) -> None:
     listener.process.send_signal(2)
     assert listener.process.wait(10) == 0
     assert listener.errors.read_text() == ""
+
+
+def test_a_user_who_may_only_look_gets_all_metrics(server: redis.Redis, redis_url: str) -> None:
+    Client(server, "w", "priority", 30, 5, keys=Keys("graph")).open().push("a", slot="a.example")
+    _, *rule = (word.replace("~target:", "~graph:") for word in acl_rule("looker"))
+    as_looker = redis_url.replace("redis://", f"redis://looker:{SECRET}@")
+    try:
+        server.execute_command("ACL", "SETUSER", "looker", *rule)
+        few = read(run(as_looker, "graph"))
+        server.execute_command("ACL", "SETUSER", "looker", "+zmscore", "+info")
+        text = run(as_looker, "graph")
+    finally:
+        server.execute_command("ACL", "DELUSER", "looker")
+    assert set(read(text)) - set(few) == {"scrapy_frontier_redis_memory_bytes"}
+    assert of_spider(read(text), "frontier_slot_waiting", "graph") == {"a.example": 1, "other": 0}
+    assert SECRET not in text
 
 
 # -- files -----------------------------------------------------------------------------------------
