@@ -121,15 +121,16 @@ class Snapshots:
             spider = view.spider if names[view.spider] == 1 else view.keys.prefix
             try:
                 reading = _again(self._read, view, spider, all_slots)
-                memory.update(_again(_memory, view, memory))
+                is_wanted = self._are_named or reading.status.state != "new" or reading.status.seeds
+                if is_wanted:
+                    memory.update(_again(_memory, view, memory))
+                    readings.append(reading)
+                else:  # until the next search
+                    self._views.remove(view)
             except connection.RedisError as error:
                 self._note(up, view.server, error)
-                continue
-            self._note(up, view.server)
-            if self._are_named or reading.status.state != "new" or reading.status.seeds:
-                readings.append(reading)
-            else:  # until the next search
-                self._views.remove(view)
+            else:
+                self._note(up, view.server)
         if not up:
             self._ping(up)
         return Snapshot(readings, up, memory, time.monotonic() - begun)

@@ -15,7 +15,8 @@ from scrapy_rq_sched.frontier.scripts import filter_step
 from scrapy_rq_sched.keys import Keys
 
 from ..client import Client
-from ..crawl import Fleet, wait_until
+from ..crawl import Fleet, run_python, wait_until
+from ..metric_values import of_spider, read
 from ..processes.test_crawl import pages
 from ..processes.test_security import PAGE as SECURITY_PAGE
 from ..processes.test_security import SECRET, acl_rule
@@ -44,6 +45,19 @@ def test_two_workers_crawl_every_page_once_and_take_seeds(workers: Fleet, server
     assert workers.reasons() == ["finished", "finished"]
     assert client.scard("graph:dupefilter") == 300
     client.close()
+
+
+def test_a_crawl_has_metrics(workers: Fleet, servers: Topology) -> None:
+    workers.start("graph", GRAPH_PAGES=100_000, GRAPH_LATENCY=0.1)
+    wait_until(lambda: len(workers.events("parsed")) > 20)
+    for spiders in ((), ("graph",)):
+        done = run_python("-m", "scrapy", "frontier", "metrics", *spiders, redis_url=servers.url)
+        assert (done.returncode, done.stderr) == (0, "")
+        values = read(done.stdout)
+        assert of_spider(values, "frontier_pages_total", "graph")[""] > 0
+        assert of_spider(values, "frontier_slot_waiting", "graph")["graph.test"] > 0
+        assert list(values["scrapy_frontier_up"].values()) == [1.0]
+        assert len(values["scrapy_frontier_redis_memory_bytes"]) == 1
 
 
 @pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
