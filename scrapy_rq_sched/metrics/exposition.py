@@ -5,7 +5,7 @@ It is imported where it is used, since it comes with the extra ``metrics``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import InspectionError
 from .catalogue import METRICS, Metric
 from .labels import label
-from .samples import Sample, samples
+from .samples import Histogram, Sample, samples
 from .snapshots import Snapshot
 
 
@@ -91,21 +91,32 @@ def _registry(take: Callable[[], Snapshot]) -> Any:
     return registry
 
 
-def _families(found: Iterable[Sample]) -> Iterator[Any]:
+def _families(found: Iterable[Sample], metrics: Sequence[Metric] = METRICS) -> Iterator[Any]:
     """Yield the library's families, with each combination of labels once: more would be refused."""
-    values: dict[Metric, dict[tuple[str, ...], Any]] = {metric: {} for metric in METRICS}
+    values: dict[Metric, dict[tuple[str, ...], Any]] = {metric: {} for metric in metrics}
     for metric, labels, value in found:
         values[metric].setdefault(tuple(map(label, labels)), value)
     for metric, by_labels in values.items():
         family = _family(metric)
         for labels, value in by_labels.items():
-            family.add_metric(labels, value)
+            family.add_metric(labels, *_of_library(value))
         if by_labels:
             yield family
+
+
+def _of_library(value: float | Histogram) -> tuple[Any, ...]:
+    if not isinstance(value, Histogram):
+        return (value,)
+    bounds = [*(str(float(bound)) for bound in value.bounds), "+Inf"]
+    return list(zip(bounds, value.counts, strict=True)), value.sum
 
 
 def _family(metric: Metric) -> Any:
     from prometheus_client import core
 
-    cls = {"gauge": core.GaugeMetricFamily, "counter": core.CounterMetricFamily}[metric.kind]
-    return cls(metric.name.removesuffix("_total"), metric.help, labels=metric.labels)
+    families: dict[str, Any] = {
+        "gauge": core.GaugeMetricFamily,
+        "counter": core.CounterMetricFamily,
+        "histogram": core.HistogramMetricFamily,
+    }
+    return families[metric.kind](metric.name.removesuffix("_total"), metric.help, labels=metric.labels)

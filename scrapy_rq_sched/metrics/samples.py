@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from ..frontier.messages import LIMITS
 from . import catalogue as of
@@ -11,8 +11,22 @@ from .catalogue import STATES, Metric
 from .labels import OTHER
 from .snapshots import Reading, Snapshot
 
+
+class Histogram(NamedTuple):
+    """How a quantity is distributed.
+
+    :param bounds: of the buckets, the least first.
+    :param counts: how often it was at most each of these, and at last how often it was measured.
+    :param sum: of all that was measured.
+    """
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    sum: float
+
+
 #: A metric, its labels' values, and its value.
-Sample: TypeAlias = tuple[Metric, tuple[str, ...], float]
+Sample: TypeAlias = tuple[Metric, tuple[str, ...], float | Histogram]
 
 #: Workers that have a label of their own, the oldest first.
 MOST_WORKERS = 200

@@ -20,8 +20,9 @@ from scrapy_rq_sched.inspect import View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.metrics import fleet_stats, largest_slots
-from scrapy_rq_sched.metrics.catalogue import METRICS, STATES
-from scrapy_rq_sched.metrics.exposition import as_openmetrics
+from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
+from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
+from scrapy_rq_sched.metrics.samples import Histogram
 from scrapy_rq_sched.metrics.snapshots import Snapshots
 
 from ..client import Client
@@ -383,3 +384,16 @@ def test_the_states_are_those_that_a_status_may_have() -> None:
     }
     assert set(STATES) - {"paused", "draining"} <= names
     assert names - set(STATES) == {"state", "epoch"}
+
+
+def test_a_histogram_has_the_buckets_that_prometheus_expects() -> None:
+    metric = Metric("scrapy_frontier_seconds", "histogram", ("spider",), "Some time.")
+    (family,) = _families([(metric, ("s",), Histogram((0.1, 1), (3, 5, 6), 7.5))], (metric,))
+    samples = [(sample.name, sample.labels.get("le"), sample.value) for sample in family.samples]
+    assert samples == [
+        ("scrapy_frontier_seconds_bucket", "0.1", 3),
+        ("scrapy_frontier_seconds_bucket", "1.0", 5),
+        ("scrapy_frontier_seconds_bucket", "+Inf", 6),
+        ("scrapy_frontier_seconds_count", None, 6),
+        ("scrapy_frontier_seconds_sum", None, 7.5),
+    ]
