@@ -89,6 +89,7 @@ class Snapshots:
         self._search_at = 0.0
         self._slots: dict[str, LargestSlots] = {}
         self._away: set[str] = set()
+        self._refused: set[str] = set()
         self._one_at_a_time = threading.Lock()
         self._latest: Snapshot | None = None
         self._fresh_until = 0.0
@@ -145,9 +146,12 @@ class Snapshots:
             if not self._views:
                 self._note(up, self._server, error)
             return  # what is known is read, and that says which Redis is away
-        except FrontierError:
-            if not self._views:
+        except FrontierError as error:
+            if self._latest is None:
                 raise
+            if str(error) not in self._refused:
+                self._refused.add(str(error))
+                self._say(str(error))
             return
         self._note(up, self._server)
         for server in {id(view.server): view.server for view in self._views}.values():

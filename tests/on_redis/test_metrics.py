@@ -369,6 +369,23 @@ def test_what_is_wrong_with_the_settings_is_no_outage(exporter: Exporter) -> Non
         exporter(find=find).take()
 
 
+def test_what_is_found_to_be_wrong_later_is_said_once_and_ends_nothing(
+    server: redis.Redis, exporter: Exporter, said: list[str]
+) -> None:
+    answers: list[Exception] = [connection.RedisConnectionError("away")] * 2
+
+    def find() -> list[View]:
+        raise answers.pop() if answers else InspectionError("no such spider")
+
+    snapshots = exporter(find=find)
+    assert set(snapshots.latest().up.values()) == {False}
+    for _ in range(3):
+        snapshots._fresh_until = 0.0
+        assert set(snapshots.latest().up.values()) == {True}
+    assert said[1:] == ["no such spider", said[2]]
+    assert said[2].endswith("answers again")
+
+
 def test_every_metric_has_a_sentence_for_its_help_and_a_name_by_the_conventions() -> None:
     for metric in METRICS:
         assert metric.help.endswith(".")
