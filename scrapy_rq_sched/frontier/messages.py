@@ -186,6 +186,8 @@ class Batch:
     downloaded: dict[str, int] = field(default_factory=dict)
     #: Responses, items and errors since the last exchange, where the fleet closes after so many.
     counted: dict[str, int] = field(default_factory=dict)
+    #: How many exchanges took how long: see ``exchange_times.py``.
+    times: dict[str, int] = field(default_factory=dict)
     #: What keeps this worker from going faster, if that has changed.
     limit: Limit | None = None
     #: What the pushes stand for; only read where the queue is the user's own.
@@ -260,6 +262,7 @@ class Batch:
             "stall_ms": int(1000 * bounds.stall_timeout),
             "counted": self.counted,
             "limit": self.limit,
+            "times": self.times,
             "passed": " ".join(self.passed),
             "sated": self.sated,
             "asks": self.asks,

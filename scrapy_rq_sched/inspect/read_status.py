@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import connection
 from ..errors import one_line
+from ..frontier.exchange_times import histogram
 from ..frontier.messages import LIMITS
 from .limit import limit_of
 from .rates import Rates, moments
@@ -40,7 +41,7 @@ def read_status(view: View) -> Status:
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
     told = _ask(view)
-    # Where Redis may not be asked, this machine's is the best there is.
+    # Where Redis may not be asked, this machine's is the best.
     now = told["time"][0] + told["time"][1] / 1e6 if told["time"] else time.time()
     meta = {_text(name): _text(text) for name, text in (told["meta"] or {}).items()}
     slots = [(_text(slot), score) for slot, score in told["first slots"] or ()]
@@ -93,6 +94,9 @@ def read_status(view: View) -> Status:
         waiting_bytes=waiting.bytes if waiting.bytes or not waiting.count else None,
         seen_bytes=seen_bytes if seen_bytes or not seen else None,
         pages=_number(meta.get("pages")),
+        finished_at=_number(meta.get("finished") or told["finished"]) / 1000,
+        failed_by_reason=_counts(told["reasons"]),
+        exchange_seconds=histogram(_counts(told["times"])),
         per_second=rates.per_second,
         per_hour=rates.per_hour,
         growth=rates.growth,
@@ -108,7 +112,6 @@ def read_status(view: View) -> Status:
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
     )
-    # Delay, jitter and concurrency.
     delay = _number(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
     status = replace(status, limit=limit_of(status))
     return replace(status, workers_wanted=workers_wanted(status, delay))
@@ -146,7 +149,9 @@ def _ask(view: View) -> dict[str, Any]:
     ask("failed").llen(keys.failed)
     ask("seen").scard(keys.dupefilter)
     ask("buckets").hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
-    ask("finished").exists(keys.finished)
+    ask("finished").get(keys.finished)
+    ask("reasons").hgetall(keys.reasons)
+    ask("times").hgetall(keys.times)
     ask("converted").hget(keys.converting, "from")
     ask("pages").lrange(keys.pages, 0, -1)
     ask("slots").zcard(keys.slots)
@@ -160,6 +165,10 @@ def _ask(view: View) -> dict[str, Any]:
 
 def _workers(told: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(_text(worker), deadline) for worker, deadline in told["workers"] or ()]
+
+
+def _counts(hash_: Mapping[bytes, bytes] | None) -> dict[str, int]:
+    return {_text(name): _number(count) for name, count in (hash_ or {}).items()}
 
 
 def _line(told: Mapping[str, Any]) -> list[str]:

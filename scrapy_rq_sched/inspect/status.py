@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..frontier.exchange_times import NO_TIMES, Histogram
 from ..frontier.messages import Limit, is_much_unshared
 
 
@@ -72,6 +73,9 @@ class Status:
     :param seen_bytes: what those seen take, about; and :param waiting_bytes: those waiting; None if Redis
         does not say.
     :param pages: how many pages were done in this crawl.
+    :param finished_at: when the last crawl was finished, as long as that is known; 0 if it is not.
+    :param failed_by_reason: how many were ever set aside, by reason without its details.
+    :param exchange_seconds: how long the workers' exchanges took.
     :param per_second: pages a second, in the last minute.
     :param per_hour: pages in the last hour; of a younger crawl, what it would make at this rate.
     :param growth: by how many a second the queue grows; less than 0: it shrinks; None if not known.
@@ -105,6 +109,9 @@ class Status:
     waiting_bytes: int | None = None
     seen_bytes: int | None = None
     pages: int = 0
+    finished_at: float = 0.0
+    failed_by_reason: dict[str, int] = field(default_factory=dict)
+    exchange_seconds: Histogram = NO_TIMES
     per_second: float = 0.0
     per_hour: float = 0.0
     growth: float | None = None

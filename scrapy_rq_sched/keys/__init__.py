@@ -103,6 +103,16 @@ class Keys:
         return f"{self.prefix}:failed"
 
     @property
+    def reasons(self) -> str:
+        """How many were ever set aside, by reason."""
+        return f"{self.failed}:reasons"
+
+    @property
+    def times(self) -> str:
+        """How long exchanges took."""
+        return f"{self.meta}:times"
+
+    @property
     def events(self) -> str:
         """What happened to the fleet."""
         return f"{self.prefix}:events"

@@ -213,6 +213,12 @@ KEYS: tuple[Key, ...] = (
         lasting=True,
     ),
     Key(
+        "",
+        "{prefix}:failed:reasons",
+        ("hash",),
+        "how many were ever set aside, by reason without its details; for 30 days",
+    ),
+    Key(
         "meta",
         "{prefix}:meta",
         ("hash",),
@@ -228,6 +234,7 @@ KEYS: tuple[Key, ...] = (
         "this run of the fleet has done (`run_pagecount`, …), since when, and why it was stopped",
         Use.ARGUMENT,
     ),
+    Key("", "{prefix}:meta:times", ("hash",), "how many exchanges took how long, in buckets; for 30 days"),
     Key(
         "finished",
         "{prefix}:finished",
@@ -252,12 +259,10 @@ KEYS: tuple[Key, ...] = (
         Use.ARGUMENT,
     ),
     Key(
-        "webhook",
-        "{events}:webhook",
+        "",
+        "{prefix}:events:webhook",
         ("hash",),
-        "with `FRONTIER_WEBHOOK_URL`: which worker sends the events, until when if it is not heard, and the "
-        "id of the last that was sent; for 30 days",
-        Use.DERIVED,
+        "with `FRONTIER_WEBHOOK_URL`: the worker that sends the events, and which was the last; for 30 days",
     ),
     Key(
         "exported",
@@ -279,16 +284,6 @@ KEYS: tuple[Key, ...] = (
         ("string",),
         "number of the last batch of items that a worker stored, for an hour",
     ),
-    Key(
-        "",
-        "<spider>:stats",
-        ("hash",),
-        "statistics: see `stats.py`",
-    ),
-    Key(
-        "",
-        "<spider>:stats:batch:<id>",
-        ("string",),
-        "the same of statistics",
-    ),
+    Key("", "<spider>:stats", ("hash",), "statistics: see `stats.py`"),
+    Key("", "<spider>:stats:batch:<id>", ("string",), "the same of statistics"),
 )

@@ -52,6 +52,21 @@ SEEN = _of_spider("seen", "Fingerprints that the dupefilter has.")
 PAGES = _of_spider(
     "pages_total", "Pages that were done in this crawl. It begins at 0 with each crawl.", kind="counter"
 )
+FAILED = _of_spider(
+    "failed_total",
+    "Requests and seeds that were ever set aside, by reason without its details.",
+    "reason",
+    kind="counter",
+)
+FINISHED = _of_spider(
+    "finished_timestamp_seconds",
+    "When the last crawl was finished, in seconds since 1970; 0 if it is not known.",
+)
+EXCHANGE_SECONDS = _of_spider(
+    "exchange_seconds",
+    "How long the exchanges between workers and Redis took.",
+    kind="histogram",
+)
 WORKERS = _of_spider(
     "workers",
     "Workers by state: alive, dead (not heard of within FRONTIER_LEASE_TIMEOUT), and in_line (waiting for a "
@@ -115,6 +130,9 @@ METRICS: tuple[Metric, ...] = (
     REQUESTS,
     SEEN,
     PAGES,
+    FINISHED,
+    FAILED,
+    EXCHANGE_SECONDS,
     LIMIT,
     WORKERS,
     WORKERS_WANTED,

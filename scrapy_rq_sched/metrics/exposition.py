@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InspectionError
+from ..frontier.exchange_times import Histogram
 from .catalogue import METRICS, Metric
 from .labels import label
-from .samples import Histogram, Sample, samples
+from .samples import Sample, samples
 from .snapshots import Snapshot
 
 

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
+from ..frontier.exchange_times import Histogram
 from ..frontier.messages import LIMITS
 from . import catalogue as of
 from .catalogue import STATES, Metric
-from .labels import OTHER
+from .labels import OTHER, is_url
 from .snapshots import Reading, Snapshot
-
-
-class Histogram(NamedTuple):
-    """How a quantity is distributed.
-
-    :param bounds: of the buckets, the least first.
-    :param counts: how often it was at most each of these, and at last how often it was measured.
-    :param sum: of all that was measured.
-    """
-
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    sum: float
-
 
 #: A metric, its labels' values, and its value.
 Sample: TypeAlias = tuple[Metric, tuple[str, ...], float | Histogram]
@@ -54,6 +41,11 @@ def _of_status(reading: Reading) -> Iterator[Sample]:
         yield of.REQUESTS, (state,), getattr(status, state)
     yield of.SEEN, (), status.seen
     yield of.PAGES, (), status.pages
+    yield of.FINISHED, (), status.finished_at
+    yield of.EXCHANGE_SECONDS, (), status.exchange_seconds
+    for reason, count in status.failed_by_reason.items():
+        if not is_url(reason):
+            yield of.FAILED, (reason,), count
     yield of.WORKERS, ("alive",), status.alive
     yield of.WORKERS, ("dead",), len(status.workers) - status.alive
     yield of.WORKERS, ("in_line",), len(status.in_line)

@@ -69,8 +69,7 @@ class Session:
     ) -> None:
         self.crawler, self.spider, self.frontier = crawler, spider, frontier
         self.queue, self.dupefilter = queue, dupefilter
-        self.settings = settings
-        self.engine = engine
+        self.settings, self.engine = settings, engine
         self.state = state = State(settings)
         self.limits = limits = Limits(state, settings)
         self.notices = Notices(crawler.stats, spider.name)
@@ -219,6 +218,7 @@ class Session:
         told_before, unbegun = state.told, len(state.ready)
         self.last_reply = reply
         self.limits.exchanged(latency)
+        self._totals.exchanged(latency)
         settled = state.settle(reply, said)
         if reply.told != told_before:
             self._obey(reply)

@@ -172,7 +172,11 @@ def test_closing_a_finished_crawl_clears_it_all(make: Make, server: redis.Redis)
     urls(scheduler)
     scheduler.close("finished")
     left = server.keys()
-    assert {key.split(b"-")[0].rpartition(b":")[0] for key in left} == {b"example", b"example:worker"}
+    assert {key.split(b"-")[0].rpartition(b":")[0] for key in left} == {
+        b"example",
+        b"example:worker",
+        b"example:meta",
+    }
     assert b"example:finished" in left
     assert all(server.ttl(key) > 0 for key in left)
 

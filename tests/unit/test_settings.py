@@ -61,6 +61,17 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_CLOSE_ITEMCOUNT", "close_itemcount", 0, "1000", 1000),
     ("FRONTIER_CLOSE_ERRORCOUNT", "close_errorcount", 0, "10", 10),
     ("FRONTIER_CLOSE_TIMEOUT", "close_timeout", 0.0, "0.5", 0.5),
+    ("FRONTIER_STALL_TIMEOUT", "stall_timeout", 600.0, "0.5", 0.5),
+    ("FRONTIER_MAX_EVENTS", "max_events", 10_000, "0", 0),
+    ("FRONTIER_WEBHOOK_URL", "webhook_url", "", "https://h.test:81/x?y", "https://h.test:81/x?y"),
+    ("FRONTIER_WEBHOOK_SECRET", "webhook_secret", "", "whsec_aGVs", "whsec_aGVs"),
+    (
+        "FRONTIER_WEBHOOK_TYPES",
+        "webhook_types",
+        frozenset(),
+        "paused,resumed",
+        frozenset({"paused", "resumed"}),
+    ),
     ("FRONTIER_BY_SLOT", "by_slot", True, "False", False),
     ("FRONTIER_ORDER", "order", "slots", "priority", "priority"),
     (
@@ -192,6 +203,9 @@ BAD_VALUES: dict[str, list[Any]] = {
     "FRONTIER_MAX_WORKERS": [*NOT_NUMBERS, -1, 1.5],
     "FRONTIER_MAX_WORKERS_POLICY": ["queue", 5, ["wait"], b"wait"],
     "FRONTIER_MAX_WORKERS_KEY": BAD_TEMPLATES,
+    "FRONTIER_STALL_TIMEOUT": [*NOT_NUMBERS, -1],
+    "FRONTIER_MAX_EVENTS": [*NOT_NUMBERS, -1, 1.5],
+    "FRONTIER_WEBHOOK_TYPES": ["worker_joins", 5, [["paused"]]],
     "FRONTIER_WAIT_REPLICAS": [*NOT_NUMBERS, -1, 1.5],
     "SCHEDULER_QUEUE_KEY": BAD_TEMPLATES,
     "SCHEDULER_DUPEFILTER_KEY": BAD_TEMPLATES,
@@ -331,3 +345,23 @@ def test_a_bad_dupefilter_is_refused_with_what_it_was(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         load_dupefilter(crawler, fakeredis.FakeRedis(), "seen")
     assert str(refusal.value).startswith(f"DUPEFILTER_CLASS is {value!r}")
+
+
+@pytest.mark.parametrize(
+    "value", ["example.com/hook", "ftp://h/x", "https://", "http://h:x/", 5, "http://[::1"]
+)
+def test_a_bad_url_of_a_webhook_is_refused_and_not_shown(value: Any) -> None:
+    with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_URL is no URL") as refused:
+        read(FRONTIER_WEBHOOK_URL=value)
+    assert len(str(value)) < 9 or str(value) not in str(refused.value)
+
+
+def test_a_secret_that_is_not_base64_is_refused_and_not_shown() -> None:
+    with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_SECRET begins with 'whsec_'") as refused:
+        read(FRONTIER_WEBHOOK_SECRET="whsec_t0p!")
+    assert "t0p!" not in str(refused.value)
+
+
+def test_what_is_secret_is_not_in_the_settings_repr() -> None:
+    settings = read(FRONTIER_WEBHOOK_URL="https://h.test/t0p", FRONTIER_WEBHOOK_SECRET="t0p")
+    assert "t0p" not in repr(settings)

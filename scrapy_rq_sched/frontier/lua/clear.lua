@@ -19,8 +19,8 @@ for _, worker in ipairs(workers.err and {} or workers) do
 end
 clearing.clear()
 redis.call('UNLINK', SLOT_LIMITS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
-  PAGES, EXPORTED, EVENTS, WEBHOOK)
-if keep_failed ~= '1' then redis.call('UNLINK', FAILED) end
+  PAGES, EXPORTED, EVENTS, EVENTS .. ':webhook', META .. ':times')
+if keep_failed ~= '1' then redis.call('UNLINK', FAILED, FAILED .. ':reasons') end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end
 local shared = keep_seen == '1' and '' or seen.clear(frontier)
 redis.call('UNLINK', META)

@@ -20,6 +20,19 @@ end
 -- deliveries: how often it was handed out, besides those times that its history tells of.
 local failures = {}
 
+-- So many reasons are told apart, of so many characters, for so many seconds after the last.
+local REASONS, REASONS_KNOWN, LONGEST, FOR = FAILED .. ':reasons', 50, 80, 30 * 86400
+
+-- Count *reason* without its details: they follow a colon; numbers, URLs and what is quoted differ from case to case.
+local function count(reason)
+  local kind = string.gsub(string.match(reason, '^(.-):%f[%s%z]') or reason, "'.*'", '…')
+  kind = string.sub(string.gsub(string.gsub(kind, '%S+://%S+', '…'), '%d+', '…'), 1, LONGEST)
+  if wrong_type({{REASONS, 'hash'}}) then return end
+  if redis.call('HEXISTS', REASONS, kind) == 0 and redis.call('HLEN', REASONS) >= REASONS_KNOWN then kind = 'other' end
+  redis.call('HINCRBY', REASONS, kind, 1)
+  redis.call('EXPIRE', REASONS, FOR)
+end
+
 function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now)
   local kind, score, _, request, slot = leases.read(lease[2])
   local history = histories.of(request)
@@ -44,6 +57,7 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
   local length = redis.call('RPUSH', FAILED, cjson.encode(entry))
   tally.set_aside = tally.set_aside + 1
+  count(reason)
   events.tell('request_set_aside', worker, {reason = reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
   if length > most then
     redis.call('LTRIM', FAILED, length - most, -1)

@@ -9,6 +9,7 @@ local worker, lease_ms, sent = argument(), number(), argument()
 local AT_FIRST = 60000
 -- It is remembered as long as the events are, in seconds.
 local KEPT = 30 * 86400
+local WEBHOOK = EVENTS .. ':webhook'
 local problem = wrong_type({{WEBHOOK, 'hash'}})
 if problem then return wrong_type_error(problem) end
 despite_full_memory()

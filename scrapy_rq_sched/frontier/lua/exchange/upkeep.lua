@@ -8,6 +8,8 @@ local RECLAIMED, DEAD_AT_A_TIME = 150, '4'
 -- A worker may be stopped for longer than its lease and then repeat an exchange: so long, in milliseconds, or
 -- ten leases, it is remembered.
 local REMEMBERED = 86400000
+-- Seconds for which it is known how long exchanges took.
+local TIMES_KNOWN = 30 * 86400
 
 -- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
 function upkeep.account(turn)
@@ -29,6 +31,10 @@ local function note_new(turn)
   -- Redis may have lost what it was told when the worker joined.
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms) end
   if said.limit then redis.call('HSET', own, 'limit', said.limit) end
+  if said.times then
+    for bucket, n in pairs(said.times) do redis.pcall('HINCRBY', META .. ':times', bucket, n) end
+    redis.call('EXPIRE', META .. ':times', TIMES_KNOWN)
+  end
   if said.found then
     redis.call('HINCRBY', META, 'found', said.found)
     redis.call('HINCRBY', META, 'unshared', said.unshared or 0)
