@@ -348,7 +348,7 @@ def test_a_bad_dupefilter_is_refused_with_what_it_was(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["example.com/hook", "ftp://h/x", "https://", "http://h:x/", 5, "http://[::1"]
+    "value", ["hooks.test/t0p-secret", "ftp://h/x", "https://", "http://h:x/", 5, "http://[::1"]
 )
 def test_a_bad_url_of_a_webhook_is_refused_and_not_shown(value: Any) -> None:
     with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_URL is no URL") as refused:
