@@ -64,29 +64,44 @@ def _replica_of(arena: Arena, port: int) -> PrivateRedis:
     return replica
 
 
+class Standby:
+    """A replica that lags *lag* seconds behind Redis, and takes its place when that is killed."""
+
+    def __init__(self, arena: Arena, lag: float) -> None:
+        arena.client.config_set("repl-diskless-sync", "yes")
+        arena.client.config_set("repl-diskless-sync-delay", 0)
+        self._arena = arena
+        self._lag = lag
+        self.master = arena.redis
+        self._replicate()
+
+    def _replicate(self) -> None:
+        link: Proxy = self._arena.another_proxy(self.master.port, 0)
+        self._replica = _replica_of(self._arena, link.port)
+        # To the replica and back.
+        link.delay(2000 * self._lag)
+
+    def fail_over(self) -> float:
+        """Kill Redis, and have the replica take its place; return when it was killed."""
+        assert self.master.process is not None
+        self.master.process.kill()
+        killed = time.time()
+        self.master.stop()
+        self._arena.client_of(self._replica).replicaof("NO", "ONE")
+        self.master = self._replica
+        self._arena.proxy.target(self.master.port)
+        self._replicate()
+        return killed
+
+
 def fail_over(arena: Arena, lag: float, crawl: Callable[[], None]) -> Outcome:
     """Replace Redis by a replica that lags *lag* seconds behind it, in the crawl that *crawl* starts."""
-    arena.client.config_set("repl-diskless-sync", "yes")
-    arena.client.config_set("repl-diskless-sync-delay", 0)
-    master = arena.redis
-    link: Proxy = arena.another_proxy(master.port, 0)
-    replica = _replica_of(arena, link.port)
-    # To the replica and back.
-    link.delay(2000 * lag)
+    standby = Standby(arena, lag)
     crawl()
     failovers, windows = arena.choose(1, 3), []
     for number in range(failovers):
         arena.reach(0.25 + 0.2 * number)
-        assert master.process is not None
-        master.process.kill()
-        killed = time.time()
-        master.stop()
-        arena.client_of(replica).replicaof("NO", "ONE")
-        master = replica
-        arena.proxy.target(master.port)
-        link = arena.another_proxy(master.port, 0)
-        replica = _replica_of(arena, link.port)
-        link.delay(2000 * lag)
+        killed = standby.fail_over()
         # Crawled again is what the replica had not heard of its release by then, to and fro and with a wait
         # for a second attempt; and what was begun before the worker heard of it, after a few attempts.
         windows.append((killed - 4 * lag - 1, killed + 1.5))
