@@ -363,6 +363,27 @@ MUTANTS = {
         ("supervised",),
         (("feeds.py", 'self._path.open("ab", buffering=0)', 'self._path.open("ab")'),),
     ),
+    "lost-in-silence": Mutant(
+        "that a worker is lost is told by the step that takes back what it held",
+        ("events",),
+        ((UPKEEP, "  events.tell_gone(dead, 'worker_lost')\n  local back", "  local back"),),
+    ),
+    "finished-by-each": Mutant(
+        "a crawl is finished once, however many workers find it so",
+        ("events",),
+        (
+            (
+                "frontier/lua/ending.lua",
+                "  if redis.call('HSETNX', META, 'finished', now) == 0 then return end\n",
+                "  redis.call('HSET', META, 'finished', now)\n",
+            ),
+        ),
+    ),
+    "refused-once-and-for-all": Mutant(
+        "an event that a receiver has not taken is sent again",
+        ("events",),
+        (("events/webhook.py", "if problem and not self._gives_up(event, problem):", "if False:"),),
+    ),
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",
         ("polite-older",),
