@@ -35,10 +35,12 @@ from .stream import Stream, order_of
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks for events; after which another worker sends, if this one is not heard; that the
-#: receiver may take for an answer; and that a worker that closes goes on sending.
-INTERVAL, LEASE, PATIENCE, LAST_PATIENCE = 0.5, 30.0, 10.0, 10.0
-#: Seconds between two attempts, at the most: less than the lease, so that it stays this worker's.
+#: Seconds between two looks for events, and that the receiver may take for an answer.
+INTERVAL, PATIENCE = 0.5, 5.0
+#: Seconds after which another worker sends, if this one is not heard: more than an answer may take. And those
+#: that a worker that closes waits until all is sent: then it may still take over from one that was killed.
+LEASE, LAST_PATIENCE = 8.0, 10.0
+#: Seconds between two attempts, at the most.
 LONGEST_PAUSE = 20.0
 #: So often an event is sent that the receiver does not want (status 4xx), before it is left out.
 REFUSALS = 5
@@ -67,6 +69,8 @@ class Webhook:
         self._follower: Follower | None = None
         self._waiting: deque[Event] = deque()
         self._failures = 0
+        self._pauses = backoff(LONGEST_PAUSE)
+        self._next_attempt = 0.0
         self._is_away = False
 
     def start(self) -> None:
@@ -90,29 +94,29 @@ class Webhook:
     def _run(self) -> None:
         server = get_impatient_client(self._settings, REDIS_PATIENCE)
         script = register(server, "webhook")
-        pauses = backoff(LONGEST_PAUSE)
 
-        def say(lease: float, sent: str) -> str:
-            reply = script(self._keys.all(), [self._worker, int(1000 * lease), sent])
-            return reply.decode() if reply else ""
+        def say(lease: float, sent: str) -> tuple[bool, str]:
+            is_ours, last = script(self._keys.all(), [self._worker, int(1000 * lease), sent])
+            return bool(is_ours), last.decode()
 
         while True:
+            # Before it is looked: what happens after that may be missed.
             is_last = self._ends.is_set()
+            is_through = False
             try:
-                is_through = self._step(say)
+                is_through = self._step(server, say)
             except RedisError as error:
                 if not self._is_away:
                     logger.warning("The webhook waits for Redis: %s", describe_error(server, error))
-                self._is_away, is_through = True, False
+                self._is_away = True
             else:
                 self._is_away = False
-            if self._ends.is_set() and ((is_last and is_through) or time.monotonic() > self._end_by):
+            if is_last and (is_through or self._is_late):
                 break
-            pause = pauses.compute(self._failures) if self._failures else INTERVAL
-            # Whoever closes does not wait for longer than he has to.
-            self._ends.wait(pause)
-            if self._ends.is_set() and not is_through:
-                time.sleep(min(INTERVAL, pause))
+            if is_last:
+                time.sleep(INTERVAL)
+            else:
+                self._ends.wait(INTERVAL)
         if self._waiting:
             logger.warning(
                 "The webhook has not sent %d events yet: another worker sends them, or the next crawl",
@@ -121,31 +125,45 @@ class Webhook:
         self._resign(say)
         close(server)
 
-    def _step(self, say: Any) -> bool:
-        """Send what there is; return whether nothing is left for this worker to send."""
-        sent = say(LEASE, "")
-        if not sent:
-            # Another worker sends. What this one had not sent, that one does.
+    @property
+    def _is_late(self) -> bool:
+        return self._ends.is_set() and time.monotonic() > self._end_by
+
+    def _step(self, server: Any, say: Any) -> bool:
+        """Send what there is; return whether all that has happened is sent, by whichever worker."""
+        is_ours, sent = say(LEASE, "")
+        if not is_ours:
+            # What this one had not sent, the other does.
             self._stop_following()
-            return True
+            return order_of(sent) >= order_of(self._stream.newest(server))
         if self._follower is None:
             self._follower = Follower(
                 self._settings, [self._stream], {self._stream.key: sent}, logger.warning
             )
-        self._waiting.extend(event for event in self._follower.new() if self._is_wanted(event))
+        self._waiting.extend(self._follower.new())
         # Another worker may have sent some, while this one was not heard.
         while self._waiting and order_of(self._waiting[0].id) <= order_of(sent):
             self._waiting.popleft()
-        while self._waiting:
+        while self._waiting and not self._is_late:
             event = self._waiting[0]
-            problem = self._post(event)
-            if problem and not self._gives_up(event, problem):
+            if self._is_wanted(event) and not self._send(event):
                 return False
             self._waiting.popleft()
-            self._failures = 0
-            if not say(LEASE, event.id):
+            # Of those that nobody wants, the last is enough.
+            if (self._is_wanted(event) or not self._waiting) and not say(LEASE, event.id)[0]:
                 self._stop_following()
-                return True
+                return False
+        return not self._waiting
+
+    def _send(self, event: Event) -> bool:
+        """Post *event*, if it is time for that; return whether it is dealt with."""
+        if time.monotonic() < self._next_attempt:
+            return False
+        problem = self._post(event)
+        if problem is not None and not self._gives_up(event, problem):
+            self._next_attempt = time.monotonic() + self._pauses.compute(self._failures)
+            return False
+        self._failures = 0
         return True
 
     def _is_wanted(self, event: Event) -> bool:
@@ -179,7 +197,7 @@ class Webhook:
             self._follower.close()
         self._follower = None
         self._waiting.clear()
-        self._failures = 0
+        self._failures, self._next_attempt = 0, 0.0
 
 
 class Problem:

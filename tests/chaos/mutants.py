@@ -382,7 +382,13 @@ MUTANTS = {
     "refused-once-and-for-all": Mutant(
         "an event that a receiver has not taken is sent again",
         ("events",),
-        (("events/webhook.py", "if problem and not self._gives_up(event, problem):", "if False:"),),
+        (
+            (
+                "events/webhook.py",
+                "if problem is not None and not self._gives_up(event, problem):",
+                "if False:",
+            ),
+        ),
     ),
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",

@@ -331,3 +331,17 @@ def test_an_event_is_said_in_words_whatever_its_details_are(kind: str) -> None:
     text = Event("1-1", 1.0, kind, "s", "w", details).text
     assert "{" not in text
     assert "\n" not in text
+
+
+def test_a_crawl_that_persists_starts_anew_however_late_the_next_worker_comes(
+    server: redis.Redis, join: Join, told: Told
+) -> None:
+    a = join("a")
+    a.push("one", mode="start")
+    a.say(finished=[a.take(1)[0].name])
+    a.say(in_hand=0, finishing=True)
+    a.frontier.leave(finished=True, persist=True)
+    server.delete(a.frontier.keys.finished)  # it has a time to live
+    told()
+    join("b")
+    assert told() == [("crawl_started", "b"), ("worker_joined", "b")]

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -107,19 +108,35 @@ def test_a_receiver_that_was_away_gets_all_of_them(
     assert logs.count("and it is sent again: it has answered with status 503") == 1
 
 
+def sender(fleet: Fleet, server: redis.Redis) -> int:
+    """Return which worker sends."""
+    name = server.hget("graph:events:webhook", "worker").decode()
+    return next(n for n, worker in enumerate(fleet.workers) if str(worker.pid) in name.split("-"))
+
+
 def test_another_worker_sends_when_the_one_that_does_is_killed(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:
     fleet.start("graph", 2, **SLOW, FRONTIER_WEBHOOK_URL=receiver.url, FRONTIER_LEASE_TIMEOUT=2)
     wait_until(lambda: receiver.types().count("worker_joined") == 2)
-    sender = server.hget("graph:events:webhook", "worker").decode()
-    number = next(n for n in range(2) if str(fleet.workers[n].pid) in sender.split("-"))
-    # It would be waited for as long as it might take to send one.
-    fleet.kill(number)
-    server.hset("graph:events:webhook", "until", 0)
+    first = sender(fleet, server)
+    fleet.kill(first)
     wait_until(lambda: "worker_lost" in receiver.types())
-    assert server.hget("graph:events:webhook", "worker").decode() != sender
+    assert sender(fleet, server) != first
     fleet.wait()
+    assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
+
+
+def test_the_last_worker_sends_what_one_that_was_killed_had_not(
+    fleet: Fleet, receiver: Receiver, server: redis.Redis
+) -> None:
+    fleet.start("graph", 2, **SLOW, FRONTIER_WEBHOOK_URL=receiver.url)
+    wait_until(lambda: receiver.types().count("worker_joined") == 2)
+    first = sender(fleet, server)
+    fleet.kill(first)
+    fleet.kill(1 - first, signal.SIGINT)
+    fleet.wait()
+    assert receiver.types()[-1] == "worker_left"
     assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
 
 

@@ -60,7 +60,7 @@ for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do events.tell_gone
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 -- What the workers of this crawl were told is not for those of the next.
 redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',
-  'unshared', 'unshared_reason', 'limited', 'rewound', 'rules', 'slot_default', 'limits_changed', 'stalled', 'no_memory', 'no_room')
+  'unshared', 'unshared_reason', 'limited', 'rewound', 'rules', 'slot_default', 'limits_changed', 'began', 'stalled', 'no_memory', 'no_room')
 if persist == '1' then return {0, left, failed} end
 clearing.clear()
 redis.call('UNLINK', META)

@@ -115,8 +115,7 @@ for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) e
 -- For who looks into it, and is not set up as its workers are.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
   'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2), 'max_events', max_events)
-local is_made = redis.call('HEXISTS', META, 'epoch') == 0
-if is_made then change_epoch() end
+if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 
 if most > 0 then
   redis.call('HSET', META, 'max_workers', most, 'places_key', PLACES)
@@ -127,7 +126,7 @@ redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)
 if not own_deadline then
-  if flushed or anew or is_made then
+  if flushed or anew or redis.call('HEXISTS', META, 'began') == 0 then
     redis.call('HSET', META, 'began', now)
     events.tell('crawl_started', worker)
   end

@@ -3,7 +3,7 @@
 --
 -- ARGV  worker, for how long it may send without asking again (ms; 0: it sends no more), id of the event that it has sent
 --       last (empty: none)
--- Reply the id after which it is to send; false if another worker sends
+-- Reply {whether this worker sends (0/1), the id of the last event that was sent}
 local worker, lease_ms, sent = argument(), number(), argument()
 -- From when on, if nothing was ever sent: what has happened just now, such as the start of the crawl, in milliseconds.
 local AT_FIRST = 60000
@@ -14,8 +14,8 @@ local problem = wrong_type({{WEBHOOK, 'hash'}})
 if problem then return wrong_type_error(problem) end
 despite_full_memory()
 local now, known = server_time(), redis.call('HMGET', WEBHOOK, 'worker', 'until', 'sent')
-if known[1] and known[1] ~= worker and (tonumber(known[2]) or 0) > now then return false end
+if known[1] and known[1] ~= worker and (tonumber(known[2]) or 0) > now then return {0, known[3] or '0-0'} end
 if sent == '' then sent = known[3] or math.max(0, now - AT_FIRST) .. '-0' end
 redis.call('HSET', WEBHOOK, 'worker', worker, 'until', now + lease_ms, 'sent', sent)
 redis.call('EXPIRE', WEBHOOK, KEPT)
-return sent
+return {1, sent}
