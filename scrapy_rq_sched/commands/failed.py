@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections import Counter, deque
 from typing import Any
 
@@ -11,7 +10,7 @@ from .. import serializers
 from ..codec.failed_request import FailedRequest
 from ..errors import InspectionError, one_line
 from ..failed import FailedRequests
-from ..inspect import View
+from ..inspect import View, as_json
 from .action import Action, Context
 from .output import Fields, Output, Table, number, single_line, when
 
@@ -105,7 +104,7 @@ class Failed(Action):
     ) -> None:
         if opts.json:
             for entry in entries:
-                output.json(as_dict(failed, entry))
+                output.json(as_json.failed(failed, entry))
         elif opts.id is not None:
             output.show(*(one(failed, entry) for entry in entries))
         elif entries:
@@ -142,18 +141,6 @@ def _failed(view: View, output: Output, again: bool) -> FailedRequests:
         output.warn(f"{error}. Their URLs are not shown, and --url matches none of them")
     read = view.settings
     return FailedRequests(view.server, view.keys, discipline, read.max_failed, serializer, read.encoding)
-
-
-def as_dict(failed: FailedRequests, entry: FailedRequest) -> dict[str, Any]:
-    """Return *entry* as it is printed for machines."""
-    fields = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
-    del fields["entry"]
-    data = fields.pop("data")
-    fields["url"] = failed.url_of(entry)
-    try:
-        return {**fields, "data": data.decode()}
-    except UnicodeDecodeError:
-        return {**fields, "data_hex": data.hex()}
 
 
 def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from itertools import chain
-from typing import Any
 
 from ..engine.components import PICKLE
-from ..inspect import read_status
+from ..inspect import as_json, read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation, Place
 from ..inspect.queues import Queues
 from ..inspect.status import Status
+from ..inspect.verdict import verdict
 from .action import Action, Context
 from .output import Fields, Table, duration, number, single_line, when
 
@@ -36,7 +36,7 @@ class Leases(Action):
         held = sorted(Reader(view).held(opts.worker), key=lambda one: (one.since, one.worker))
         if opts.json:
             for one in held:
-                context.output.json(_held_as_dict(one))
+                context.output.json(as_json.held(one))
             return
         if not held:
             context.output.say(f"Nothing is leased at the frontier of spider {opts.spider}")
@@ -77,7 +77,7 @@ class Peek(Action):
         entries = Queues(view).next(opts.count)
         if opts.json:
             for place, entry in enumerate(entries, 1):
-                context.output.json({"place": place, **as_dict(entry)})
+                context.output.json({"place": place, **as_json.entry(entry)})
             return
         rows = [
             [
@@ -123,7 +123,7 @@ class Explain(Action):
         found = Explainer(view).explain(opts.url)
         status = read_status(view)
         if opts.json:
-            context.output.json(_explanation_as_dict(found))
+            context.output.json(as_json.explanation(found))
             return
         pairs = [
             ("url", found.url),
@@ -147,73 +147,6 @@ def shown(entry: Entry) -> str:
     if entry.data.startswith(PICKLE) and entry.problem:
         return entry.problem
     return entry.url or f"{entry.data[:60]!r}: {entry.problem}"
-
-
-def as_dict(entry: Entry) -> dict[str, Any]:
-    """Return *entry* as it is printed for machines."""
-    said: dict[str, Any] = {"kind": entry.kind, "url": entry.url, "priority": entry.priority}
-    if entry.score is not None:
-        said["score"] = entry.score
-    if entry.problem:
-        return {**said, "problem": entry.problem, "data_hex": entry.data.hex()}
-    return {**said, "request": entry.fields}
-
-
-def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
-    """Return in sentences what holds the URL, and what to do.
-
-    :param typed: what was asked for, as a shell takes it.
-    """
-    spider, lines = status.spider, list[str]()
-    nobody = "no worker is alive: start one with scrapy crawl " + spider
-    state = {"paused": "paused", "draining": "drained"}.get(status.state)
-    if found.waiting or found.seeds or found.delayed:
-        if not status.alive:
-            lines.append(f"It waits, and {nobody}")
-        elif state:
-            lines.append(f"It waits, and the crawl is {state}: scrapy frontier resume {spider}")
-        elif found.delayed:
-            lines.append(
-                "It needs code that the workers that were given it lack: they leave it to another worker. "
-                "Start one that has its callback and its class"
-            )
-        else:
-            turn = "It will be crawled when its turn comes, after what the workers have in hand"
-            lines.append(turn + _sooner(found, spider))
-    for held in found.held:
-        if held.alive:
-            lines.append(f"Worker {held.worker} has it, and will release it when it is done")
-        else:
-            lines.append(
-                f"Worker {held.worker} died with it: it goes back to the queue when another is alive"
-            )
-            if not status.alive:
-                lines.append(nobody[0].upper() + nobody[1:])
-    if found.failed:
-        again = f"scrapy frontier failed {spider} --id {shlex.quote(found.failed[-1].id)} --requeue"
-        lines.append(f"It was set aside. Try it again: {again}")
-    if found.is_nowhere and (found.seen or found.started):
-        lines.append(
-            "It was found, and nothing is left to do for it: it was crawled, or its download failed for "
-            "good, or it was removed. The log of the worker says which. To crawl it again: "
-            f"scrapy frontier forget {spider} {typed} --crawl"
-        )
-    elif found.is_nowhere:
-        lines.append(
-            "It was never found: no page that was crawled led to it, or the spider, its rules or a "
-            "middleware (allowed_domains, DEPTH_LIMIT) dropped it before. To crawl it: "
-            f"scrapy frontier seed {spider} {typed}"
-        )
-    if found.alike:
-        lines.append("But these were seen: " + ", ".join(found.alike))
-    return lines
-
-
-def _sooner(found: Explanation, spider: str) -> str:
-    if any(place.entry.score is not None for place in found.waiting):
-        url = shlex.quote(found.waiting[0].entry.url)
-        return f". Sooner: scrapy frontier reprioritize {spider} 1000 {url}"
-    return ""
 
 
 def _waits(found: Explanation, status: Status) -> list[str]:
@@ -244,36 +177,6 @@ def _in_slot(place: Place) -> str:
 def _leased(held: Held, status: Status) -> str:
     since = f" for {duration(status.now - held.since)}" if held.since else ""
     return f"by {single_line(held.worker)}{since}" + ("" if held.alive else ", which is dead")
-
-
-def _held_as_dict(held: Held) -> dict[str, Any]:
-    return {
-        "worker": held.worker,
-        "alive": held.alive,
-        "lease": held.lease,
-        "since": held.since,
-        "deaths": held.deaths,
-        **as_dict(held.entry),
-    }
-
-
-def _explanation_as_dict(found: Explanation) -> dict[str, Any]:
-    return {
-        "url": found.url,
-        "fingerprint": found.fingerprint,
-        "seen": found.seen,
-        "started": found.started,
-        "waiting": [
-            {"key": p.key, "before": p.before, "slot": p.entry.slot, **as_dict(p.entry)}
-            for p in found.waiting
-        ],
-        "seeds": [{"key": p.key, "before": p.before, **as_dict(p.entry)} for p in found.seeds],
-        "leased": [_held_as_dict(held) for held in found.held],
-        "delayed": [{"due": due, **as_dict(entry)} for due, entry in found.delayed],
-        "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
-        "history": found.history,
-        "alike": found.alike,
-    }
 
 
 def _count(text: str) -> int:

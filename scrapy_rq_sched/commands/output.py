@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.util import find_spec
 from typing import Any, Protocol
+
+from ..inspect import as_json
 
 #: Whether the extra `cli` is installed. It is imported where it draws: every command of Scrapy's loads this.
 HAS_RICH = find_spec("rich") is not None
@@ -145,7 +145,7 @@ class Output:
 
     def json(self, value: Any) -> None:
         """Print *value* as JSON, on one line, in ASCII."""
-        sys.stdout.write(json.dumps(_plain(value), allow_nan=False) + "\n")
+        sys.stdout.write(as_json.dump(value) + "\n")
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
@@ -195,21 +195,6 @@ class Output:
         )
         with bars.Progress(*columns, console=Console(stderr=True)) as progress:
             yield _RichBar(progress, progress.add_task(what, total=total))
-
-
-def _plain(value: Any) -> Any:
-    """Return *value* as JSON can have it: what is in Redis may have bytes for keys, or no number for one."""
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else _plain_text(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, (str, int, float, type(None))) else _plain_text(value)
-
-
-def _plain_text(value: Any) -> str:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def printable(text: str, kept: str = "\n\t") -> str:

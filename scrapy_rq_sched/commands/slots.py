@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from heapq import nlargest
@@ -11,6 +10,7 @@ from typing import Any
 
 from ..codec.slot_rules import FIELDS, slot_rule
 from ..errors import InspectionError
+from ..inspect import as_json
 from ..inspect.slots import Slots, SlotStatus
 from .action import Action, Context
 from .output import Table, duration, number
@@ -96,7 +96,7 @@ class SlotsAction(Action):
         )
         if opts.json:
             for one in shown:
-                context.output.json({**dataclasses.asdict(one), "why": one.why})
+                context.output.json(as_json.slot(one))
             return
         if not shown:
             context.output.say(
@@ -126,20 +126,6 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _named(slots: Slots, text: str) -> str:
-    """Return the name of the slot that is to be changed.
-
-    :raises InspectionError: if it is a pattern or a URL, and nothing is known of a slot called so.
-    """
-    name, is_known = slots.find(text)
-    if not is_known and any(mark in text for mark in "*?/"):
-        raise InspectionError(
-            f"{text!r} is not the name of a slot; it must be a host name such as www.example.com, or what "
-            "download_slot says. Patterns are for FRONTIER_SLOTS"
-        )
-    return name
-
-
 def _set(slots: Slots, arguments: list[str]) -> str:
     slot, *said = arguments
     pairs = [text.partition("=") for text in said]
@@ -149,13 +135,13 @@ def _set(slots: Slots, arguments: list[str]) -> str:
     if len(values) < len(pairs):
         raise InspectionError(f"{' '.join(said)}: each of {', '.join(FIELDS)} may be given once")
     rule = slot_rule(f"slot {slot!r}", slot, values)
-    slots.set(_named(slots, slot), rule)
+    slots.set(slots.named(slot), rule)
     return f"All workers together keep {', '.join(said)} of {slot}, until the crawl is finished"
 
 
 def _reset(slots: Slots, arguments: list[str]) -> str:
     (slot,) = _exactly(arguments, "reset SLOT")
-    slots.reset(_named(slots, slot))
+    slots.reset(slots.named(slot))
     return f"What the settings say of {slot} holds again"
 
 
@@ -166,14 +152,14 @@ def _block(slots: Slots, arguments: list[str]) -> str:
         raise InspectionError(
             f"{text!r} is no time such as 30s, 10m, 2h or 1d, of {LONGEST // 86_400} days or less"
         )
-    slots.block(_named(slots, slot), period)
+    slots.block(slots.named(slot), period)
     how = f"scrapy frontier slots {slots.view.spider} unblock {slot}"
     return f"{slot} is asked for nothing for {duration(period)}, or until: {how}"
 
 
 def _unblock(slots: Slots, arguments: list[str]) -> str:
     (slot,) = _exactly(arguments, "unblock SLOT")
-    slots.unblock(_named(slots, slot))
+    slots.unblock(slots.named(slot))
     return f"{slot} is no longer blocked"
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import time
 from typing import Any
 
 from ..inspect import Status as FrontierStatus
-from ..inspect import View, find_frontiers, read_status
+from ..inspect import View, as_json, find_frontiers, read_status
 from ..inspect.rates import BUCKET
 from ..inspect.status import Worker
 from .action import Action, Context
@@ -85,7 +84,7 @@ class Status(Action):
             statuses = [status for status in statuses if status.state != "new" or status.seeds]
         if opts.json:
             for status in statuses:
-                context.output.json(as_dict(status))
+                context.output.json(as_json.status(status))
         elif opts.spider:
             draw(*one(statuses[0]))
         elif statuses:
@@ -110,7 +109,7 @@ class Workers(Action):
         status = read_status(view)
         if opts.json:
             for worker in (*status.workers, *status.in_line):
-                context.output.json(dataclasses.asdict(worker))
+                context.output.json(as_json.worker(worker))
         elif status.workers or status.in_line:
             context.output.show(workers_table(status))
         else:
@@ -130,11 +129,6 @@ def all_views(context: Context) -> list[View]:
     views = list(find_frontiers(context.settings))
     known = {view.spider for view in views}
     return views + [context.view(spider) for spider in context.spiders() if spider not in known]
-
-
-def as_dict(status: FrontierStatus) -> dict[str, Any]:
-    """Return *status* as it is printed for machines."""
-    return {**dataclasses.asdict(status), "history": [list(moment) for moment in status.history]}
 
 
 def overview(statuses: list[FrontierStatus]) -> Table:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
+from ..errors import InspectionError
 from ..frontier.scripts import register
 from .queues import Queues
 from .view import View, read_meta
@@ -87,6 +88,19 @@ class Slots:
                 return name, True
         is_name = "%" in text and slot_name(unquote(text)) == text
         return (text if is_name else names[2]), False
+
+    def named(self, text: str) -> str:
+        """Return the name of the slot that is to be changed.
+
+        :raises InspectionError: if it is a pattern or a URL, and nothing is known of a slot called so.
+        """
+        name, is_known = self.find(text)
+        if not is_known and any(mark in text for mark in "*?/"):
+            raise InspectionError(
+                f"{text!r} is not the name of a slot; it must be a host name such as www.example.com, or "
+                "what download_slot says. Patterns are for FRONTIER_SLOTS"
+            )
+        return name
 
     def with_state(self) -> Iterator[str]:
         """Yield the slots that have a state, also without a request that waits. All keys are gone through."""

@@ -1,0 +1,103 @@
+"""What is found, as JSON: the commands print it with ``--json``, and the dashboard's API has its names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+from ..codec.failed_request import FailedRequest
+from ..failed import FailedRequests
+from .entries import Entry, Held
+from .explain import Explanation
+from .slots import SlotStatus
+from .status import Status, Worker
+
+
+def dump(value: Any) -> str:
+    """Return *value* as JSON, on one line, in ASCII."""
+    return json.dumps(_plain(value), allow_nan=False)
+
+
+def status(found: Status) -> dict[str, Any]:
+    """Return how a frontier stands."""
+    return {**dataclasses.asdict(found), "history": [list(moment) for moment in found.history]}
+
+
+def worker(found: Worker) -> dict[str, Any]:
+    """Return a worker."""
+    return dataclasses.asdict(found)
+
+
+def slot(found: SlotStatus) -> dict[str, Any]:
+    """Return how a slot stands."""
+    return {**dataclasses.asdict(found), "why": found.why}
+
+
+def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:
+    """Return an entry of the failed list *requests*."""
+    fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    del fields["entry"]
+    data = fields.pop("data")
+    fields["url"] = requests.url_of(one)
+    try:
+        return {**fields, "data": data.decode()}
+    except UnicodeDecodeError:
+        return {**fields, "data_hex": data.hex()}
+
+
+def entry(one: Entry) -> dict[str, Any]:
+    """Return a request or a seed."""
+    said: dict[str, Any] = {"kind": one.kind, "url": one.url, "priority": one.priority}
+    if one.score is not None:
+        said["score"] = one.score
+    if one.problem:
+        return {**said, "problem": one.problem, "data_hex": one.data.hex()}
+    return {**said, "request": one.fields}
+
+
+def held(one: Held) -> dict[str, Any]:
+    """Return what a worker holds."""
+    return {
+        "worker": one.worker,
+        "alive": one.alive,
+        "lease": one.lease,
+        "since": one.since,
+        "deaths": one.deaths,
+        **entry(one.entry),
+    }
+
+
+def explanation(found: Explanation) -> dict[str, Any]:
+    """Return what is known of a URL."""
+    return {
+        "url": found.url,
+        "fingerprint": found.fingerprint,
+        "seen": found.seen,
+        "started": found.started,
+        "waiting": [
+            {"key": p.key, "before": p.before, "slot": p.entry.slot, **entry(p.entry)} for p in found.waiting
+        ],
+        "seeds": [{"key": p.key, "before": p.before, **entry(p.entry)} for p in found.seeds],
+        "leased": [held(one) for one in found.held],
+        "delayed": [{"due": due, **entry(one)} for due, one in found.delayed],
+        "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
+        "history": found.history,
+        "alike": found.alike,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return *value* as JSON can have it: what is in Redis may have bytes for keys, or no number for one."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else _plain_text(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float, type(None))) else _plain_text(value)
+
+
+def _plain_text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
