@@ -6,11 +6,11 @@ import argparse
 from collections import Counter, deque
 from typing import Any
 
-from .. import serializers
 from ..codec.failed_request import FailedRequest
 from ..errors import InspectionError, one_line
 from ..failed import FailedRequests
 from ..inspect import View, as_json
+from ..inspect.set_aside import set_aside
 from .action import Action, Context
 from .output import Fields, Output, Table, number, single_line, when
 
@@ -131,16 +131,10 @@ def _whole(text: str) -> int:
 
 
 def _failed(view: View, output: Output, again: bool) -> FailedRequests:
-    # Only what is put back has to know where to; who forgets, or looks, need not know the queue.
-    discipline = view.queue_class.discipline if again else "custom"
-    serializer: serializers.Serializer | None
-    try:
-        serializer = view.serializer
-    except InspectionError as error:
-        serializer = None
-        output.warn(f"{error}. Their URLs are not shown, and --url matches none of them")
-    read = view.settings
-    return FailedRequests(view.server, view.keys, discipline, read.max_failed, serializer, read.encoding)
+    failed, problem = set_aside(view, again)
+    if problem:
+        output.warn(f"{problem}. Their URLs are not shown, and --url matches none of them")
+    return failed
 
 
 def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:

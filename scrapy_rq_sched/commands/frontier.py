@@ -17,6 +17,7 @@ from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
 from .crawl import Crawl
+from .dashboard import Dashboard
 from .doctor import Doctor
 from .edit import Clear, Remove, Reprioritize
 from .events import Events
@@ -53,6 +54,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Clear,
     Export,
     Import,
+    Dashboard,
     Doctor,
     Convert,
 )

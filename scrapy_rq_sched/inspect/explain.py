@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -119,6 +119,13 @@ class Explainer:
         if not found.seen and found.is_nowhere:
             found.alike = [url for url in _alike(request.url) if self._is_seen(request.replace(url=url))]
         return found
+
+    def count_seen(self, texts: Iterable[str]) -> int:
+        """Return how many of the URLs *texts* were seen.
+
+        :raises InspectionError: if one is none.
+        """
+        return sum(self._is_seen(self._fingerprinter.request(text)) for text in texts)
 
     def entry_of(self, failed: FailedRequest) -> Entry:
         """Return what was set aside."""

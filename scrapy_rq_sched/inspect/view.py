@@ -60,11 +60,7 @@ class View:
         :raises SettingError: if a setting has a value that it may not have.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        view = cls.without_meta(settings, spider, spidercls, redis_key)
-        meta, keys = read_meta(view.server, view.keys.meta), view.keys
-        if meta.get("dupefilter_key") and not (redis_key or getattr(spidercls, "redis_key", None)):
-            keys = _keys_of(meta, spider, keys.requests)
-        return replace(view, meta=meta, keys=keys)
+        return cls.without_meta(settings, spider, spidercls, redis_key).as_it_is_now(redis_key)
 
     @classmethod
     def without_meta(
@@ -83,6 +79,17 @@ class View:
         server = connection.get_client(settings)
         keys = load_keys(read, server, spider, redis_key)
         return cls(server, keys, read, {}, spidercls, settings)
+
+    def as_it_is_now(self, redis_key: Any = None) -> Self:
+        """Return the same frontier, with what Redis says now of how it was made.
+
+        :param redis_key: as in :meth:`from_settings`.
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        meta, keys = read_meta(self.server, self.keys.meta), self.keys
+        if meta.get("dupefilter_key") and not (redis_key or getattr(self.spidercls, "redis_key", None)):
+            keys = _keys_of(meta, self.spider, keys.requests)
+        return replace(self, meta=meta, keys=keys)
 
     def of_spider(self, spidercls: type[Spider] | None) -> Self:
         """Return the same frontier, with the settings of its spider's class, if there is one.
@@ -197,17 +204,18 @@ def read_meta(server: Any, key: str) -> dict[str, str]:
     return {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in found.items()}
 
 
-def find_frontiers(settings: Any) -> Iterator[View]:
+def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     """Yield all frontiers of a Redis, whoever's they are, in the order of their spiders' names.
 
     Redis goes through the names of all its keys for that, :data:`SCAN_STEP` at a time.
 
     :param settings: Scrapy's.
+    :param server: a client whose replies are bytes; by default, one that is made of *settings*.
     :raises SettingError: if a setting has a value that it may not have.
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
     read = FrontierSettings.from_settings(settings)
-    server = connection.get_client(settings)
+    server = server or connection.get_client(settings)
     views = []
     for key in set(server.scan_iter("*:meta", count=SCAN_STEP, _type="hash")):
         meta = read_meta(server, key)

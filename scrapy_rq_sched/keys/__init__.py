@@ -117,6 +117,10 @@ class Keys:
         """What happened to the fleet."""
         return f"{self.prefix}:events"
 
+    def audit(self) -> str:
+        """What was done by the dashboard."""
+        return f"{self.prefix}:audit"
+
     @property
     def meta(self) -> str:
         """What the frontier was made with, and what all workers are told."""

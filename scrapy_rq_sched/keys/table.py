@@ -219,6 +219,14 @@ KEYS: tuple[Key, ...] = (
         "how many were ever set aside, by reason without its details; for 30 days",
     ),
     Key(
+        "audit",
+        "{prefix}:audit",
+        ("list",),
+        "what was done by `scrapy frontier dashboard`: JSON objects with the time, who did it, the action, "
+        "its arguments and its result, the latest first; 200 at the most",
+        lasting=True,
+    ),
+    Key(
         "meta",
         "{prefix}:meta",
         ("hash",),

@@ -78,14 +78,18 @@ def test_only_what_users_name_stands_at_the_root() -> None:
         ("inspect", f"{PACKAGE}.metrics"),
         ("metrics", f"{PACKAGE}.worker"),
         ("metrics", f"{PACKAGE}.commands"),
+        ("inspect", f"{PACKAGE}.dashboard"),
+        ("dashboard", "redis"),
+        ("dashboard", f"{PACKAGE}.commands"),
+        ("dashboard", f"{PACKAGE}.worker"),
     ],
 )
 def test_a_layer_does_not_know_what_is_above_it(folder: str, forbidden: str) -> None:
     assert not knows(folder, forbidden)
 
 
-def test_only_commands_and_metrics_know_what_looks_into_a_frontier() -> None:
-    looking = ("inspect", "metrics", "commands")
+def test_only_what_shows_a_frontier_to_people_knows_what_looks_into_it() -> None:
+    looking = ("inspect", "metrics", "commands", "dashboard")
     ours = [path for path in FILES if path.relative_to(ROOT).parts[0] not in looking]
     assert len(ours) > 40
     assert not [path for path in ours if any(name.startswith(f"{PACKAGE}.inspect") for name in imports(path))]

@@ -1,0 +1,124 @@
+"""``scrapy frontier dashboard``: a web page to watch and to steer crawls."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import socket
+from typing import Any
+
+from ..errors import InspectionError
+from .action import Action, Context
+
+HOST, PORT = "127.0.0.1", 8000
+#: Seconds that open streams are given to end after Ctrl-C.
+FAREWELL = 1
+
+
+class Dashboard(Action):
+    """``scrapy frontier dashboard [SPIDER]``."""
+
+    name = "dashboard"
+    summary = "A web page to watch crawls, and to steer them"
+    description = (
+        "Serve a web page, and its JSON API, that shows how crawls stand: all of them, or one spider's. With "
+        "--actions it may also steer them. It listens on this machine only, unless --host says otherwise and "
+        "FRONTIER_DASHBOARD_PASSWORD is set. Ctrl-C ends it."
+    )
+    spider = "optional"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add where it listens, and what it may do."""
+        parser.add_argument("--host", default=HOST, help=f"the address to listen on (default: {HOST})")
+        parser.add_argument(
+            "--port", type=_port, default=PORT, help=f"the port to listen on (default: {PORT}; 0: any)"
+        )
+        parser.add_argument("--actions", action="store_true", help="let the page change something, too")
+        parser.add_argument(
+            "--allowed-host",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="a name by which browsers may call it (may be repeated); needed behind a proxy",
+        )
+        parser.add_argument(
+            "--root-path", default="", metavar="PATH", help="the path below which a proxy serves it"
+        )
+
+    def run(self, context: Context, opts: argparse.Namespace) -> None:
+        """Serve it until Ctrl-C.
+
+        :raises InspectionError: if it may not be served so, or cannot be.
+        """
+        try:
+            import uvicorn
+
+            from ..dashboard import create_app
+            from ..dashboard.app import password_of
+            from ..dashboard.guard import LOOPBACK
+        except ImportError as error:
+            raise InspectionError(
+                "The dashboard needs starlette and uvicorn, which are not installed. Install them: "
+                "pip install 'scrapy-rq-sched[dashboard]'"
+            ) from error
+        if not is_loopback(opts.host) and not password_of(context.settings):
+            raise InspectionError(
+                f"Other machines can reach {opts.host}, and nothing would keep them from the dashboard. Set "
+                f"FRONTIER_DASHBOARD_PASSWORD, or leave --host at {HOST}"
+            )
+        app = create_app(
+            context.settings,
+            spider=opts.spider,
+            redis_key=context.redis_key,
+            actions=opts.actions,
+            allowed_hosts=[*LOOPBACK, _in_a_url(opts.host), *opts.allowed_host],
+        )
+        with _listen(opts.host, opts.port) as listening:
+            port = listening.getsockname()[1]
+            how = "actions are allowed" if opts.actions else "read-only; --actions lets it steer crawls, too"
+            url = f"http://{_in_a_url(opts.host)}:{port}/"
+            context.output.say(f"The dashboard is at {url} ({how}). Ctrl-C ends it")
+            config: Any = uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                root_path=opts.root_path.rstrip("/"),
+                timeout_graceful_shutdown=FAREWELL,
+            )
+            try:
+                uvicorn.Server(config).run(sockets=[listening])
+            except KeyboardInterrupt:
+                return
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches *host*."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _in_a_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise InspectionError(
+            f"The dashboard cannot listen on {host}, port {port}: {why}. Choose another with --host or --port"
+        ) from error
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < 65_536):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of 0 to 65535")
+    return int(text)

@@ -1,0 +1,198 @@
+"""``/api/v1/``: what the commands of ``scrapy frontier`` say with ``--json``, by the same names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from concurrent.futures import Executor
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .. import __version__
+from ..inspect import as_json, read_status
+from ..inspect.explain import Explainer
+from ..inspect.verdict import verdict
+from .kept import Made
+from .pictures import MOST_FRONTIERS, Frontier, Picture, Pictures, workers_of
+
+#: Entries of a page, unless a request says otherwise; and at the most.
+PAGE, MOST = 50, 200
+#: Characters of a URL that is explained.
+LONGEST = 20_000
+
+
+def answer(**fields: Any) -> Response:
+    """Return the answer that consists of *fields*."""
+    return Response(as_json.dump(fields), media_type="application/json")
+
+
+def picture_text(made: Made[Picture]) -> str:
+    """Return how a frontier stands, as JSON: it is sent as an answer, or in a stream.
+
+    ``redis`` says why it is not how it stands now; empty if it is.
+    """
+    frontier = made.value.full if made.value else "null"
+    return f'{{"redis": {json.dumps(made.problem)}, "taken": {made.at:.3f}, "frontier": {frontier}}}'
+
+
+async def overview_text(pictures: Pictures) -> str:
+    """Return how all frontiers stand, as JSON."""
+    names, shown = await pictures.overview()
+    # One that is new to us and to its workers is none yet, as for the command.
+    briefs = [made.value.brief for made in shown if made.value and _is_shown(made.value)]
+    problem = names.problem or next((made.problem for made in shown if made.problem and not made.refused), "")
+    taken = max((made.at for made in shown), default=names.at)
+    hidden = max(0, len(names.value or []) - MOST_FRONTIERS)
+    return (
+        f'{{"redis": {json.dumps(problem)}, "taken": {taken:.3f}, "total": {len(briefs) + hidden}, '
+        f'"frontiers": [{", ".join(briefs)}]}}'
+    )
+
+
+def _is_shown(picture: Picture) -> bool:
+    return picture.status.state != "new" or bool(picture.status.seeds)
+
+
+class Api:
+    """Answers what only looks.
+
+    :param actions: whether anything may be changed, for the page.
+    :param executor: in whose threads a URL is explained.
+    """
+
+    def __init__(self, pictures: Pictures, actions: bool, executor: Executor) -> None:
+        self._pictures = pictures
+        self._actions = actions
+        self._executor = executor
+        self._explaining = False
+
+    async def about(self, request: Request) -> Response:
+        """Return what the dashboard is, and whether it may change anything."""
+        return answer(version=__version__, actions=self._actions, who=request.state.who)
+
+    async def status(self, request: Request) -> Response:
+        """Return how a frontier stands, or all of them."""
+        if "spider" not in request.query_params:
+            return Response(await overview_text(self._pictures), media_type="application/json")
+        made = await self._frontier(request).picture.get()
+        if made.refused:
+            raise HTTPException(404, made.problem)
+        return Response(picture_text(made), media_type="application/json")
+
+    async def workers(self, request: Request) -> Response:
+        """Return the workers of a frontier, and those that wait for a place."""
+        made = await self._frontier(request).picture.get()
+        if made.value is None:
+            raise _nothing(made)
+        status = made.value.status
+        workers = workers_of(status) + [as_json.worker(one) for one in status.in_line]
+        offset, limit = _page(request)
+        return answer(
+            redis=made.problem,
+            total=len(workers),
+            offset=offset,
+            workers=workers[offset : offset + limit],
+        )
+
+    async def slots(self, request: Request) -> Response:
+        """Return the blocked slots, and those with the most requests."""
+        return await self._list(request, self._frontier(request).slots)
+
+    async def peek(self, request: Request) -> Response:
+        """Return what comes next."""
+        return await self._list(request, self._frontier(request).next)
+
+    async def counts(self, request: Request) -> Response:
+        """Return how much was set aside, by reason."""
+        return await self._list(request, self._frontier(request).failed_counts)
+
+    async def failed(self, request: Request) -> Response:
+        """Return what was set aside, the latest first."""
+        frontier = self._frontier(request)
+        made = await frontier.failed_counts.get()
+        if made.value is None:
+            raise _nothing(made)
+        query = request.query_params
+        offset, limit = _page(request)
+        return answer(
+            redis=made.problem, **frontier.failed.page(query.get("reason"), query.get("id"), offset, limit)
+        )
+
+    async def events(self, request: Request) -> Response:
+        """Return what has happened."""
+        frontier = self._frontier(request)
+        made = await frontier.picture.get()
+        if made.value is None:
+            raise _nothing(made)
+        _, limit = _page(request)
+        return answer(
+            redis=made.problem, events=frontier.events.since(request.query_params.get("since", ""), limit)
+        )
+
+    async def audit(self, request: Request) -> Response:
+        """Return what was done by dashboards, the latest first."""
+        made = await self._frontier(request).audit.get()
+        if made.value is None:
+            raise _nothing(made)
+        offset, limit = _page(request)
+        return answer(
+            redis=made.problem,
+            total=len(made.value),
+            offset=offset,
+            audit=made.value[offset : offset + limit],
+        )
+
+    async def explain(self, request: Request) -> Response:
+        """Return what is known of a URL. All that waits is gone through, so one is explained at a time."""
+        frontier, url = self._frontier(request), request.query_params.get("url", "").strip()
+        if not url or len(url) > LONGEST:
+            raise HTTPException(400, f"Say which url: at most {LONGEST:,} characters")
+        if self._explaining:
+            raise HTTPException(429, "Another URL is being explained. Try again when that is over")
+        self._explaining = True
+        future = self._executor.submit(_explained, frontier, url)
+        # Whoever asks may go away: the thread goes on until it has found it.
+        future.add_done_callback(lambda _: self._is_free())
+        return answer(**await asyncio.wrap_future(future))
+
+    def _is_free(self) -> None:
+        self._explaining = False
+
+    def _frontier(self, request: Request) -> Frontier:
+        name = request.query_params.get("spider", "")
+        if not name:
+            raise HTTPException(400, "Say which: ?spider=NAME")
+        return self._pictures.of(name)
+
+    async def _list(self, request: Request, kept: Any) -> Response:
+        made = await kept.get()
+        if made.value is None:
+            raise _nothing(made)
+        return answer(redis=made.problem, **made.value)
+
+
+def _explained(frontier: Frontier, url: str) -> dict[str, Any]:
+    view = frontier.view()
+    found = Explainer(view).explain(url)
+    status = read_status(view)
+    return {**as_json.explanation(found), "verdict": verdict(found, status, shlex.quote(url))}
+
+
+def _nothing(made: Made[Any]) -> HTTPException:
+    """Return why there is nothing to show."""
+    return HTTPException(404 if made.refused else 503, made.problem)
+
+
+def _page(request: Request) -> tuple[int, int]:
+    """Return from which entry on a list is asked for, and how many."""
+    values = []
+    for name, usual, most in (("offset", 0, 10**9), ("limit", PAGE, MOST)):
+        text = request.query_params.get(name, str(usual))
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
+            raise HTTPException(400, f"{name} must be a whole number of 0 to {most:,}")
+        values.append(int(text))
+    return values[0], values[1]

@@ -1,0 +1,46 @@
+"""The latest events of a frontier, kept for all browsers: Redis is asked for newer ones only."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import asdict
+from typing import Any
+
+from ..inspect import View
+from ..inspect.events import read_events
+
+#: Events that are kept, and those that a step reads.
+MOST, STEP = 200, 100
+
+
+class EventsFound:
+    """The latest events of one frontier."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: deque[dict[str, Any]] = deque(maxlen=MOST)
+
+    @property
+    def last(self) -> str:
+        """The id of the latest; empty if there is none."""
+        with self._lock:
+            return str(self._events[-1]["id"]) if self._events else ""
+
+    def read(self, view: View) -> str:
+        """Read what is new, and return the id of the latest."""
+        found = [asdict(event) for event in read_events(view, self.last, STEP)]
+        with self._lock:
+            self._events.extend(found)
+        return self.last
+
+    def since(self, last: str, limit: int) -> list[dict[str, Any]]:
+        """Return the latest *limit* of those after the one with the id *last*, the oldest first.
+
+        :param last: empty for all; also all are returned if it is not among them any more.
+        """
+        with self._lock:
+            events = list(self._events)
+        ids = [event["id"] for event in events]
+        begin = ids.index(last) + 1 if last in ids else 0
+        return events[begin:][-limit:]

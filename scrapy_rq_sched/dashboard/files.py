@@ -1,0 +1,52 @@
+"""The page: three files that are in the package. Nothing of them is made of what is in Redis."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from typing import NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+_TYPES = {
+    "index.html": "text/html; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "style.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class _File(NamedTuple):
+    data: bytes
+    media_type: str
+    tag: str
+
+
+class Files:
+    """Serves them from memory."""
+
+    def __init__(self) -> None:
+        folder = files("scrapy_rq_sched.dashboard") / "static"
+        self._files = {}
+        for name, media_type in _TYPES.items():
+            data = (folder / name).read_bytes()
+            self._files[name] = _File(data, media_type, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+
+    async def page(self, request: Request) -> Response:
+        """Return the page."""
+        return self._serve(request, "index.html")
+
+    async def file(self, request: Request) -> Response:
+        """Return what the page asks for."""
+        return self._serve(request, request.path_params["name"])
+
+    def _serve(self, request: Request, name: str) -> Response:
+        file = self._files.get(name)
+        if file is None:
+            raise HTTPException(404, "There is no such file")
+        headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == file.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(file.data, headers=headers, media_type=file.media_type)

@@ -1,0 +1,96 @@
+"""Which frontiers the dashboard shows, each by a name."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+from scrapy import Spider
+from scrapy.utils.misc import load_object
+
+from .. import connection
+from ..inspect import View, find_frontiers
+
+
+class Frontiers:
+    """The frontiers of a Redis, and those of a project's spiders. All of its methods wait for Redis.
+
+    A frontier is called as its spider; where there are several of one spider, the others are called as the
+    keys of their queues.
+
+    :param settings: Scrapy's.
+    :param spider: the only one that is shown; by default, all are.
+    :param redis_key: the key of its seeds, if it is given another than its class has.
+    """
+
+    def __init__(self, settings: Any, spider: str | None = None, redis_key: str | None = None) -> None:
+        self._settings = settings
+        self._only = spider
+        self._redis_key = redis_key
+        self._server = connection.get_client(settings)
+        self._loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings.frozencopy())
+        self._lock = threading.Lock()
+        self._views: dict[str, View] = {}
+
+    def describe(self, error: connection.RedisError | None) -> str:
+        """Return in one line how Redis failed.
+
+        :param error: what it was; None if it has not answered yet.
+        """
+        if error is None:
+            where = connection.address(self._server)
+            return f"Redis at {where} has not answered yet. Check REDIS_URL and the network"
+        return connection.describe_error(self._server, error)
+
+    def find(self) -> list[str]:
+        """Return the names of all frontiers. Redis goes through the names of all its keys for that.
+
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        if self._only is not None:
+            return [self._only]
+        by_spider: dict[str, list[View]] = defaultdict(list)
+        for view in find_frontiers(self._settings, self._server):
+            by_spider[view.spider].append(view)
+        found: dict[str, View] = {}
+        for spider, views in by_spider.items():
+            cls = self._class(spider)
+            usual = self._of_spider(spider).keys.requests if len(views) > 1 else views[0].keys.requests
+            for view in views:
+                requests = view.keys.requests
+                found[spider if requests == usual else requests] = view.of_spider(cls)
+        for spider in self._loader.list():
+            if spider not in by_spider:
+                found[spider] = self._of_spider(spider)
+        with self._lock:
+            # Those that are known keep their connections.
+            self._views = {name: self._views.get(name, view) for name, view in found.items()}
+        return sorted(found)
+
+    def view(self, name: str) -> View | None:
+        """Return the frontier called *name*, as it is now; None if none is known.
+
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        with self._lock:
+            known = self._views.get(name)
+        view = (known or self._of_spider(name)).as_it_is_now(self._redis_key)
+        if known is None:
+            # Of names that somebody has made up none is kept.
+            if not (view.exists or name == self._only or name in self._loader.list()):
+                return None
+            with self._lock:
+                self._views.setdefault(name, view)
+        return view
+
+    def _of_spider(self, spider: str) -> View:
+        view = View.without_meta(self._settings, spider, self._class(spider), self._redis_key)
+        if connection.address(view.server) != connection.address(self._server):
+            return view  # its class says where its Redis is
+        connection.close(view.server)
+        return replace(view, server=self._server)
+
+    def _class(self, spider: str) -> type[Spider] | None:
+        return self._loader.load(spider) if spider in self._loader.list() else None

@@ -1,0 +1,133 @@
+"""What a request has to pass before anything is done for it, and what each answer says to the browser.
+
+A browser sends what any page on any site has it send, with the user's password. So a request that changes
+something has to come from the dashboard's own page, or from a program that knows the password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .login import Login, Who
+
+#: The names by which a machine knows itself.
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+#: Instead of names: any, because who has mounted the dashboard checks them.
+ANY_HOST = "*"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_SAFE, _METHODS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="scrapy frontier", charset="UTF-8"'}
+
+
+class Guard:
+    """Lets through to *app* what may pass.
+
+    :param login: finds out who sends a request.
+    :param actions: whether anything may be changed.
+    :param allowed_hosts: the names by which the dashboard may be called, without a port.
+    """
+
+    def __init__(self, app: ASGIApp, login: Login, actions: bool, allowed_hosts: Collection[str]) -> None:
+        self._app = app
+        self._login = login
+        self._actions = actions
+        self._hosts = {host.lower() for host in allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        answer = await self._refusal(scope) or self._app
+        await answer(scope, receive, send_with_headers)
+
+    async def _refusal(self, scope: Scope) -> ASGIApp | None:
+        connection = HTTPConnection(scope)
+        headers, method = connection.headers, scope["method"]
+        if not self._knows(headers.get("host", "")):
+            # What was asked for is not repeated: it is another's text.
+            return _refused(
+                403,
+                "The dashboard is not called so: it does not know the name in the Host header. Start it with "
+                "--allowed-host NAME, or give create_app() allowed_hosts",
+            )
+        who = await self._login.who(connection)
+        if who is None:
+            return _refused(401, "Log in with the user 'frontier' and the password", _CHALLENGE)
+        scope.setdefault("state", {})["who"] = _named(who, scope)
+        if method not in _METHODS:
+            return _refused(405, f"{method} is not known here", {"Allow": ", ".join(_METHODS)})
+        if not who.has_token and not _is_own(scope, headers):
+            return _refused(
+                403,
+                "The request comes from another site. Send it from the dashboard's page, or with "
+                "Authorization: Bearer and the password, or with an Origin that is the Host",
+            )
+        if method in _SAFE:
+            return None
+        if not self._actions:
+            return _refused(403, "The dashboard is read-only. Start it with --actions")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return _refused(415, "The body must be JSON, with Content-Type: application/json")
+        return None
+
+    def _knows(self, host: str) -> bool:
+        if ANY_HOST in self._hosts:
+            return True
+        name = host.lower()
+        if not name.endswith("]"):
+            name = name.rpartition(":")[0] if ":" in name else name
+        return name in self._hosts
+
+
+def _is_own(scope: Scope, headers: Headers) -> bool:
+    """Return whether a request comes from the dashboard's own page, or, if it only reads, from no page."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if scope["method"] not in _SAFE:
+        if site is not None:
+            return site == "same-origin"
+        return origin is not None and origin.partition("://")[2].lower() == headers["host"].lower()
+    if site in (None, "same-origin", "none"):
+        return True
+    # A link on another site may lead to the page, and to nothing else.
+    return headers.get("sec-fetch-mode") == "navigate" and "/api/" not in scope["path"]
+
+
+def _named(who: Who, scope: Scope) -> str:
+    """Return who does something, for the audit list."""
+    client = scope.get("client")
+    address = str(client[0]) if client else "an unknown address"
+    return f"{who.name} from {address}" if who.name else address
+
+
+def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> ASGIApp:
+    return JSONResponse({"error": text}, status, headers)

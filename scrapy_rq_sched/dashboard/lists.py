@@ -1,0 +1,125 @@
+"""The lists that the dashboard shows of a frontier: each is bounded, and costs Redis a bounded step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import nlargest
+from typing import Any
+
+from ..codec.failed_request import FailedRequest
+from ..connection import server_of
+from ..failed import FailedRequests
+from ..inspect import View, as_json
+from ..inspect.queues import Queues
+from ..inspect.set_aside import set_aside
+from ..inspect.slots import Slots
+
+#: Slots that a step looks at, and those that are shown of those with the most requests, and of those with the
+#: latest turns, among which are the blocked ones.
+STEP, MOST_SLOTS = 500, 50
+#: Entries of the failed list that are grouped: the latest.
+MOST_FAILED = 1000
+#: Requests that are shown of those that come next.
+MOST_NEXT = 20
+#: With ``FRONTIER_ORDER = "priority"`` what comes next may be in any slot: of so many all are looked at.
+MOST_TURNS = 200
+
+
+class SlotsFound:
+    """The slots with the most requests, and the blocked ones.
+
+    Redis has no order of slots by how many requests they have: all are gone through, a step at a time, again
+    and again. Those that were found before are looked at each time.
+    """
+
+    def __init__(self) -> None:
+        self._cursor = 0
+        self._most: dict[str, int] = {}
+        self._round = self._looked_at = 0
+
+    def read(self, view: View) -> dict[str, Any]:
+        """Go a step further, and return what is known."""
+        server, keys = server_of(view.server, view.keys.requests), view.keys
+        total = int(server.zcard(keys.slots)) if view.exists else 0
+        if not total:
+            self._cursor, self._most, self._round, self._looked_at = 0, {}, 0, 0
+            return {"total": 0, "looked_at": 0, "slots": []}
+        self._cursor, found = server.zscan(keys.slots, self._cursor, count=STEP)
+        names = {name.decode("utf-8", "replace") for name, _ in found}
+        pipe = view.pipeline()
+        for name in names:
+            (pipe.zcard if view.is_sorted else pipe.llen)(keys.queue(name))
+        self._most.update(zip(names, pipe.execute(), strict=True))
+        self._round += len(names)
+        self._looked_at = max(self._looked_at, self._round)
+        if not self._cursor:
+            self._looked_at, self._round = total, 0
+        best = nlargest(MOST_SLOTS, self._most, key=lambda name: (self._most[name], name))
+        last = {name.decode("utf-8", "replace") for name in server.zrange(keys.slots, -MOST_SLOTS, -1)}
+        statuses = list(Slots(view).read([*best, *(last - set(best))]))
+        self._most = {one.slot: one.waiting for one in statuses if one.waiting}
+        shown = [one for one in statuses if one.waiting or one.blocked_for]
+        shown.sort(key=lambda one: (not one.blocked_for, -one.waiting, one.slot))
+        looked_at = min(self._looked_at, total)
+        return {"total": total, "looked_at": looked_at, "slots": [as_json.slot(one) for one in shown]}
+
+
+class FailedFound:
+    """The latest entries of the failed list, read anew when the list has changed."""
+
+    def __init__(self) -> None:
+        self._mark: Any = None
+        self._found: dict[str, Any] = {}
+        self._entries: list[FailedRequest] = []
+        self._failed: FailedRequests | None = None
+
+    def read(self, view: View) -> dict[str, Any]:
+        """Return how many there are of each reason, among the latest :data:`MOST_FAILED`."""
+        server, key = server_of(view.server, view.keys.requests), view.keys.failed
+        mark = (server.llen(key), server.lindex(key, -1), server.lindex(key, 0))
+        if mark != self._mark:
+            self._failed, problem = set_aside(view)
+            self._entries = self._failed.latest(MOST_FAILED)[::-1]
+            self._found = {
+                "total": mark[0],
+                "looked_at": len(self._entries),
+                "problem": problem,
+                "counts": list(_groups(self._entries)),
+            }
+            self._mark = mark
+        return self._found
+
+    def page(self, reason: str | None, wanted: str | None, offset: int, limit: int) -> dict[str, Any]:
+        """Return some of the entries that :meth:`read` has found, the latest first.
+
+        :param reason: only those of exactly this reason, and :param wanted: only the one with this id.
+        """
+        failed = self._failed
+        chosen = [one for one in self._entries if reason in (None, one.reason) and wanted in (None, one.id)]
+        shown = [as_json.failed(failed, one) for one in chosen[offset : offset + limit]] if failed else []
+        return {"total": len(chosen), "offset": offset, "failed": shown}
+
+
+def _groups(entries: list[FailedRequest]) -> Iterator[dict[str, Any]]:
+    counts: dict[str, list[int]] = {}
+    for one in entries:
+        counts.setdefault(one.reason, []).append(one.time)
+    for reason, times in sorted(counts.items(), key=lambda item: -len(item[1])):
+        yield {"reason": reason, "count": len(times), "latest": max(times)}
+
+
+def next_requests(view: View) -> dict[str, Any]:
+    """Return what comes next, and how many seeds come before."""
+    server, keys = server_of(view.server, view.keys.requests), view.keys
+    turns = int(server.zcard(keys.slots))
+    problem = ""
+    if turns > MOST_TURNS and view.settings.order == "priority":
+        view = replace(view, settings=replace(view.settings, order="slots"))
+        problem = (
+            f"There are {turns:,} slots, too many to compare their priorities here: these are in the order "
+            "of the slots' turns. In the order of the priorities: scrapy frontier peek"
+        )
+    entries = Queues(view).next(MOST_NEXT)
+    requests = [{"place": place, **as_json.entry(one)} for place, one in enumerate(entries, 1)]
+    return {"problem": problem, "requests": requests}

@@ -1,0 +1,152 @@
+"""How each frontier stands, for all browsers together: one picture a second, made in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import InspectionError
+from ..inspect import Status, View, as_json, read_status
+from ..inspect.audit import Audit
+from .events import EventsFound
+from .frontiers import Frontiers
+from .kept import Kept, Made
+from .lists import FailedFound, SlotsFound, next_requests
+
+T = TypeVar("T")
+
+#: Seconds between two pictures of a frontier, two looks at a list of it, and two searches for frontiers.
+PICTURE, LIST, SEARCH = 1.0, 2.0, 30.0
+#: Pictures a second of all frontiers together, for the list of them.
+PICTURES = 5
+#: Workers that are shown with a picture, and moments of the history of one in the list of all.
+MOST_WORKERS, MOMENTS = 100, 60
+#: Seconds for which what nobody asks for is kept.
+KEPT_FOR = 300.0
+#: Frontiers that are listed.
+MOST_FRONTIERS = 200
+_NOT_IN_BRIEF = ("workers", "in_line", "made_with")
+
+
+class Picture(NamedTuple):
+    """How a frontier stands.
+
+    :param full: as JSON, with the names of ``scrapy frontier status --json``; of the workers the first ones.
+    :param brief: the same for the list of all frontiers.
+    """
+
+    status: Status
+    full: str
+    brief: str
+
+    @classmethod
+    def of(cls, name: str, status: Status, last_event: str) -> Picture:
+        """Return the picture of the frontier called *name*.
+
+        :param last_event: the id of the latest event; empty if there is none.
+        """
+        said = as_json.status(status)
+        said["workers"] = workers_of(status)[:MOST_WORKERS]
+        said["in_line"] = said["in_line"][:MOST_WORKERS]
+        full = {
+            "name": name,
+            "status": said,
+            "alive": status.alive,
+            "workers": len(status.workers),
+            "in_line": len(status.in_line),
+            "unshared": status.unshared_share,
+            "last_event": last_event,
+        }
+        brief = {key: value for key, value in said.items() if key not in _NOT_IN_BRIEF}
+        brief["history"] = said["history"][-MOMENTS:]
+        # Made once, in the thread: many browsers are sent the same.
+        return cls(status, as_json.dump(full), as_json.dump({**full, "status": brief}))
+
+
+class Frontier:
+    """What is known of one frontier."""
+
+    def __init__(self, name: str, frontiers: Frontiers, executor: ThreadPoolExecutor) -> None:
+        self.name = name
+        self._frontiers = frontiers
+        self._executor = executor
+        self.events = EventsFound()
+        self.failed = FailedFound()
+        self._slots = SlotsFound()
+        self.picture = self._kept(self._draw, PICTURE)
+        self.slots = self._kept(lambda: self._slots.read(self.view()), LIST)
+        self.failed_counts = self._kept(lambda: self.failed.read(self.view()), LIST)
+        self.next = self._kept(lambda: next_requests(self.view()), LIST)
+        self.audit = self._kept(lambda: Audit(self.view()).latest(), LIST)
+
+    @property
+    def asked(self) -> float:
+        """When somebody asked for anything of it last."""
+        return max(kept.asked for kept in self._all())
+
+    def view(self) -> View:
+        """Return the frontier as it is now. Waits for Redis.
+
+        :raises InspectionError: if it is not known any more.
+        """
+        view = self._frontiers.view(self.name)
+        if view is None:
+            raise InspectionError(
+                f"There is no frontier {self.name!r}: no worker has joined it yet, or its crawl is finished"
+            )
+        return view
+
+    def forget(self) -> None:
+        """Have all of it read anew: something was changed."""
+        for kept in self._all():
+            kept.forget()
+
+    def _all(self) -> list[Kept[Any]]:
+        return [self.picture, self.slots, self.failed_counts, self.next, self.audit]
+
+    def _draw(self) -> Picture:
+        view = self.view()
+        return Picture.of(self.name, read_status(view), self.events.read(view))
+
+    def _kept(self, make: Callable[[], T], every: float) -> Kept[T]:
+        return Kept(make, every, self._executor, self._frontiers.describe)
+
+
+class Pictures:
+    """All frontiers that somebody looks at.
+
+    :param executor: whose threads ask Redis.
+    """
+
+    def __init__(self, frontiers: Frontiers, executor: ThreadPoolExecutor) -> None:
+        self._frontiers = frontiers
+        self._executor = executor
+        self._known: dict[str, Frontier] = {}
+        self.names = Kept(frontiers.find, SEARCH, executor, frontiers.describe)
+
+    def of(self, name: str) -> Frontier:
+        """Return the frontier called *name*, whether it is there or not."""
+        now = time.monotonic()
+        for old in [one.name for one in self._known.values() if now - one.asked > KEPT_FOR]:
+            del self._known[old]
+        if name not in self._known:
+            self._known[name] = Frontier(name, self._frontiers, self._executor)
+        return self._known[name]
+
+    async def overview(self) -> tuple[Made[list[str]], list[Made[Picture]]]:
+        """Return which frontiers there are, and the pictures of the first ones."""
+        names = await self.names.get()
+        wanted = (names.value or [])[:MOST_FRONTIERS]
+        # Of many frontiers each is looked at less often.
+        max_age = len(wanted) / PICTURES
+        pictures = await asyncio.gather(*(self.of(name).picture.get(max_age) for name in wanted))
+        return names, pictures
+
+
+def workers_of(status: Status) -> list[dict[str, Any]]:
+    """Return the workers of *status*, those that are alive first."""
+    ordered = sorted(status.workers, key=lambda one: (not one.alive, one.name))
+    return [as_json.worker(one) for one in ordered]

@@ -1,0 +1,57 @@
+"""Server-sent events: each picture as soon as it is there. Whoever cannot have them asks again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from .api import overview_text, picture_text
+from .pictures import PICTURE, Pictures
+
+#: Seconds after which a stream without anything new says that it is there: proxies cut silent ones.
+SILENCE = 15.0
+#: Streams at a time.
+MOST = 200
+#: Not to be kept back by a proxy until there is more of it.
+_HEADERS = {"X-Accel-Buffering": "no"}
+
+
+class Stream:
+    """Sends pictures to browsers."""
+
+    def __init__(self, pictures: Pictures) -> None:
+        self._pictures = pictures
+        self._open = 0
+
+    async def stream(self, request: Request) -> StreamingResponse:
+        """Return a stream of what ``/status`` answers."""
+        if self._open >= MOST:
+            raise HTTPException(503, f"{MOST} browsers are sent pictures already. Ask for /status instead")
+        spider = request.query_params.get("spider")
+        return StreamingResponse(self._pictures_of(spider), media_type="text/event-stream", headers=_HEADERS)
+
+    async def _pictures_of(self, spider: str | None) -> AsyncIterator[str]:
+        self._open += 1
+        try:
+            last, said = "", time.monotonic()
+            while True:
+                text = await self._text(spider)
+                if text != last:
+                    yield f"data: {text}\n\n"
+                    last, said = text, time.monotonic()
+                elif time.monotonic() - said > SILENCE:
+                    yield ": nothing new\n\n"
+                    said = time.monotonic()
+                await asyncio.sleep(PICTURE)
+        finally:
+            self._open -= 1
+
+    async def _text(self, spider: str | None) -> str:
+        if spider is None:
+            return await overview_text(self._pictures)
+        return picture_text(await self._pictures.of(spider).picture.get())

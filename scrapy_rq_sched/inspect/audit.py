@@ -1,0 +1,61 @@
+"""What was done to a frontier by the dashboard: who did it, and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..connection import server_of
+from .view import View
+
+#: Entries that are kept.
+MOST = 200
+#: Characters of the arguments, and of the result, that are kept.
+LONGEST = 1000
+
+
+class Audit:
+    """The audit list of *view*'s frontier. It stays when the crawl ends."""
+
+    def __init__(self, view: View) -> None:
+        self._key = view.keys.audit
+        self._server = server_of(view.server, view.keys.requests)
+
+    def note(self, who: str, action: str, arguments: Mapping[str, Any], result: str) -> None:
+        """Note that *who* has had *action* done.
+
+        :param arguments: what it was done to; they are kept as far as they are not too long.
+        :param result: what became of it, in a sentence.
+        """
+        seconds, microseconds = self._server.time()
+        said = {name: _short(value) for name, value in arguments.items()}
+        entry = {
+            "time": seconds + microseconds / 1e6,
+            "who": who[:LONGEST],
+            "action": action,
+            "arguments": said,
+            "result": result[:LONGEST],
+        }
+        pipe = self._server.pipeline()
+        pipe.lpush(self._key, json.dumps(entry))
+        pipe.ltrim(self._key, 0, MOST - 1)
+        pipe.execute()
+
+    def latest(self, count: int = MOST) -> list[dict[str, Any]]:
+        """Return the latest *count* entries, the latest first; without what somebody else has written."""
+        entries = (_parsed(entry) for entry in self._server.lrange(self._key, 0, count - 1))
+        return [entry for entry in entries if entry]
+
+
+def _short(value: Any) -> Any:
+    text = json.dumps(value)
+    return value if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _parsed(entry: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(entry)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
