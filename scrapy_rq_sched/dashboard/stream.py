@@ -45,7 +45,7 @@ class Stream:
                     yield f"data: {text}\n\n"
                     last, said = text, time.monotonic()
                 elif time.monotonic() - said > SILENCE:
-                    yield ": nothing new\n\n"
+                    yield "event: ping\ndata:\n\n"
                     said = time.monotonic()
                 await asyncio.sleep(PICTURE)
         finally:

@@ -1,0 +1,836 @@
+// The page of `scrapy frontier dashboard`: a client of the JSON API below api/v1/, beside which it lies.
+//
+// All that comes from Redis is somebody else's: it becomes text, never markup, and a link only to http and https.
+
+// -- text ------------------------------------------------------------------------------------------------
+
+const NOT_SHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const LONGEST = 20000;
+
+/** Text that cannot hide or turn round what stands beside it. */
+function clean(text) {
+  const whole = String(text ?? "");
+  const shown = whole.slice(0, LONGEST).replace(NOT_SHOWN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return whole.length > LONGEST ? `${shown}…` : shown;
+}
+
+const number = (value) => Math.round(value ?? 0).toLocaleString("en-US");
+const rate = (value) => (value >= 100 ? number(value) : (value ?? 0).toFixed(1));
+const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+function duration(seconds) {
+  let left = Math.max(0, Math.round(seconds));
+  const parts = [];
+  for (const [unit, length] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
+    const count = Math.floor(left / length);
+    left %= length;
+    if (count || parts.length || unit === "s") parts.push([count, unit]);
+  }
+  return parts.slice(0, 2).filter(([count]) => count).map((part) => part.join(" ")).join(" ") || "0 s";
+}
+
+function size(bytes) {
+  if (bytes == null) return "";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let value = bytes, unit = 0;
+  while (value >= 1000 && unit < 4) { value /= 1000; unit += 1; }
+  return `about ${value >= 10 || !unit ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+const clock = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleTimeString() : "–");
+const date = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString() : "–");
+
+// -- elements --------------------------------------------------------------------------------------------
+
+const $ = (id) => document.getElementById(id);
+
+/** An element with properties, and children that are elements or text. */
+function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value == null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child != null && child !== false));
+  return element;
+}
+
+function svg(tag, properties = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const theirs = (text, tag = "span") => h(tag, { class: "theirs" }, clean(text));
+
+/** A link to http or https; anything else is text. */
+function link(url) {
+  let parsed = null;
+  try { parsed = new URL(url); } catch { /* it is text */ }
+  if (!parsed || !["http:", "https:"].includes(parsed.protocol)) return theirs(url);
+  return h("a", { class: "theirs", href: parsed.href, target: "_blank", rel: "noreferrer noopener" }, clean(url));
+}
+
+function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Have *parent* contain an element for each item, in their order; those that are there stay, with their focus. */
+function keyed(parent, items, key, make) {
+  const known = parent.known ??= new Map();
+  const wanted = new Set(items.map(key));
+  for (const [name, made] of known) if (!wanted.has(name)) { made.element.remove(); known.delete(name); }
+  let before = null;
+  for (const item of items) {
+    let made = known.get(key(item));
+    if (!made) known.set(key(item), (made = make(item)));
+    made.update?.(item);
+    const next = before ? before.nextSibling : parent.firstChild;
+    if (made.element !== next) parent.insertBefore(made.element, next);
+    before = made.element;
+  }
+}
+
+/** A table: each column has a title, and says what a cell has: a text, or elements and what they depend on. */
+function table(columns, key) {
+  const body = h("tbody");
+  const heads = columns.map((column) => h("th", { scope: "col", class: column.num && "num" }, column.title));
+  const element = h("div", { class: "scroll" }, h("table", { class: "stacked" }, h("thead", {}, h("tr", {}, ...heads)), body));
+  const make = () => {
+    const cells = columns.map((c) => h("td", { class: [c.num && "num", c.lead && "lead"].filter(Boolean).join(" ") || null, "data-label": c.title }));
+    const update = (item) => columns.forEach((column, place) => {
+      const cell = cells[place];
+      if (column.text) { put(cell, clean(column.text(item))); return; }
+      const mark = JSON.stringify(column.mark ? column.mark(item) : item);
+      if (cell.mark !== mark) { cell.mark = mark; cell.replaceChildren(...[column.parts(item)].flat().filter(Boolean)); }
+    });
+    return { element: h("tr", {}, ...cells), update };
+  };
+  return { element, show: (items) => keyed(body, items, key, make) };
+}
+
+// -- the API ---------------------------------------------------------------------------------------------
+
+const address = (path, query = {}) => {
+  const url = new URL(`api/v1/${path}`, document.baseURI);
+  for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, value);
+  url.hash = "";
+  return url;
+};
+
+async function answered(promise) {
+  const response = await promise.catch(() => { throw new Error("The dashboard does not answer. Look at where it was started"); });
+  const said = await response.json().catch(() => ({}));
+  if (!response.ok) throw Object.assign(new Error(said.error || `The dashboard answers ${response.status}`), { status: response.status });
+  return said;
+}
+
+const get = (path, query) => answered(fetch(address(path, query), { cache: "no-store" }));
+const post = (path, body) => answered(fetch(address(path), {
+  method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+}));
+
+// -- what is said, and asked -----------------------------------------------------------------------------
+
+let toastTimer = 0;
+function say(text, isError = false) {
+  const toast = $("toast");
+  clearTimeout(toastTimer);
+  toast.className = isError ? "toast error" : "toast";
+  toast.hidden = false;
+  toast.textContent = clean(text);
+  toastTimer = setTimeout(() => { toast.hidden = true; }, isError ? 12000 : 6000);
+}
+
+/** Ask with a dialog; the answer is the values of its fields, or null. */
+function ask({ title, text, button, danger = false, fields = [] }) {
+  const dialog = $("dialog");
+  const inputs = fields.map(({ name, label, ...rest }) => [name, h("input", { name, ...rest }), label]);
+  const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const form = h("form", { method: "dialog" },
+    h("h2", { id: "dialog-title" }, clean(title)),
+    text && h("p", { id: "dialog-text" }, clean(text)),
+    ...inputs.map(([, input, label]) => h("label", {}, label, input)),
+    h("div", { class: "buttons" }, cancel, h("button", { type: "submit", class: danger ? "main danger" : "main" }, button)));
+  dialog.replaceChildren(form);
+  return new Promise((resolve) => {
+    let values = null;
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      values = Object.fromEntries(inputs.map(([name, input]) => [name, input.value.trim()]));
+      dialog.close();
+    };
+    dialog.onclose = () => resolve(values);
+    dialog.showModal();
+    (inputs[0]?.[1] ?? cancel).focus();
+  });
+}
+
+/** Do something, after a confirmation that says what it would do and to how many. */
+async function act(path, body, { title, button, danger = false, confirm = true, then = () => {} }) {
+  const whole = { spider: view.name, ...body };
+  try {
+    if (confirm) {
+      const would = await post(path, { ...whole, dry_run: true });
+      if (!(await ask({ title, text: would.said, button, danger }))) return false;
+    }
+    const done = await post(path, whole);
+    say(done.warning ? `${done.said}. ${done.warning}` : done.said, Boolean(done.warning));
+    then(done);
+    view.refresh?.();
+    return true;
+  } catch (error) {
+    say(error.message, true);
+    return false;
+  }
+}
+
+// -- charts ----------------------------------------------------------------------------------------------
+
+const BUCKET = 10;
+
+/** Points of a rate and of what waits, every ten seconds, from the history of a status. */
+function series(history, now, span) {
+  const byTime = new Map(history.map(([second, pages, waiting]) => [second, { pages, waiting }]));
+  const last = Math.floor(now / BUCKET) * BUCKET;
+  const points = [];
+  let waiting = history[0]?.[2] ?? 0;
+  for (let second = last - span + BUCKET; second <= last; second += BUCKET) {
+    const moment = byTime.get(second);
+    waiting = moment ? moment.waiting : waiting;
+    // The ten seconds that are not over yet say little of a rate.
+    const lasted = second === last ? now - last : BUCKET;
+    if (lasted < 4) continue;
+    points.push({ second, rate: (moment?.pages ?? 0) / lasted, waiting });
+  }
+  return points;
+}
+
+/** A number a little above *value* that is a nice one to read. */
+function ceiling(value) {
+  const power = 10 ** Math.floor(Math.log10(value || 1));
+  return ([1, 2, 4, 5, 10].find((n) => n * power >= value) ?? 10) * power || 1;
+}
+
+const short = (value) => (value >= 1e6 ? `${+(value / 1e6).toFixed(1)}M` : value >= 1e3 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toFixed(1)}`);
+
+function paths(values, most, width = 600, height = 100) {
+  const step = width / Math.max(1, values.length - 1);
+  const dots = values.map((value, n) => `${(n * step).toFixed(1)},${(height - (height * value) / most).toFixed(1)}`);
+  if (dots.length === 1) dots.push(`${width},${dots[0].split(",")[1]}`);
+  return { line: `M${dots.join("L")}`, area: `M0,${height}L${dots.join("L")}L${width},${height}Z` };
+}
+
+function chart(title, pick, unit, kind) {
+  const area = svg("path", { class: "area" }), line = svg("path", { class: "stroke" });
+  const rules = [0, 50, 100].map((y) => svg("path", { class: "rule", d: `M0,${y}H600` }));
+  const drawing = svg("svg", { viewBox: "0 0 600 100", preserveAspectRatio: "none", "aria-hidden": "true" }, ...rules, area, line);
+  const labels = [0, 50, 100].map(() => h("span", { class: "y" }));
+  labels.forEach((label, n) => { label.style.top = `${50 * n}%`; });
+  const cursor = h("div", { class: "cursor", hidden: true });
+  const plot = h("div", { class: "plot", role: "img" }, drawing, ...labels, cursor);
+  const output = h("output");
+  const from = h("span"), until = h("span", {}, "now");
+  let points = [], now = "";
+  const leave = () => { cursor.hidden = true; put(output, now); };
+  plot.addEventListener("pointermove", (event) => {
+    if (!points.length) return;
+    const box = plot.getBoundingClientRect();
+    const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+    const point = points[Math.round(share * (points.length - 1))];
+    cursor.hidden = false;
+    cursor.style.left = `${100 * share}%`;
+    put(output, `${clock(point.second)} · ${unit(pick(point))}`);
+  });
+  plot.addEventListener("pointerleave", leave);
+  const element = h("section", { class: `card pad chart ${kind}` },
+    h("header", {}, h("h2", {}, title), output), plot, h("div", { class: "xs", "aria-hidden": "true" }, from, until));
+  const show = (found, label) => {
+    points = found;
+    const values = points.map(pick), most = ceiling(Math.max(0, ...values));
+    const drawn = paths(values.length ? values : [0], most);
+    area.setAttribute("d", drawn.area);
+    line.setAttribute("d", drawn.line);
+    labels.forEach((one, n) => put(one, short(most * (1 - n / 2))));
+    now = label;
+    if (cursor.hidden) put(output, now);
+    const span = points.length ? points.at(-1).second - points[0].second + BUCKET : 0;
+    put(from, `${duration(Math.round(span / 60) * 60)} ago`);
+    plot.setAttribute("aria-label", `${title}: ${label} now, at most ${unit(Math.max(0, ...values))} in the last ${duration(span)}`);
+  };
+  return { element, show };
+}
+
+function sparkline() {
+  const area = svg("path", { class: "area" }), line = svg("path", { class: "stroke" });
+  const element = svg("svg", { viewBox: "0 0 600 100", preserveAspectRatio: "none", "aria-hidden": "true" }, area, line);
+  const show = (values) => {
+    const drawn = paths(values.length ? values : [0], (Math.max(...values, 0) || 1) * 1.08);
+    area.setAttribute("d", drawn.area);
+    line.setAttribute("d", drawn.line);
+  };
+  return { element, show };
+}
+
+// -- words for what the API says -------------------------------------------------------------------------
+
+const STATES = {
+  crawling: "good", idle: "calm", paused: "warn", draining: "warn", stopping: "warn", stopped: "bad",
+  finished: "calm", converting: "calm", importing: "calm", new: "",
+};
+const LIMITS = {
+  politeness: "Politeness: the hosts' delays and concurrency. More workers would not help.",
+  callbacks: "Callbacks: they take the workers' time. More workers would help, on other cores.",
+  concurrency: "CONCURRENT_REQUESTS: each worker has as many downloads as it may. More workers would help.",
+  redis: "Redis: the workers wait for it. More workers would not help.",
+  none: "Nothing that is known limits the crawl now.",
+};
+const EVENTS = [
+  [/lost|stalled|set_aside|redis_full/, "bad"], [/paused|draining|stopped|blocked|limit/, "warn"],
+  [/joined|started|resumed|has_room|free/, "good"], [/./, "calm"],
+];
+
+function badge() {
+  const element = h("span", { class: "badge", "data-name": "state" });
+  return { element, show: (state) => { element.className = `badge ${STATES[state] ?? ""}`; put(element, clean(state)); } };
+}
+
+function timeLeft(status) {
+  if (status.seconds_left != null && status.growth != null) return `about ${duration(status.seconds_left)}`;
+  if (status.seconds_left_at_least != null) return `at least ${duration(status.seconds_left_at_least)}`;
+  return "–";
+}
+
+function growth(status) {
+  if (status.growth == null || Math.abs(status.growth) < 0.05) return "";
+  return `${status.growth > 0 ? "grows" : "shrinks"} by ${rate(Math.abs(status.growth))} a second`;
+}
+
+// -- all spiders -----------------------------------------------------------------------------------------
+
+function overview() {
+  const list = h("ul", { class: "spiders" });
+  const empty = h("p", { class: "empty" }, "No crawl is in this Redis: no worker has joined one, or all are finished.");
+  const note = h("p", { class: "note", hidden: true });
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "All spiders")), note, list, empty);
+  const NUMBERS = [
+    ["Pages a second", (f) => rate(f.status.per_second)], ["Waiting", (f) => number(f.status.waiting)],
+    ["Workers", (f) => number(f.alive)], ["Failed", (f) => number(f.status.failed)],
+  ];
+  const make = ({ name }) => {
+    const state = badge(), line = sparkline(), title = h("h2", { class: "theirs" });
+    const values = NUMBERS.map(() => h("dd"));
+    const card = h("a", { class: "card spider", href: `#/s/${encodeURIComponent(name)}` },
+      h("header", {}, title, state.element), line.element,
+      h("dl", {}, ...NUMBERS.map(([label], n) => h("div", {}, h("dt", {}, label), values[n]))));
+    const update = (frontier) => {
+      put(title, clean(frontier.name));
+      state.show(frontier.status.state);
+      line.show(series(frontier.status.history, frontier.status.now, 600).map((point) => point.rate));
+      NUMBERS.forEach(([, value], n) => put(values[n], value(frontier)));
+    };
+    return { element: h("li", {}, card), update };
+  };
+  const show = ({ frontiers, total }) => {
+    keyed(list, frontiers, (frontier) => frontier.name, make);
+    empty.hidden = frontiers.length > 0;
+    note.hidden = total <= frontiers.length;
+    put(note, `The first ${number(frontiers.length)} of ${number(total)}`);
+    document.title = "Frontier";
+  };
+  return { element, show, path: "stream", name: null };
+}
+
+// -- one spider ------------------------------------------------------------------------------------------
+
+function tiles() {
+  const TILES = [
+    ["per_second", "Pages a second", (f, s) => rate(s.per_second), (f, s) => `${number(s.pages)} in all`],
+    ["waiting", "Waiting", (f, s) => number(s.waiting), (f, s) => growth(s) || (s.waiting ? size(s.waiting_bytes) : "")],
+    ["leased", "In hand", (f, s) => number(s.leased), (f, s) => (s.delayed ? `${number(s.delayed)} set back` : "of workers")],
+    ["alive", "Workers", (f) => number(f.alive), (f, s) => [f.workers > f.alive && `${f.workers - f.alive} dead`, f.in_line && `${f.in_line} in line`, `${number(s.workers_wanted)} wanted`].filter(Boolean).join(", ")],
+    ["failed", "Failed", (f, s) => number(s.failed), (f, s) => (s.failed ? "set aside" : "")],
+    ["seeds", "Seeds", (f, s) => number(s.seeds), () => "not read yet"],
+    ["seen", "Seen", (f, s) => number(s.seen), (f, s) => (s.seen ? size(s.seen_bytes) : "")],
+    ["left", "Time left", (f, s) => timeLeft(s), (f, s) => (s.next_turn_in > 0.05 ? `next turn in ${s.next_turn_in.toFixed(1)} s` : "")],
+  ];
+  const made = TILES.map(([name, title]) => {
+    const value = h("dd", { "data-name": name, class: name === "left" && "words" }), small = h("small");
+    return { value, small, element: h("div", { class: "card tile" }, h("dt", {}, title), value, small) };
+  });
+  const show = (frontier) => TILES.forEach(([name, , value, small], n) => {
+    put(made[n].value, value(frontier, frontier.status));
+    put(made[n].small, small(frontier, frontier.status));
+    if (name === "failed") made[n].element.classList.toggle("alarm", frontier.status.failed > 0);
+  });
+  return { element: h("dl", { class: "tiles" }, ...made.map((one) => one.element)), show };
+}
+
+function limits() {
+  const text = h("p"), more = h("p", { class: "quiet" });
+  const votes = h("div", { class: "votes", "aria-hidden": "true" }), legend = h("small", { class: "quiet" });
+  const element = h("section", { class: "card pad limit", "data-name": "limit" },
+    h("h2", {}, "What limits it now"), text, h("div", {}, votes, legend), more);
+  const show = (frontier) => {
+    const { status } = frontier;
+    put(text, status.state === "crawling" ? LIMITS[status.limit] ?? clean(status.limit) : `The crawl is ${clean(status.state)}.`);
+    element.dataset.limit = status.limit;
+    const counts = {};
+    for (const worker of status.workers) if (worker.alive) counts[worker.limit] = (counts[worker.limit] ?? 0) + 1;
+    const found = Object.entries(counts).sort(([one], [other]) => one.localeCompare(other));
+    keyed(votes, found, ([limit]) => limit, ([limit]) => {
+      const part = h("i", { class: limit in LIMITS ? limit : "none" });
+      return { element: part, update: ([, count]) => { part.style.flexGrow = count; } };
+    });
+    const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit}`).join(", ");
+    put(legend, said);
+    more.hidden = !frontier.unshared;
+    put(more, `Not shared: ${clean(frontier.unshared)}`);
+  };
+  return { element, show };
+}
+
+function eventList(name) {
+  const list = h("ol", { "aria-live": "polite", "aria-relevant": "additions" });
+  const empty = h("p", { class: "empty" }, "Nothing has happened yet.");
+  const element = h("aside", { class: "card events", "aria-label": "Events" }, h("header", {}, h("h2", {}, "Events")), list, empty);
+  let events = [], last = "", asking = false;
+  const make = (event) => {
+    const tone = EVENTS.find(([pattern]) => pattern.test(event.type))[1];
+    const details = Object.entries(event.details ?? {}).map(([key, value]) => `${key}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
+    const more = [event.worker, ...details].filter(Boolean).join(" · ");
+    const mark = h("i", { class: tone });
+    mark.style.background = "currentColor";
+    return { element: h("li", { "data-type": clean(event.type) }, mark, theirs(event.type.replaceAll("_", " ")),
+      h("time", { title: date(event.time) }, clock(event.time)), more && h("small", { class: "theirs" }, clean(more).slice(0, 400))) };
+  };
+  const show = async (frontier) => {
+    if (frontier.last_event === last || asking) return;
+    asking = true;
+    try {
+      const found = (await get("events", { spider: name, since: last, limit: 100 })).events;
+      const known = new Set(events.map((event) => event.id));
+      events = [...found.filter((event) => !known.has(event.id)).reverse(), ...events].slice(0, 100);
+      last = events[0]?.id ?? "";
+      keyed(list, events, (event) => event.id, make);
+    } catch { /* the next picture asks again */ }
+    asking = false;
+    empty.hidden = events.length > 0;
+  };
+  return { element, show };
+}
+
+/** Tabs, of which the one that is shown is asked for again and again. */
+function tabs(route, all) {
+  const bar = h("div", { role: "tablist", "aria-label": "Details" });
+  const panels = h("div");
+  let shown = null, timer = 0;
+  const refresh = async () => {
+    clearTimeout(timer);
+    const tab = shown;
+    if (document.hidden || !tab?.load) return;
+    try { await tab.load(); tab.note.hidden = true; } catch (error) { tab.note.hidden = false; put(tab.note, clean(error.message)); }
+    if (shown === tab && bar.isConnected) { clearTimeout(timer); timer = setTimeout(refresh, 2000); }
+  };
+  const select = (tab, focus = false) => {
+    shown = tab;
+    for (const one of all) {
+      one.button.setAttribute("aria-selected", one === tab);
+      one.button.tabIndex = one === tab ? 0 : -1;
+      one.panel.hidden = one !== tab;
+    }
+    if (focus) tab.button.focus();
+    const hidden = tab.button.offsetLeft + tab.button.offsetWidth - bar.offsetLeft - bar.clientWidth;
+    if (hidden > bar.scrollLeft || tab.button.offsetLeft - bar.offsetLeft < bar.scrollLeft) bar.scrollLeft = hidden + 12;
+    history.replaceState(null, "", `#/s/${encodeURIComponent(view.name)}/${tab.id}`);
+    refresh();
+  };
+  for (const tab of all) {
+    tab.button = h("button", { role: "tab", id: `tab-${tab.id}`, "aria-controls": `panel-${tab.id}`, onclick: () => select(tab) }, tab.title, h("span"));
+    tab.note = h("p", { class: "note", role: "status", hidden: true });
+    tab.panel = h("div", { role: "tabpanel", id: `panel-${tab.id}`, "aria-labelledby": `tab-${tab.id}`, tabindex: 0 }, tab.note, tab.element);
+    bar.append(tab.button);
+    panels.append(tab.panel);
+  }
+  bar.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const place = all.indexOf(shown);
+    const next = event.key === "Home" ? 0 : event.key === "End" ? all.length - 1 : step && (place + step + all.length) % all.length;
+    if (next === undefined) return;
+    event.preventDefault();
+    select(all[next], true);
+  });
+  const count = (id, text) => put(all.find((tab) => tab.id === id).button.lastChild, text);
+  const begin = () => select(all.find((tab) => tab.id === route) ?? all[0]);
+  return { element: h("section", { class: "card" }, bar, panels), begin, count, refresh };
+}
+
+function workersTab(name) {
+  let now = 0, offset = 0;
+  const PAGE = 50;
+  const columns = [
+    { title: "Worker", lead: true, text: (w) => w.name },
+    { title: "State", mark: (w) => [w.alive, w.told_to_stop, w.place], parts: (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive") },
+    { title: "Host", text: (w) => (w.host ? `${w.host} (${w.pid})` : "–") },
+    { title: "Pages", num: true, text: (w) => number(w.pages) },
+    { title: "In hand", num: true, text: (w) => number(w.in_hand) },
+    { title: "Limited by", text: (w) => (w.limit === "none" ? "–" : w.limit) },
+    { title: "Joined", text: (w) => (w.joined ? `${duration(now - w.joined)} ago` : "–") },
+    { title: "Last heard", text: (w) => (w.heard ? `${duration(now - w.heard)} ago` : "–") },
+  ];
+  const shown = table(columns, (worker) => worker.name), pages = pager(PAGE, (to) => { offset = to; view.refresh(); });
+  const empty = h("p", { class: "empty" }, `No worker is at it. Start one: scrapy crawl ${clean(name)}`);
+  const load = async () => {
+    const { workers, total } = await get("workers", { spider: name, offset, limit: PAGE });
+    shown.show(workers);
+    pages.show(offset, total);
+    empty.hidden = total > 0;
+    shown.element.hidden = !total;
+  };
+  return { id: "workers", title: "Workers", element: h("div", {}, shown.element, empty, pages.element), load, show: (status) => { now = status.now; } };
+}
+
+function pager(page, go) {
+  let offset = 0;
+  const text = h("span", { class: "quiet" });
+  const back = h("button", { class: "small", onclick: () => go(Math.max(0, offset - page)) }, "Back");
+  const on = h("button", { class: "small", onclick: () => go(offset + page) }, "Next");
+  const element = h("div", { class: "buttons", hidden: true }, back, on, text);
+  const show = (from, total) => {
+    offset = from;
+    element.hidden = total <= page;
+    back.disabled = !from;
+    on.disabled = from + page >= total;
+    put(text, `${number(from + 1)}–${number(Math.min(total, from + page))} of ${number(total)}`);
+  };
+  return { element, show };
+}
+
+function slotsTab(name) {
+  const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency" };
+  const block = async (slot) => {
+    const said = await ask({ title: `Block ${slot}`, text: "Nothing of it is begun for so many seconds.", button: "Go on", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
+    if (said) await act("slots/block", { slot, seconds: Number(said.seconds) }, { title: `Block ${slot}?`, button: "Block", danger: true });
+  };
+  const set = async ({ slot, delay, concurrency }) => {
+    const said = await ask({ title: `Limits of ${slot}`, text: "All workers together keep them until the crawl is finished. What is left empty stays.", button: "Go on", fields: [
+      { name: "delay", label: "Seconds between two requests", type: "number", min: 0, max: 86400, step: "any", value: delay ?? "" },
+      { name: "concurrency", label: "Downloads at a time (0: any number)", type: "number", min: 0, max: 1000000, value: concurrency ?? "" }] });
+    if (!said) return;
+    const body = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== "").map(([key, value]) => [key, Number(value)]));
+    await act("slots/set", { slot, ...body }, { title: `Set the limits of ${slot}?`, button: "Set" });
+  };
+  const buttons = (s) => h("div", { class: "buttons" },
+    s.blocked_for
+      ? h("button", { class: "small", onclick: () => act("slots/unblock", { slot: s.slot }, { confirm: false }) }, "Unblock")
+      : h("button", { class: "small", onclick: () => block(s.slot) }, "Block"),
+    h("button", { class: "small", onclick: () => set(s) }, "Set"),
+    s.is_set && h("button", { class: "small", onclick: () => act("slots/reset", { slot: s.slot }, { title: `Reset the limits of ${s.slot}?`, button: "Reset" }) }, "Reset"));
+  const columns = [
+    { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(s.slot) },
+    { title: "Waiting", num: true, text: (s) => number(s.waiting) },
+    { title: "Next in", num: true, text: (s) => (s.next_in >= 0.05 ? (s.next_in < 10 ? `${s.next_in.toFixed(1)} s` : duration(s.next_in)) : "now") },
+    { title: "Held by", text: (s) => (WHY[s.why] ?? "–") },
+    { title: "Delay", num: true, text: (s) => (s.delay == null ? "–" : `${+s.delay.toFixed(2)} s${s.is_set ? " (set)" : ""}`) },
+    { title: "Concurrency", num: true, text: (s) => (s.concurrency ? `${s.active} of ${s.concurrency}` : "–") },
+    ...(about.actions ? [{ title: "", mark: (s) => [s.slot, s.blocked_for > 0, s.is_set], parts: buttons }] : []),
+  ];
+  const shown = table(columns, (slot) => slot.slot);
+  const note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "No slot has waiting requests.");
+  const load = async () => {
+    const { slots, total, looked_at } = await get("slots", { spider: name });
+    shown.show(slots);
+    empty.hidden = slots.length > 0;
+    shown.element.hidden = note.hidden = !slots.length;
+    const all = looked_at < total ? `Still looking: ${number(looked_at)} of ${number(total)} slots so far. ` : "";
+    put(note, `${all}The blocked slots, and the ${Math.min(50, slots.length)} with the most requests${total > slots.length ? ` of ${number(total)}` : ""}.`);
+  };
+  return { id: "slots", title: "Slots", element: h("div", {}, note, shown.element, empty), load };
+}
+
+function failedTab(name) {
+  const list = h("div"), note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "Nothing is set aside.");
+  const again = (body, title) => act("failed/requeue", body, { title, button: "Try again" });
+  const forget = (body, title) => act("failed/forget", body, { title, button: "Forget", danger: true });
+  const pair = (body, what, label = "") => about.actions && h("div", { class: "buttons" },
+    h("button", { class: "small", onclick: () => again(body, `Try ${what} again?`) }, `Try ${label}again`),
+    h("button", { class: "small danger", onclick: () => forget(body, `Forget ${what}?`) }, label ? "Forget all" : "Forget"));
+  const entry = (one) => ({ element: h("div", { class: "entry", "data-id": one.id },
+    one.url ? link(one.url) : theirs((one.data ?? one.data_hex ?? "").slice(0, 300)),
+    h("small", { class: "quiet theirs" }, clean([date(one.time), one.kind, one.worker && `worker ${one.worker}`, one.deaths && counted(one.deaths, "death"), one.slot && `slot ${one.slot}`].filter(Boolean).join(" · "))),
+    one.traceback && h("details", {}, h("summary", {}, "Traceback"), h("pre", { class: "theirs" }, clean(one.traceback))),
+    one.history && h("small", { class: "quiet theirs" }, clean(one.history)),
+    one.id && pair({ id: one.id }, "this entry")) });
+  const group = ({ reason }) => {
+    const count = h("b"), latest = h("small", { class: "quiet" }), entries = h("div");
+    let found = [], total = 0, mark = "";
+    const more = h("button", { class: "small", onclick: () => fill(found.length) }, "More");
+    const fill = async (offset) => {
+      const page = await get("failed", { spider: name, reason, offset, limit: 20 });
+      found = offset ? [...found, ...page.failed] : page.failed;
+      total = page.total;
+      keyed(entries, found, (one) => `${one.id} ${one.time} ${one.data ?? one.data_hex}`, entry);
+      more.hidden = found.length >= total;
+    };
+    const element = h("details", { class: "group" },
+      h("summary", {}, count, theirs(reason), latest),
+      h("div", { class: "inside" }, pair({ reason }, "all of this reason", "all "), entries, more));
+    const refill = () => { if (element.open) fill(0).catch((error) => say(error.message, true)); };
+    element.addEventListener("toggle", refill);
+    const update = (one) => {
+      put(count, number(one.count));
+      put(latest, date(one.latest));
+      if (mark && mark !== `${one.count} ${one.latest}`) refill();
+      mark = `${one.count} ${one.latest}`;
+    };
+    return { element, update };
+  };
+  const load = async () => {
+    const { counts, total, looked_at, problem } = await get("failed/counts", { spider: name });
+    keyed(list, counts, (one) => one.reason, group);
+    empty.hidden = total > 0;
+    note.hidden = !total;
+    put(note, `${looked_at < total ? `The latest ${number(looked_at)} of ${number(total)}` : counted(total, "entry").replace("entrys", "entries")}, by reason. ${clean(problem)}`);
+  };
+  return { id: "failed", title: "Failed", element: h("div", {}, note, list, empty), load };
+}
+
+function nextTab(name) {
+  const columns = [
+    { title: "Place", num: true, text: (r) => r.place },
+    { title: "URL", lead: true, mark: (r) => [r.url, r.problem], parts: (r) => (r.url ? link(r.url) : theirs(r.problem)) },
+    { title: "Priority", num: true, text: (r) => number(r.priority) },
+    { title: "Method", text: (r) => r.request?.method ?? "GET" },
+    { title: "Callback", text: (r) => r.request?.callback ?? "parse" },
+  ];
+  const shown = table(columns, (one) => one.place);
+  const note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "Nothing waits.");
+  const load = async () => {
+    const { requests, problem } = await get("peek", { spider: name });
+    shown.show(requests);
+    empty.hidden = requests.length > 0;
+    shown.element.hidden = !requests.length;
+    note.hidden = !problem;
+    put(note, clean(problem));
+  };
+  return { id: "next", title: "What comes next", element: h("div", {}, note, shown.element, empty), load };
+}
+
+function explainTab(name) {
+  const input = h("input", { name: "url", required: true, autocomplete: "off", spellcheck: "false", placeholder: "https://…" });
+  const button = h("button", { type: "submit", class: "main" }, "Explain"), result = h("div", { "aria-live": "polite" });
+  const where = (place) => `${place.before == null ? "in no order" : `${number(place.before)} come before it`}${place.slot ? `, in slot ${place.slot}` : ""}`;
+  const facts = (found) => [
+    ["Seen", found.seen || found.started ? "yes" : "no"],
+    ["Waiting", [...found.waiting, ...found.seeds].map(where).join("; ") || "no"],
+    ["In hand", found.leased.map((held) => `${held.worker}${held.alive ? "" : ", which is dead"}`).join("; ") || "no"],
+    ["Failed", found.failed.map((one) => `${date(one.time)}: ${one.reason}`).join("; ") || "no"],
+    ["History", found.history.join(" ") || "–"],
+    ["Fingerprint", found.fingerprint],
+  ];
+  const form = h("form", { class: "row", onsubmit: async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    result.replaceChildren(h("p", { class: "quiet" }, "Looking through all that waits…"));
+    try {
+      const found = await get("explain", { spider: name, url: input.value });
+      result.replaceChildren(
+        h("div", { class: "verdict" }, ...found.verdict.map((line) => theirs(line, "p"))),
+        h("dl", { class: "facts" }, ...facts(found).flatMap(([label, text]) => [h("dt", {}, label), theirs(text, "dd")])),
+        h("details", {}, h("summary", {}, "All that is known, as JSON"), h("pre", { class: "theirs" }, clean(JSON.stringify(found, null, 2)))));
+    } catch (error) {
+      result.replaceChildren(theirs(error.message, "p"));
+    }
+    button.disabled = false;
+  } }, h("label", {}, "A URL, or a JSON object as a seed: why was it not crawled?", input), button);
+  return { id: "explain", title: "Explain a URL", element: h("div", {}, form, result) };
+}
+
+function seedTab(name) {
+  const lines = (text) => text.value.split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#"));
+  const seeds = h("textarea", { name: "seeds", required: true, spellcheck: "false", placeholder: "https://…" });
+  const priority = h("input", { name: "priority", type: "number", step: 1 });
+  const urls = h("textarea", { name: "urls", required: true, spellcheck: "false", placeholder: "https://…" });
+  const crawl = h("input", { type: "checkbox", name: "crawl" });
+  const push = h("form", { class: "stack", onsubmit: (event) => {
+    event.preventDefault();
+    const body = { seeds: lines(seeds), ...(priority.value && { priority: Number(priority.value) }) };
+    act("seed", body, { title: "Push these seeds?", button: "Push", then: () => { seeds.value = ""; } });
+  } }, h("h2", {}, "Push seeds"), h("label", {}, "URLs, or JSON objects, one a line", seeds),
+    h("label", {}, "Priority of those that have none", priority), h("div", {}, h("button", { class: "main" }, "Push seeds")));
+  const forget = h("form", { class: "stack", onsubmit: (event) => {
+    event.preventDefault();
+    act("forget", { urls: lines(urls), crawl: crawl.checked }, { title: "Forget these URLs?", button: "Forget", danger: true, then: () => { urls.value = ""; } });
+  } }, h("h2", {}, "Forget URLs"), h("label", {}, "URLs that are to count as not seen, one a line", urls),
+    h("label", { class: "inline" }, crawl, "Crawl them again: push them as seeds, too"), h("div", {}, h("button", { class: "danger" }, "Forget URLs")));
+  return { id: "seed", title: "Seed", element: h("div", { class: "pair" }, push, forget) };
+}
+
+function auditTab(name) {
+  const columns = [
+    { title: "Time", text: (a) => date(a.time) },
+    { title: "Who", text: (a) => a.who },
+    { title: "Action", lead: true, text: (a) => a.action },
+    { title: "With", mark: (a) => a.arguments, parts: (a) => (Object.keys(a.arguments ?? {}).length ? h("code", { class: "theirs" }, clean(JSON.stringify(a.arguments)).slice(0, 300)) : "–") },
+    { title: "Result", mark: (a) => a.result, parts: (a) => theirs(a.result) },
+  ];
+  const shown = table(columns, (one) => `${one.time} ${one.action}`), empty = h("p", { class: "empty" }, "Nobody has done anything from a dashboard.");
+  const load = async () => {
+    const { audit } = await get("audit", { spider: name, limit: 200 });
+    shown.show(audit);
+    empty.hidden = audit.length > 0;
+    shown.element.hidden = !audit.length;
+  };
+  return { id: "audit", title: "Who did what", element: h("div", {}, shown.element, empty), load };
+}
+
+function steering() {
+  const STEPS = {
+    pause: ["Pause", "Pause the crawl?", false], resume: ["Resume", "", false],
+    drain: ["Drain", "Drain the crawl?", false], stop: ["Stop", "Stop the workers?", true],
+  };
+  const buttons = Object.fromEntries(Object.entries(STEPS).map(([step, [label, title, danger]]) => [step, h("button", {
+    class: step === "resume" ? "main" : danger ? "danger" : null, "data-action": step,
+    onclick: () => act(step, {}, { title, button: label, danger, confirm: step !== "resume" }),
+  }, label)]));
+  const show = ({ state }) => {
+    const held = state === "paused" || state === "draining";
+    buttons.pause.hidden = state === "paused";
+    buttons.drain.hidden = state === "draining";
+    buttons.resume.hidden = !held;
+  };
+  return { element: h("div", { class: "buttons" }, ...Object.values(buttons)), show };
+}
+
+function spider(name, route) {
+  const state = badge(), since = h("span", { class: "quiet" }), steer = about.actions && steering();
+  const numbers = tiles(), limit = limits(), events = eventList(name);
+  const speed = chart("Pages a second", (p) => p.rate, (v) => `${rate(v)} a second`, "");
+  const queue = chart("Waiting", (p) => p.waiting, (v) => `${number(v)} waiting`, "second");
+  const workers = workersTab(name);
+  const details = tabs(route, [workers, slotsTab(name), failedTab(name), nextTab(name), explainTab(name), ...(about.actions ? [seedTab(name)] : []), auditTab(name)]);
+  const missing = h("p", { class: "empty", hidden: true });
+  const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
+    h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, details.element), events.element));
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, clean(name)), state.element, since, steer?.element), missing, body);
+  const show = ({ frontier, redis }) => {
+    missing.hidden = Boolean(frontier);
+    body.hidden = !frontier;
+    put(missing, clean(redis));
+    document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${name} · Frontier` : `${name} · Frontier`;
+    if (!frontier) return;
+    const { status } = frontier;
+    state.show(status.state);
+    put(since, status.state_since ? `for ${duration(status.now - status.state_since)}` : "");
+    steer?.show(status);
+    numbers.show(frontier);
+    limit.show(frontier);
+    const first = status.history[0]?.[0] ?? status.now;
+    const span = Math.min(3600, Math.max(600, Math.ceil((status.now - first) / 600) * 600));
+    const points = series(status.history, status.now, span);
+    speed.show(points, `${rate(status.per_second)} a second`);
+    queue.show(points, `${number(status.waiting)} waiting`);
+    workers.show(status);
+    details.count("workers", number(frontier.alive));
+    details.count("slots", status.slots ? number(status.slots) : "");
+    details.count("failed", status.failed ? number(status.failed) : "");
+    events.show(frontier);
+  };
+  return { element, show, name, begin: details.begin, refresh: details.refresh };
+}
+
+// -- live ------------------------------------------------------------------------------------------------
+
+const POLL = 2000, SILENCE = 20000, RETRY = 30000;
+let about = { actions: false }, view = null, source = null, timer = 0, turn = 0, retryAt = 0;
+
+function shown(kind, text, problem) {
+  const live = $("live");
+  live.className = `pill ${kind}`;
+  put(live, text);
+  $("problem").hidden = !problem;
+  put($("problem"), clean(problem));
+  $("main").classList.toggle("stale", Boolean(problem));
+}
+
+function receive(picture, how) {
+  const away = picture.redis && (view.name == null || picture.frontier);
+  const taken = picture.taken ? ` This is how it stood at ${clock(picture.taken)}.` : "";
+  shown(away ? "bad" : how === "live" ? "good" : "calm", away ? "Redis is away" : how, away ? `${picture.redis}.${taken}` : "");
+  view.show(picture);
+}
+
+/** Let go of what was followed; return what tells whether something else is followed since. */
+function hang() {
+  source?.close();
+  source = null;
+  clearTimeout(timer);
+  turn += 1;
+  const mine = turn;
+  return () => mine === turn;
+}
+
+/** Ask again and again, where a stream cannot be had. */
+async function poll() {
+  const isMine = hang();
+  let picture = null;
+  try {
+    picture = await get("status", { spider: view.name });
+  } catch (error) {
+    if (!isMine()) return;
+    if (error.status === 404) picture = { redis: error.message, frontier: null };
+    else shown("bad", "no answer", error.message);
+  }
+  if (!isMine()) return;
+  if (picture) receive(picture, "polling");
+  timer = setTimeout(window.EventSource && Date.now() > retryAt ? follow : poll, POLL);
+}
+
+/** Follow the stream; if it breaks off, ask instead, and try the stream again later. */
+function follow() {
+  if (!window.EventSource) { poll(); return; }
+  const isMine = hang();
+  retryAt = Date.now() + RETRY;
+  source = new EventSource(address("stream", { spider: view.name }));
+  const watch = () => { clearTimeout(timer); timer = setTimeout(poll, SILENCE); };
+  source.onmessage = (event) => { if (isMine()) { watch(); receive(JSON.parse(event.data), "live"); } };
+  source.addEventListener("ping", () => { if (isMine()) watch(); });
+  source.onerror = () => { if (isMine()) poll(); };
+  watch();
+}
+
+function go() {
+  const [, kind, name, tab] = location.hash.split("/");
+  let decoded = null;
+  try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
+  if (view && decoded != null && view.name === decoded) return;
+  view = decoded == null ? overview() : spider(decoded, tab);
+  $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(decoded, "b")]));
+  $("main").replaceChildren(view.element);
+  view.begin?.();
+  window.scrollTo(0, 0);
+  follow();
+}
+
+async function start() {
+  try {
+    about = await get("about");
+  } catch (error) {
+    shown("bad", "no answer", error.message);
+    setTimeout(start, POLL);
+    return;
+  }
+  put($("mode"), about.actions ? "actions allowed" : "read-only");
+  $("mode").classList.toggle("warn", about.actions);
+  window.addEventListener("hashchange", go);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) hang();
+    else { follow(); view.refresh?.(); }
+  });
+  go();
+}
+
+start();

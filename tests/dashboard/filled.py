@@ -1,0 +1,99 @@
+"""Frontiers that have something of everything, without a crawl."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.slots import Slots, slot_name
+from scrapy_rq_sched.codec.slot_rules import SlotRule
+from scrapy_rq_sched.keys import Keys
+
+from ..client import Client
+
+TRACEBACK = '''Traceback (most recent call last):
+  File "shop/spiders/books.py", line 42, in parse_book
+    price = response.css(".price::text").re_first(r"[0-9.]+")
+  File "shop/prices.py", line 7, in as_cents
+    return int(round(float(text) * 100))
+TypeError: float() argument must be a string or a real number, not 'NoneType'
+'''
+REASONS = (
+    "callback raised TypeError: float() argument must be a string or a real number, not 'NoneType'",
+    "download failed: TimeoutError: 180.0 seconds",
+    "workers died of it 5 times",
+)
+
+
+def failed_entry(number: int, reason: str, url: str, **fields: Any) -> str:
+    """Return an entry of the failed list."""
+    entry = {
+        "id": f"w1-{number}",
+        "kind": "request",
+        "reason": reason,
+        "time": int(time.time()) - 60 * number,
+        "worker": "crawler-1-411-9f2c1b",
+        "deaths": 0,
+        "history": "",
+        "traceback": TRACEBACK if "callback" in reason else "",
+        "data": json.dumps({"url": url}),
+        "score": "0",
+    }
+    return json.dumps({**entry, **fields})
+
+
+def worker(server: redis.Redis, spider: str, number: int = 1) -> Client:
+    """Return a worker of *spider* that has said who it is."""
+    about = {"host": f"crawler-{number}", "pid": 400 + 11 * number, "version": "0.1.0", "scrapy": "2.19.0"}
+    name = f"crawler-{number}-{400 + 11 * number}-{hash((spider, number)) % 16**6:06x}"
+    return Client(server, name, "priority", 30, 5, keys=Keys(spider)).open(about=json.dumps(about))
+
+
+def push(client: Client, counts: dict[str, int]) -> None:
+    """Push so many requests to each host."""
+    pushes = [
+        Push("filter", f"{host}{n}", 0, json.dumps({"url": f"https://{host}/page/{n}"}).encode(), slot_name(host))
+        for host, count in counts.items()
+        for n in range(count)
+    ]
+    for begin in range(0, len(pushes), 500):
+        client.say(pushes=pushes[begin : begin + 500])
+
+
+def history(server: redis.Redis, spider: str, pages: list[int], waiting: list[int]) -> None:
+    """Have the last ten seconds, again and again, been so."""
+    last = int(time.time()) // 10 * 10
+    moments = [
+        f"{last - 10 * (len(pages) - 1 - n)} {done} {left}"
+        for n, (done, left) in enumerate(zip(pages, waiting, strict=True))
+    ]
+    server.delete(f"{spider}:pages")
+    server.lpush(f"{spider}:pages", *moments)
+
+
+def fill(server: redis.Redis, url: str, spider: str = "shop") -> list[Client]:
+    """Have a frontier with workers, slots, failed requests, seeds and a history."""
+    workers = [worker(server, spider, number) for number in (1, 2, 3, 4)]
+    hosts = {"www.books.example": 420, "api.books.example": 260, "images.example.org": 140, "slow.example.net": 90}
+    push(workers[0], hosts | {f"shop-{n}.example.com": 30 - n for n in range(24)})
+    for number, one in enumerate(workers):
+        one.say(want=8, pages=1800 + 217 * number, limit="politeness" if number else "concurrency")
+    server.zadd(f"{spider}:workers", {workers[3].name: 1})
+    server.rpush(f"{spider}:start_urls", *(f"https://www.books.example/new/{n}" for n in range(3)))
+    for number in range(17):
+        reason = REASONS[number % 5 % 3]
+        server.rpush(f"{spider}:failed", failed_entry(17 - number, reason, f"https://www.books.example/book/{number}"))
+    slots = Slots(View.from_settings(Settings({"REDIS_URL": url}), spider))
+    slots.set("www.books.example", SlotRule("www.books.example", delay=0.5))
+    slots.set("api.books.example", SlotRule("api.books.example", delay=2.0, concurrency=2))
+    slots.block("slow.example.net", 1200)
+    pages = [int(120 + 60 * ((n * 7919) % 13) / 13 + (40 if n > 200 else 0)) for n in range(330)]
+    waiting = [int(300 + 5 * n - (n / 14) ** 2) for n in range(330)]
+    history(server, spider, pages, waiting)
+    return workers
