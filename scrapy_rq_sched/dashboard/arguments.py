@@ -27,9 +27,7 @@ class Arguments:
     def __init__(self, fields: Mapping[str, Any], known: Collection[str]) -> None:
         unknown = sorted(set(fields) - set(known))
         if unknown:
-            raise InspectionError(
-                f"There may be {', '.join(sorted(known))}, and not {', '.join(unknown)}"
-            )
+            raise InspectionError(f"There may be {', '.join(sorted(known))}, and not {', '.join(unknown)}")
         self.fields = dict(fields)
 
     def text(self, name: str) -> str:

@@ -109,11 +109,11 @@ class Kept(Generic[T]):
         except RedisError as error:
             made = replace(before, problem=self._describe(error), refused=False)
         except FrontierError as error:
-            made = Made(None, time.time(), str(error), True, before.version + 1)
+            made = Made(None, 0.0, str(error), True, before.version + 1)
         except Exception as error:
             logger.exception("Unexpected error in the dashboard")
             text = f"Unexpected error ({type(error).__name__}). This is a bug in scrapy-rq-sched; report it"
-            made = Made(None, time.time(), text, True, before.version + 1)
+            made = Made(None, 0.0, text, True, before.version + 1)
         with self._lock:
             self._made = made
             self._ended = time.monotonic()

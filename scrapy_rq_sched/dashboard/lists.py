@@ -103,7 +103,7 @@ class FailedFound:
 
 def _groups(entries: list[FailedRequest]) -> Iterator[dict[str, Any]]:
     counts: dict[str, list[int]] = {}
-    for one in entries:
+    for one in reversed(entries):
         counts.setdefault(one.reason, []).append(one.time)
     for reason, times in sorted(counts.items(), key=lambda item: -len(item[1])):
         yield {"reason": reason, "count": len(times), "latest": max(times)}

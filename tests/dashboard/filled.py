@@ -7,23 +7,27 @@ import time
 from typing import Any
 
 import redis
+from scrapy import Request
 from scrapy.settings import Settings
+from scrapy.utils.request import RequestFingerprinter
 
+from scrapy_rq_sched.codec.slot_rules import SlotRule
+from scrapy_rq_sched.codec.slots import slot_name
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import View
-from scrapy_rq_sched.inspect.slots import Slots, slot_name
-from scrapy_rq_sched.codec.slot_rules import SlotRule
+from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
 from ..client import Client
 
-TRACEBACK = '''Traceback (most recent call last):
+TRACEBACK = """Traceback (most recent call last):
   File "shop/spiders/books.py", line 42, in parse_book
     price = response.css(".price::text").re_first(r"[0-9.]+")
   File "shop/prices.py", line 7, in as_cents
     return int(round(float(text) * 100))
 TypeError: float() argument must be a string or a real number, not 'NoneType'
-'''
+"""
+BOOKS = "https://www.books.example/book"
 REASONS = (
     "callback raised TypeError: float() argument must be a string or a real number, not 'NoneType'",
     "download failed: TimeoutError: 180.0 seconds",
@@ -55,12 +59,17 @@ def worker(server: redis.Redis, spider: str, number: int = 1) -> Client:
     return Client(server, name, "priority", 30, 5, keys=Keys(spider)).open(about=json.dumps(about))
 
 
+def fingerprint(url: str) -> str:
+    """Return what a worker's filter keeps of *url*."""
+    return RequestFingerprinter().fingerprint(Request(url)).hex()
+
+
 def push(client: Client, counts: dict[str, int]) -> None:
     """Push so many requests to each host."""
+    urls = [(host, f"https://{host}/page/{n}") for host, count in counts.items() for n in range(count)]
     pushes = [
-        Push("filter", f"{host}{n}", 0, json.dumps({"url": f"https://{host}/page/{n}"}).encode(), slot_name(host))
-        for host, count in counts.items()
-        for n in range(count)
+        Push("filter", fingerprint(url), 0, json.dumps({"url": url}).encode(), slot_name(host))
+        for host, url in urls
     ]
     for begin in range(0, len(pushes), 500):
         client.say(pushes=pushes[begin : begin + 500])
@@ -80,15 +89,16 @@ def history(server: redis.Redis, spider: str, pages: list[int], waiting: list[in
 def fill(server: redis.Redis, url: str, spider: str = "shop") -> list[Client]:
     """Have a frontier with workers, slots, failed requests, seeds and a history."""
     workers = [worker(server, spider, number) for number in (1, 2, 3, 4)]
-    hosts = {"www.books.example": 420, "api.books.example": 260, "images.example.org": 140, "slow.example.net": 90}
-    push(workers[0], hosts | {f"shop-{n}.example.com": 30 - n for n in range(24)})
+    few = {f"shop-{n}.example.com": 30 - n for n in range(24)}
+    many = {"www.books.example": 420, "api.books.example": 260, "images.example.org": 140}
+    push(workers[0], {**many, "slow.example.net": 90, **few})
     for number, one in enumerate(workers):
         one.say(want=8, pages=1800 + 217 * number, limit="politeness" if number else "concurrency")
     server.zadd(f"{spider}:workers", {workers[3].name: 1})
     server.rpush(f"{spider}:start_urls", *(f"https://www.books.example/new/{n}" for n in range(3)))
     for number in range(17):
         reason = REASONS[number % 5 % 3]
-        server.rpush(f"{spider}:failed", failed_entry(17 - number, reason, f"https://www.books.example/book/{number}"))
+        server.rpush(f"{spider}:failed", failed_entry(17 - number, reason, f"{BOOKS}/{number}"))
     slots = Slots(View.from_settings(Settings({"REDIS_URL": url}), spider))
     slots.set("www.books.example", SlotRule("www.books.example", delay=0.5))
     slots.set("api.books.example", SlotRule("api.books.example", delay=2.0, concurrency=2))

@@ -1,0 +1,373 @@
+"""The JSON API, on a real Redis: the commands' names, numbers that are right, lists that have an end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import redis
+
+from scrapy_rq_sched.dashboard import lists
+from scrapy_rq_sched.dashboard.kept import PATIENCE
+from scrapy_rq_sched.inspect import Control, View
+
+from ..client import Client
+from ..crawl import run_python, wait_until
+from .asgi import ask
+from .conftest import Make
+from .filled import BOOKS, REASONS, failed_entry, fill, push, worker
+
+pytestmark = pytest.mark.single("the workers here have the keys of a single server")
+
+API = "/api/v1"
+
+
+def get(app: Any, path: str, spider: str = "shop") -> Any:
+    joined = "&" if "?" in path else "?"
+    answer = ask(app, f"{API}/{path}{joined}spider={quote(spider, safe='')}")
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def printed(redis_url: str, *arguments: str) -> list[Any]:
+    """Return what a command prints with --json."""
+    done = run_python("-m", "scrapy", "frontier", *arguments, "--json", redis_url=redis_url)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# -- the same as the commands ----------------------------------------------------------------------------
+
+#: What changes from a second to the next, where nothing happens.
+MOVING = ("now", "next_turn_in", "per_second", "per_hour", "growth", "seconds_left", "seconds_left_at_least")
+
+
+def still(status: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in status.items() if name not in MOVING}
+
+
+def by_name(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(workers, key=lambda one: str(one["name"]))
+
+
+def test_the_status_is_what_the_command_prints(app: Any, redis_url: str) -> None:
+    shown = get(app, "status")["frontier"]
+    (said,) = printed(redis_url, "status", "shop")
+    assert list(shown["status"]) == list(said)
+    workers = shown["status"].pop("workers"), said.pop("workers")
+    assert by_name(workers[0]) == by_name(workers[1])
+    assert still(shown["status"]) == still(said)
+    assert shown["alive"] == sum(worker["alive"] for worker in workers[1]) == 3
+    assert shown["status"]["waiting"] == 1322
+
+
+def test_a_worker_a_slot_a_request_and_a_failed_one_are_what_the_commands_print(
+    app: Any, redis_url: str
+) -> None:
+    assert by_name(get(app, "workers")["workers"]) == by_name(printed(redis_url, "workers", "shop"))
+    said = {one["slot"]: one for one in printed(redis_url, "slots", "shop")}
+    for shown in get(app, "slots")["slots"]:
+        assert list(shown) == list(said[shown["slot"]])
+        assert (shown["waiting"], shown["why"]) == (
+            said[shown["slot"]]["waiting"],
+            said[shown["slot"]]["why"],
+        )
+    assert get(app, "peek")["requests"] == printed(redis_url, "peek", "shop")
+    assert get(app, "failed")["failed"][::-1] == printed(redis_url, "failed", "shop")
+    counts = [{k: one[k] for k in ("reason", "count")} for one in get(app, "failed/counts")["counts"]]
+    assert counts == printed(redis_url, "failed", "shop", "--counts")
+
+
+def test_a_url_is_explained_as_the_command_does(app: Any, redis_url: str) -> None:
+    url = "https://www.books.example/page/200"
+    shown = get(app, f"explain?url={quote(url, safe='')}")
+    verdict = shown.pop("verdict")
+    (said,) = printed(redis_url, "explain", "shop", url)
+    assert shown == said
+    assert shown["waiting"][0]["slot"] == "www.books.example"
+    assert "It will be crawled when its turn comes" in verdict[0]
+
+
+def test_all_frontiers_are_listed_with_the_same_numbers(
+    app: Any, server: redis.Redis, redis_url: str
+) -> None:
+    fill(server, redis_url, "news")
+    shown = ask(app, f"{API}/status").json()
+    said = {status["spider"]: status for status in printed(redis_url, "status")}
+    assert [one["name"] for one in shown["frontiers"]] == sorted(said) == ["news", "shop"]
+    for one in shown["frontiers"]:
+        status = one["status"]
+        status.pop("history")
+        assert still(status) == {name: said[one["name"]][name] for name in still(status)}
+
+
+# -- which frontiers -------------------------------------------------------------------------------------
+
+HOSTILE = ['<img src=x onerror="alert(1)">', "a/../b?c#d&e=f", "sch\u00f6n \u202e %s %2f", "'\"`${7*7}"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_frontier_may_be_called_anything(make: Make, server: redis.Redis, name: str) -> None:
+    push(worker(server, name), {"a.example": 3})
+    app = make()
+    (shown,) = ask(app, f"{API}/status").json()["frontiers"]
+    assert (shown["name"], shown["status"]["waiting"]) == (name, 3)
+    assert get(app, "status", name)["frontier"]["status"]["spider"] == name
+
+
+def test_an_answer_says_that_it_is_no_page(make: Make, server: redis.Redis) -> None:
+    push(worker(server, HOSTILE[0]), {"a.example": 1})
+    answer = ask(make(), f"{API}/status")
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_frontier_that_is_not_there_is_not_found(make: Make, server: redis.Redis) -> None:
+    app = make()
+    for path in ("status", "workers", "slots", "peek", "failed", "failed/counts", "events", "audit"):
+        answer = ask(app, f"{API}/{path}?spider=nobody")
+        assert (answer.status, "no frontier 'nobody'" in answer.error) == (404, True), path
+    assert ask(app, f"{API}/slots").status == 400
+
+
+def test_only_one_spider_is_shown_if_that_is_wanted(
+    make: Make, server: redis.Redis, redis_url: str, shop: list[Client]
+) -> None:
+    fill(server, redis_url, "news")
+    app = make(spider="news")
+    assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["news"]
+
+
+def test_several_frontiers_of_one_spider_have_names_of_their_own(make: Make, server: redis.Redis) -> None:
+    from scrapy_rq_sched.keys import Keys
+
+    for number, template in enumerate(("%(spider)s:requests", "two:%(spider)s:requests")):
+        keys = Keys("shop", template)
+        client = Client(server, f"w{number}", "priority", 30, 5, keys=keys).open()
+        push(client, {f"{number}.example": number + 1})
+    app = make()
+    shown = {one["name"]: one["status"]["waiting"] for one in ask(app, f"{API}/status").json()["frontiers"]}
+    assert shown == {"shop": 1, "two:shop:requests": 2}
+    assert get(app, "status", "two:shop:requests")["frontier"]["status"]["waiting"] == 2
+
+
+# -- lists have an end -----------------------------------------------------------------------------------
+
+
+def test_workers_are_shown_a_page_at_a_time(make: Make, server: redis.Redis) -> None:
+    for number in range(130):
+        worker(server, "shop", number)
+    app = make()
+    first, second = get(app, "workers?limit=100"), get(app, "workers?limit=100&offset=100")
+    assert [first["total"], len(first["workers"]), len(second["workers"])] == [130, 100, 30]
+    assert len({one["name"] for one in first["workers"] + second["workers"]}) == 130
+    shown = get(app, "status")["frontier"]
+    assert [shown["alive"], shown["workers"], len(shown["status"]["workers"])] == [130, 130, 100]
+
+
+@pytest.mark.parametrize("query", ["limit=201", "limit=-1", "limit=x", "offset=-1", "limit=1e3", "limit=٣"])
+def test_a_page_that_is_none_is_refused(app: Any, query: str) -> None:
+    answer = ask(app, f"{API}/workers?spider=shop&{quote(query, safe='=')}")
+    assert (answer.status, "must be a whole number" in answer.error) == (400, True)
+
+
+def test_all_slots_are_looked_at_a_step_at_a_time(
+    make: Make, server: redis.Redis, monkeypatch: pytest.MonkeyPatch, view: View
+) -> None:
+    monkeypatch.setattr(lists, "STEP", 10)
+    client = worker(server, "wide")
+    push(client, {f"h{n}.example": 1 + n % 7 for n in range(300)} | {"big.example": 40})
+    wide = View.from_settings(view.scrapy_settings, "wide")
+    found = lists.SlotsFound()
+    before, steps = 0, 0
+    while (seen := found.read(wide))["looked_at"] < seen["total"]:
+        assert 0 < seen["looked_at"] - before < 60
+        assert len(seen["slots"]) <= 2 * lists.MOST_SLOTS
+        before, steps = seen["looked_at"], steps + 1
+    assert steps > 5
+    assert (seen["total"], seen["slots"][0]["slot"]) == (301, "big.example")
+    assert [one["waiting"] for one in seen["slots"][1:40]] == [7] * 39
+
+
+def test_blocked_slots_come_first(app: Any) -> None:
+    first, second, *_ = get(app, "slots")["slots"]
+    assert (first["slot"], first["why"]) == ("slow.example.net", "blocked")
+    assert 1100 < first["blocked_for"] <= 1200
+    assert second["slot"] == "www.books.example"
+
+
+def test_of_a_long_failed_list_the_latest_are_grouped(
+    make: Make, server: redis.Redis, monkeypatch: pytest.MonkeyPatch, shop: list[Client]
+) -> None:
+    monkeypatch.setattr(lists, "MOST_FAILED", 100)
+    for number in range(250):
+        server.rpush(
+            "shop:failed", failed_entry(number + 100, "bad" if number % 2 else "worse", f"{BOOKS}/x{number}")
+        )
+    app = make()
+    counts = get(app, "failed/counts")
+    assert [counts["total"], counts["looked_at"]] == [267, 100]
+    assert {one["reason"]: one["count"] for one in counts["counts"]} == {"bad": 50, "worse": 50}
+    page = get(app, "failed?reason=bad&limit=20&offset=40")
+    assert [page["total"], len(page["failed"])] == [50, 10]
+    assert {one["reason"] for one in page["failed"]} == {"bad"}
+
+
+def test_an_entry_has_its_traceback(app: Any) -> None:
+    (reason,) = [one["reason"] for one in get(app, "failed/counts")["counts"] if "TypeError" in one["reason"]]
+    assert reason == REASONS[0]
+    (entry, *_) = get(app, f"failed?reason={quote(reason)}")["failed"]
+    assert "prices.py" in entry["traceback"]
+    (same,) = get(app, f"failed?id={entry['id']}")["failed"]
+    assert same == entry
+
+
+def test_a_failed_list_that_changes_is_read_anew(app: Any, server: redis.Redis) -> None:
+    assert get(app, "failed/counts")["total"] == 17
+    server.rpush("shop:failed", failed_entry(99, "new", f"{BOOKS}/new"))
+    wait_until(lambda: get(app, "failed/counts")["total"] == 18, 10)
+
+
+def test_no_body_and_no_url_is_too_long(app: Any) -> None:
+    answer = ask(app, f"{API}/explain?spider=shop&url=" + "x" * 30_000)
+    assert (answer.status, "at most" in answer.error) == (400, True)
+    headers = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+    assert ask(app, f"{API}/seed", "POST", headers, b"x" * 1_000_001).status == 413
+
+
+# -- what it costs ---------------------------------------------------------------------------------------
+
+
+def commands(server: redis.Redis) -> int:
+    stats = server.info("commandstats")
+    return sum(
+        one["calls"]
+        for name, one in stats.items()
+        if name not in ("cmdstat_info", "cmdstat_config|resetstat")
+    )
+
+
+def test_however_many_ask_redis_is_asked_once_a_second(app: Any, server: redis.Redis) -> None:
+    get(app, "status")
+    once = commands(server)
+    get(app, "status")
+    time.sleep(1.2)
+    get(app, "status")
+    a_picture = commands(server) - once
+    assert a_picture < 100
+    begun, before, asked = time.monotonic(), commands(server), 0
+    while time.monotonic() < begun + 3:
+        get(app, "status")
+        asked += 1
+    assert asked > 50
+    assert commands(server) - before <= 4 * a_picture
+
+
+def test_nothing_is_asked_while_nobody_looks(app: Any, server: redis.Redis) -> None:
+    for path in ("status", "slots", "failed/counts", "peek", "audit"):
+        get(app, path)
+    before = commands(server)
+    time.sleep(2.5)
+    assert commands(server) == before
+
+
+def test_no_look_scans_what_waits(app: Any, server: redis.Redis) -> None:
+    server.config_resetstat()
+    for path in ("status", "workers", "slots", "failed", "failed/counts", "peek", "events", "audit"):
+        get(app, path)
+    stats = server.info("commandstats")
+    assert "cmdstat_keys" not in stats
+    assert "cmdstat_scan" not in stats
+    assert stats["cmdstat_zscan"]["calls"] == 1
+
+
+# -- Redis is away ---------------------------------------------------------------------------------------
+
+
+def test_when_redis_is_away_the_last_picture_is_shown_and_it_is_said(make: Make, tmp_path: Any) -> None:
+    from scrapy_rq_sched.embedded import PrivateRedis
+
+    with PrivateRedis(tmp_path) as own:
+        client = redis.Redis.from_url(own.url)
+        fill(client, own.url)
+        app = make({"REDIS_URL": own.url}, actions=True)
+        before = get(app, "status")
+        assert before["redis"] == ""
+        url = own.url
+    time.sleep(1.1)
+    away = get(app, "status")
+    assert away["frontier"] == before["frontier"]
+    assert away["taken"] == before["taken"]
+    assert f"Redis at {url}" in away["redis"]
+    assert "cannot be reached" in away["redis"]
+    headers = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+    answer = ask(app, f"{API}/pause", "POST", headers, {"spider": "shop"})
+    assert (answer.status, "cannot be reached" in answer.error) == (503, True)
+
+
+def test_when_redis_hangs_the_last_picture_is_shown_and_it_is_said(app: Any, server: redis.Redis) -> None:
+    before = get(app, "status")
+    time.sleep(1.1)
+    server.execute_command("CLIENT", "PAUSE", 3500)
+    begun = time.monotonic()
+    away = get(app, "status")
+    assert time.monotonic() - begun < PATIENCE + 1
+    assert (away["frontier"], "has not answered" in away["redis"]) == (before["frontier"], True)
+    wait_until(lambda: not get(app, "status")["redis"], 15)
+
+
+def test_the_password_of_redis_is_not_shown(make: Make) -> None:
+    answer = ask(make({"REDIS_URL": "redis://:secret-word@127.0.0.1:1"}), f"{API}/status?spider=s")
+    assert b"secret-word" not in answer.body
+    assert "***" in answer.json()["redis"]
+
+
+# -- the stream ------------------------------------------------------------------------------------------
+
+
+def streamed(app: Any, spider: str, seconds: float) -> list[Any]:
+    """Return the pictures that a stream brings in so many seconds."""
+    parts: list[bytes] = []
+
+    async def follow() -> None:
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": f"{API}/stream",
+            "query_string": f"spider={spider}".encode(),
+            "root_path": "",
+            "headers": [(b"host", b"127.0.0.1:8000")],
+            "client": ("127.0.0.1", 1),
+        }
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(seconds)
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            parts.append(message.get("body", b""))
+
+        await app(scope, receive, send)
+
+    asyncio.run(follow())
+    lines = b"".join(parts).decode().split("\n\n")
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+
+
+def test_a_stream_brings_each_picture_as_it_is_there(app: Any, view: View, shop: list[Client]) -> None:
+    pictures = streamed(app, "shop", 3.5)
+    assert 3 <= len(pictures) <= 5
+    times = [picture["taken"] for picture in pictures]
+    assert all(0.9 < later - sooner < 2 for sooner, later in pairwise(times))
+    Control(view).pause()
+    time.sleep(1)
+    assert [picture["frontier"]["status"]["state"] for picture in streamed(app, "shop", 0.5)] == ["paused"]
+
+
+def test_a_stream_of_a_frontier_that_is_not_there_says_so(app: Any) -> None:
+    (picture,) = streamed(app, "nobody", 1.5)
+    assert (picture["frontier"], "no frontier 'nobody'" in picture["redis"]) == (None, True)
