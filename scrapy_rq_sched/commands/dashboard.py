@@ -13,7 +13,7 @@ from .action import Action, Context
 
 HOST, PORT = "127.0.0.1", 8000
 #: Seconds that open streams are given to end after Ctrl-C.
-FAREWELL = 1
+FAREWELL = 2
 
 
 class Dashboard(Action):
@@ -73,22 +73,24 @@ class Dashboard(Action):
             redis_key=context.redis_key,
             actions=opts.actions,
             allowed_hosts=[*LOOPBACK, _in_a_url(opts.host), *opts.allowed_host],
+            is_closing=lambda: server.should_exit,
         )
+        config: Any = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            root_path=opts.root_path.rstrip("/"),
+            timeout_graceful_shutdown=FAREWELL,
+        )
+        server = uvicorn.Server(config)
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
             how = "actions are allowed" if opts.actions else "read-only; --actions lets it steer crawls, too"
             url = f"http://{_in_a_url(opts.host)}:{port}/"
             context.output.say(f"The dashboard is at {url} ({how}). Ctrl-C ends it")
-            config: Any = uvicorn.Config(
-                app,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                root_path=opts.root_path.rstrip("/"),
-                timeout_graceful_shutdown=FAREWELL,
-            )
             try:
-                uvicorn.Server(config).run(sockets=[listening])
+                server.run(sockets=[listening])
             except KeyboardInterrupt:
                 return
 

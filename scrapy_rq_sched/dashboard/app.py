@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -44,6 +44,7 @@ def create_app(
     actions: bool = False,
     authenticate: Authenticate | None = None,
     allowed_hosts: Collection[str] = LOOPBACK,
+    is_closing: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
 
@@ -57,6 +58,7 @@ def create_app(
         sends it, for the audit list; or None if they may not look. It may be a coroutine function.
     :param allowed_hosts: the names, without a port, by which it may be called in the header ``Host``;
         ``["*"]`` if the application that it is mounted into checks them.
+    :param is_closing: whether the server is about to close: then the streams of pictures end.
     :raises SettingError: if a setting has a value that it may not have.
     """
     executor = ThreadPoolExecutor(THREADS, "frontier-dashboard")
@@ -79,7 +81,7 @@ def create_app(
         "explain": api.explain,
         "events": api.events,
         "audit": api.audit,
-        "stream": Stream(pictures).stream,
+        "stream": Stream(pictures, is_closing).stream,
     }
     routes = [
         Route("/", files.page),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,10 +22,14 @@ _HEADERS = {"X-Accel-Buffering": "no"}
 
 
 class Stream:
-    """Sends pictures to browsers."""
+    """Sends pictures to browsers.
 
-    def __init__(self, pictures: Pictures) -> None:
+    :param is_closing: whether the server closes: then streams end.
+    """
+
+    def __init__(self, pictures: Pictures, is_closing: Callable[[], bool]) -> None:
         self._pictures = pictures
+        self._is_closing = is_closing
         self._open = 0
 
     async def stream(self, request: Request) -> StreamingResponse:
@@ -39,7 +43,7 @@ class Stream:
         self._open += 1
         try:
             last, said = "", time.monotonic()
-            while True:
+            while not self._is_closing():
                 text = await self._text(spider)
                 if text != last:
                     yield f"data: {text}\n\n"
@@ -47,9 +51,14 @@ class Stream:
                 elif time.monotonic() - said > SILENCE:
                     yield "event: ping\ndata:\n\n"
                     said = time.monotonic()
-                await asyncio.sleep(PICTURE)
+                await self._pause()
         finally:
             self._open -= 1
+
+    async def _pause(self) -> None:
+        until = time.monotonic() + PICTURE
+        while time.monotonic() < until and not self._is_closing():
+            await asyncio.sleep(0.2)
 
     async def _text(self, spider: str | None) -> str:
         if spider is None:
