@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import asdict
 from typing import Any
 
 from ..inspect import View
@@ -29,7 +28,9 @@ class EventsFound:
 
     def read(self, view: View) -> str:
         """Read what is new, and return the id of the latest."""
-        found = [asdict(event) for event in read_events(view, self.last, STEP)]
+        found = [
+            {**event.as_dict(), "alarming": event.is_alarming} for event in read_events(view, self.last, STEP)
+        ]
         with self._lock:
             self._events.extend(found)
         return self.last

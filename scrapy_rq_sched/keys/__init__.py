@@ -117,6 +117,7 @@ class Keys:
         """What happened to the fleet."""
         return f"{self.prefix}:events"
 
+    @property
     def audit(self) -> str:
         """What was done by the dashboard."""
         return f"{self.prefix}:audit"

@@ -135,6 +135,7 @@ def contents(server: redis.Redis) -> dict[bytes, Any]:
     """Return all that is in Redis; a dump would also have the order of a set, which means nothing."""
     read = {
         b"string": server.get,
+        b"stream": server.xrange,
         b"hash": server.hgetall,
         b"list": lambda key: server.lrange(key, 0, -1),
         b"set": server.smembers,

@@ -288,10 +288,8 @@ const LIMITS = {
   redis: "Redis: the workers wait for it. More workers would not help.",
   none: "Nothing that is known limits the crawl now.",
 };
-const EVENTS = [
-  [/lost|stalled|set_aside|redis_full/, "bad"], [/paused|draining|stopped|blocked|limit/, "warn"],
-  [/joined|started|resumed|has_room|free/, "good"], [/./, "calm"],
-];
+/** The colour of an event that alarms nobody. */
+const TONES = [[/paused|draining|stopped|blocked/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
 
 function badge() {
   const element = h("span", { class: "badge", "data-name": "state" });
@@ -399,13 +397,10 @@ function eventList(name) {
   const element = h("aside", { class: "card events", "aria-label": "Events" }, h("header", {}, h("h2", {}, "Events")), list, empty);
   let events = [], last = "", asking = false;
   const make = (event) => {
-    const tone = EVENTS.find(([pattern]) => pattern.test(event.type))[1];
-    const details = Object.entries(event.details ?? {}).map(([key, value]) => `${key}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
-    const more = [event.worker, ...details].filter(Boolean).join(" · ");
-    const mark = h("i", { class: tone });
-    mark.style.background = "currentColor";
-    return { element: h("li", { "data-type": clean(event.type) }, mark, theirs(event.type.replaceAll("_", " ")),
-      h("time", { title: date(event.time) }, clock(event.time)), more && h("small", { class: "theirs" }, clean(more).slice(0, 400))) };
+    const tone = event.alarming ? "bad" : TONES.find(([pattern]) => pattern.test(event.type))[1];
+    const worker = event.worker && !event.text.includes(event.worker) && `worker ${event.worker}`;
+    return { element: h("li", { "data-type": clean(event.type) }, h("i", { class: tone }), theirs(event.text || event.type),
+      h("time", { title: date(event.time) }, clock(event.time)), worker && h("small", { class: "theirs" }, clean(worker))) };
   };
   const show = async (frontier) => {
     if (frontier.last_event === last || asking) return;
@@ -431,7 +426,7 @@ function tabs(route, all) {
   const refresh = async () => {
     clearTimeout(timer);
     const tab = shown;
-    if (document.hidden || !tab?.load) return;
+    if (document.hidden || !tab?.load || !view.isThere) return;
     try { await tab.load(); tab.note.hidden = true; } catch (error) { tab.note.hidden = false; put(tab.note, clean(error.message)); }
     if (shown === tab && bar.isConnected) { clearTimeout(timer); timer = setTimeout(refresh, 2000); }
   };
@@ -706,7 +701,7 @@ function steering() {
 }
 
 function spider(name, route) {
-  const state = badge(), since = h("span", { class: "quiet" }), steer = about.actions && steering();
+  const state = badge(), since = h("span", { class: "quiet" }), steer = about.actions ? steering() : null;
   const numbers = tiles(), limit = limits(), events = eventList(name);
   const speed = chart("Pages a second", (p) => p.rate, (v) => `${rate(v)} a second`, "");
   const queue = chart("Waiting", (p) => p.waiting, (v) => `${number(v)} waiting`, "second");
@@ -717,6 +712,8 @@ function spider(name, route) {
     h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, details.element), events.element));
   const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, clean(name)), state.element, since, steer?.element), missing, body);
   const show = ({ frontier, redis }) => {
+    const isNew = frontier && !self.isThere;
+    self.isThere = Boolean(frontier);
     missing.hidden = Boolean(frontier);
     body.hidden = !frontier;
     put(missing, clean(redis));
@@ -738,8 +735,10 @@ function spider(name, route) {
     details.count("slots", status.slots ? number(status.slots) : "");
     details.count("failed", status.failed ? number(status.failed) : "");
     events.show(frontier);
+    if (isNew) details.refresh();
   };
-  return { element, show, name, begin: details.begin, refresh: details.refresh };
+  const self = { element, show, name, isThere: false, begin: details.begin, refresh: details.refresh };
+  return self;
 }
 
 // -- live ------------------------------------------------------------------------------------------------

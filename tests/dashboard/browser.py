@@ -1,0 +1,112 @@
+"""A real browser, and a dashboard that is served to it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Give the browser of this machine. Without one a test fails: it does not skip."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.fail(
+            "There is no browser to look at the page with. Install one: apt-get install -y chromium "
+            "(or Google Chrome)"
+        )
+    with sync_playwright() as playwright:
+        # As root in a container there is no sandbox; all that is opened is ours.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def serving(app: Any, **options: Any) -> Iterator[str]:
+    """Serve *app* in a thread, and give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(app, log_level="warning", lifespan="off", **options)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join()
+
+
+@dataclass
+class Watched:
+    """A page, and what must not happen on it.
+
+    :ivar problems: what the browser has complained of, and what the page has asked other servers for.
+    """
+
+    page: Page
+    url: str
+    problems: list[str] = field(default_factory=list)
+    #: What the browser may say of answers that a test asks for.
+    expected: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
+        self.page.on("request", self._request)
+        self.page.on("dialog", self._dialog)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not any(text in message.text for text in self.expected):
+            self.problems.append(f"{message.type}: {message.text}")
+
+    def _request(self, request: Any) -> None:
+        if urlsplit(request.url).scheme != "data" and not request.url.startswith(self.url):
+            self.problems.append(f"request to {request.url}")
+
+    def _dialog(self, dialog: Any) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, route: str = "#/s/shop") -> Page:
+        """Open the page, and wait until there is something on it."""
+        self.page.goto(self.url + route)
+        self.page.wait_for_selector("h1")
+        if route.startswith("#/s/"):
+            self.page.wait_for_selector("[data-name=waiting]:not(:empty)")
+        return self.page
+
+    def number(self, name: str) -> float:
+        """Return what a tile shows."""
+        return float(self.page.locator(f"[data-name={name}]").inner_text().replace(",", ""))
+
+    def tab(self, name: str) -> Any:
+        """Choose a tab, and return its panel."""
+        self.page.locator(f"#tab-{name}").click()
+        return self.page.locator(f"#panel-{name}")
+
+    def confirm(self) -> str:
+        """Confirm what is asked, and return the question."""
+        text = self.page.locator("#dialog-text")
+        text.wait_for()
+        said = text.inner_text()
+        self.page.locator("dialog button[type=submit]").click()
+        return said
+
+    def said(self) -> str:
+        """Return what the page says that was done."""
+        toast = self.page.locator("#toast")
+        toast.wait_for()
+        return toast.inner_text()

@@ -1,0 +1,617 @@
+"""The page in a real browser: it shows what is there, does what it says, and runs nothing but ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from playwright.sync_api import Browser, Page, expect
+from scrapy.settings import Settings
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from scrapy_rq_sched.dashboard import create_app
+from scrapy_rq_sched.embedded import PrivateRedis
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.inspect import Control, View, read_status
+from scrapy_rq_sched.inspect.audit import Audit
+
+from ..client import Client
+from ..crawl import Fleet, run_python, wait_until
+from .browser import Watched, chromium, serving
+from .conftest import Make
+from .filled import REASONS, failed_entry, fill, push, worker
+
+pytestmark = pytest.mark.single("the workers here have the keys of a single server")
+
+Open = Callable[..., Watched]
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
+TABS = ("workers", "slots", "failed", "next", "explain", "seed", "audit")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def look(browser: Browser) -> Iterator[Open]:
+    """Return a page of an application; after the test nothing may have been wrong with it."""
+    opened: list[Watched] = []
+    with ExitStack() as stack:
+
+        def open_page(app: Any, path: str = "", script: str = "", **options: Any) -> Watched:
+            url = stack.enter_context(serving(app))
+            page = browser.new_page(viewport=options.pop("viewport", WIDE), **options)
+            stack.callback(page.close)
+            page.set_default_timeout(10_000)
+            if script:
+                page.add_init_script(script)
+            opened.append(Watched(page, f"{url}{path}/"))
+            return opened[-1]
+
+        yield open_page
+        for watched in opened:
+            assert not watched.problems
+
+
+@pytest.fixture
+def seen(look: Open, app: Any) -> Watched:
+    """The page of a frontier with something of everything, which may steer it."""
+    return look(app)
+
+
+def status_of(redis_url: str, spider: str = "shop") -> Any:
+    done = run_python("-m", "scrapy", "frontier", "status", spider, "--json", redis_url=redis_url)
+    return json.loads(done.stdout)
+
+
+# -- what it shows ---------------------------------------------------------------------------------------
+
+
+def test_its_numbers_are_those_of_the_command(seen: Watched, redis_url: str) -> None:
+    page = seen.open()
+    said = status_of(redis_url)
+    for name in ("waiting", "leased", "failed", "seeds", "seen"):
+        assert seen.number(name) == said[name] > 0, name
+    assert seen.number("alive") == sum(one["alive"] for one in said["workers"]) == 3
+    expect(page.locator("[data-name=state]")).to_have_text(said["state"])
+    expect(page.locator("[data-name=limit]")).to_have_attribute("data-limit", said["limit"])
+    rows = seen.tab("workers").locator("tbody tr")
+    expect(rows).to_have_count(4)
+    for row, one in zip(
+        rows.all(), sorted(said["workers"], key=lambda w: (not w["alive"], w["name"])), strict=True
+    ):
+        assert one["name"] in row.inner_text()
+        assert f"{one['pages']:,}" in row.inner_text()
+
+
+def test_each_tab_shows_its_list(seen: Watched) -> None:
+    seen.open()
+    slots = seen.tab("slots")
+    expect(slots.locator("tbody tr").first).to_contain_text("slow.example.net")
+    expect(slots.locator("tbody tr")).to_have_count(28)
+    failed = seen.tab("failed")
+    expect(failed.locator(".group")).to_have_count(3)
+    failed.locator("summary", has_text="TypeError").click()
+    entry = failed.locator(".entry").first
+    expect(entry.locator("a")).to_have_attribute("rel", "noreferrer noopener")
+    entry.locator("summary").click()
+    expect(entry.locator("pre")).to_contain_text('File "shop/prices.py", line 7, in as_cents')
+    expect(seen.tab("next").locator("tbody tr")).to_have_count(20)
+    expect(seen.tab("audit")).to_contain_text("Nobody has done anything")
+
+
+def test_a_url_is_explained(seen: Watched) -> None:
+    page = seen.open("#/s/shop/explain")
+    page.locator("input[name=url]").fill("https://www.books.example/page/300")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator(".verdict")).to_contain_text("It will be crawled when its turn comes")
+    expect(page.locator(".facts")).to_contain_text("in slot www.books.example")
+
+
+def test_events_are_shown_as_they_come(seen: Watched, view: View) -> None:
+    page = seen.open()
+    joined = page.locator(".events li[data-type=worker_joined]")
+    expect(joined).to_have_count(4)
+    Control(view).pause()
+    latest = page.locator(".events li").first
+    expect(latest).to_contain_text("an operator has paused the crawl")
+    Control(view).resume()
+    expect(latest).to_contain_text("go on")
+
+
+def test_all_spiders_are_listed_and_lead_to_theirs(
+    look: Open, app: Any, server: redis.Redis, redis_url: str, shop: list[Client]
+) -> None:
+    fill(server, redis_url, "news")
+    page = look(app).open("#/")
+    expect(page.locator(".spider")).to_have_count(2)
+    page.locator(".spider", has_text="news").click()
+    expect(page.locator("h1")).to_have_text("news")
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("All spiders")
+
+
+def test_a_frontier_that_is_not_there_is_said_to_be_none(look: Open, make: Make, server: redis.Redis) -> None:
+    seen = look(make())
+    seen.page.goto(f"{seen.url}#/s/nobody")
+    expect(seen.page.get_by_text("There is no frontier 'nobody'")).to_be_visible()
+    push(worker(server, "nobody"), {"a.example": 4})
+    expect(seen.page.locator("[data-name=waiting]")).to_have_text("4")
+    expect(seen.page.locator("#panel-workers tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("script", ["", "delete window.EventSource"], ids=["live", "polling"])
+def test_a_crawl_in_progress_moves(look: Open, make: Make, fleet: Fleet, script: str) -> None:
+    fleet.start("graph", 2, **SLOW)
+    wait_until(lambda: fleet.events("downloaded"))
+    seen = look(make(), script=script)
+    page = seen.open("#/s/graph")
+    expect(page.locator("#live")).to_have_text("polling" if script else "live")
+    shown: list[float] = []
+    deadline = time.monotonic() + 60
+    while len(set(shown)) < 4 and time.monotonic() < deadline:
+        shown.append(pages_in(page))
+        page.wait_for_timeout(200)
+    assert shown == sorted(shown)
+    assert len(set(shown)) >= 4, shown
+    fleet.wait()
+    expect(page.locator("[data-name=state]")).to_have_text("finished")
+    said = status_of(fleet.redis_url, "graph")
+    assert (pages_in(page), said["pages"]) == (400, 400)
+    assert seen.number("seen") == said["seen"] == 400
+
+
+#: A crawl of some ten seconds.
+SLOW = {"GRAPH_PAGES": 400, "GRAPH_LATENCY": 0.4, "CONCURRENT_REQUESTS": 8, "SCHEDULER_PERSIST": True}
+
+
+def pages_in(page: Page) -> float:
+    found = re.match(r"([\d,]+) in all", page.locator(".tile small").first.inner_text())
+    assert found
+    return float(found[1].replace(",", ""))
+
+
+# -- what it does ----------------------------------------------------------------------------------------
+
+
+def test_the_crawl_is_paused_resumed_drained_and_stopped(seen: Watched, view: View) -> None:
+    page = seen.open()
+    state = page.locator("[data-name=state]")
+    page.get_by_role("button", name="Pause").click()
+    assert "3 workers would begin no page" in seen.confirm()
+    assert "3 workers will begin no page" in seen.said()
+    expect(state).to_have_text("paused")
+    assert read_status(view).state == "paused"
+    page.get_by_role("button", name="Resume").click()
+    expect(state).to_have_text("crawling")
+    page.get_by_role("button", name="Drain").click()
+    assert "3 workers would finish 32 requests in hand" in seen.confirm()
+    expect(state).to_have_text("draining")
+    page.get_by_role("button", name="Resume").click()
+    expect(state).to_have_text("crawling")
+    page.get_by_role("button", name="Stop").click()
+    assert "3 workers would close" in seen.confirm()
+    expect(state).to_have_text("stopping")
+    assert [entry["action"] for entry in Audit(view).latest()] == [
+        "stop",
+        "resume",
+        "drain",
+        "resume",
+        "pause",
+    ]
+
+
+def test_what_is_not_confirmed_is_not_done(seen: Watched, view: View) -> None:
+    page = seen.open()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("dialog")).to_be_hidden()
+    page.get_by_role("button", name="Stop").click()
+    page.locator("#dialog-text").wait_for()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_be_hidden()
+    assert read_status(view).state == "crawling"
+    assert Audit(view).latest() == []
+
+
+def test_seeds_are_pushed_and_urls_forgotten(seen: Watched, server: redis.Redis) -> None:
+    page = seen.open("#/s/shop/seed")
+    page.locator("textarea[name=seeds]").fill("https://new.example/1\n\n# not this\nhttps://new.example/2\n")
+    page.get_by_role("button", name="Push seeds").click()
+    assert "2 seeds would be pushed to 'shop:start_urls'" in seen.confirm()
+    assert "2 seeds pushed" in seen.said()
+    assert server.lrange("shop:start_urls", -2, -1) == [b"https://new.example/1", b"https://new.example/2"]
+    expect(page.locator("[data-name=seeds]")).to_have_text("5")
+    page.locator("textarea[name=urls]").fill("https://www.books.example/page/5\nhttps://never.example/")
+    page.get_by_role("button", name="Forget URLs").click()
+    assert "1 of 2 URLs have been seen" in seen.confirm()
+    expect(page.locator("#toast")).to_contain_text("are forgotten")
+    expect(page.locator("[data-name=seen]")).to_have_text("1,353")
+
+
+def test_a_bad_seed_is_refused_in_words(seen: Watched, server: redis.Redis) -> None:
+    page = seen.open("#/s/shop/seed")
+    seen.expected = ("400",)
+    page.locator("textarea[name=seeds]").fill("no url")
+    page.get_by_role("button", name="Push seeds").click()
+    expect(page.locator("#toast")).to_contain_text("Nothing was pushed: 1 of 1 seed")
+    assert server.llen("shop:start_urls") == 3
+
+
+def test_what_was_set_aside_is_tried_again_and_forgotten(seen: Watched, server: redis.Redis) -> None:
+    seen.open("#/s/shop/failed")
+    panel = seen.page.locator("#panel-failed")
+    group = panel.locator(".group", has_text="workers died")
+    group.locator("summary").click()
+    group.get_by_role("button", name="Try all again").click()
+    assert "3 entries of the failed list would be put back" in seen.confirm()
+    expect(group).to_have_count(0)
+    assert server.llen("shop:failed") == 14
+    group = panel.locator(".group", has_text="TimeoutError")
+    group.locator("summary").first.click()
+    group.locator(".entry").first.get_by_role("button", name="Forget").click()
+    assert "1 entry of the failed list would be forgotten" in seen.confirm()
+    expect(group.locator(".entry")).to_have_count(6)
+    group.get_by_role("button", name="Forget all").click()
+    seen.confirm()
+    expect(group).to_have_count(0)
+    expect(seen.page.locator("[data-name=failed]")).to_have_text("7")
+
+
+def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis) -> None:
+    page = seen.open("#/s/shop/slots")
+    row = page.locator("#panel-slots tr", has_text="images.example.org")
+    row.get_by_role("button", name="Block").click()
+    page.locator("dialog input[name=seconds]").fill("300")
+    page.get_by_role("button", name="Go on").click()
+    question = page.locator("#dialog-text", has_text="would be asked for nothing for 300 s")
+    expect(question).to_contain_text("138 waiting requests")
+    page.get_by_role("button", name="Block", exact=True).last.click()
+    expect(row).to_contain_text("blocked")
+    row.get_by_role("button", name="Unblock").click()
+    expect(row).not_to_contain_text("blocked")
+    row.get_by_role("button", name="Set").click()
+    page.locator("dialog input[name=delay]").fill("1.5")
+    page.get_by_role("button", name="Go on").click()
+    page.locator("#dialog-text", has_text="would keep delay=1.5").wait_for()
+    page.locator("dialog button[type=submit]").click()
+    expect(row).to_contain_text("1.5 s (set)")
+    row.get_by_role("button", name="Reset").click()
+    seen.confirm()
+    expect(row).not_to_contain_text("(set)")
+    assert not server.hexists("shop:slots:limits", "images.example.org")
+
+
+def test_who_did_what_is_shown(seen: Watched) -> None:
+    page = seen.open()
+    page.get_by_role("button", name="Pause").click()
+    seen.confirm()
+    row = seen.tab("audit").locator("tbody tr").first
+    expect(row).to_contain_text("127.0.0.1")
+    expect(row).to_contain_text("Spider shop is paused: 3 workers")
+
+
+def test_a_page_that_only_shows_has_nothing_to_press(look: Open, make: Make, shop: list[Client]) -> None:
+    seen = look(make())
+    page = seen.open()
+    expect(page.locator("#mode")).to_have_text("read-only")
+    for name in ("Pause", "Drain", "Resume", "Stop", "Block", "Forget", "Push seeds"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    expect(page.locator("#tab-seed")).to_have_count(0)
+    for tab in ("slots", "failed"):
+        panel = seen.tab(tab)
+        panel.locator("tr, .group").first.wait_for()
+        expect(panel.get_by_role("button")).to_have_count(0)
+
+
+# -- what comes from Redis is hostile --------------------------------------------------------------------
+
+ATTACKS = [
+    "<img src=x onerror=window.pwned=1>",
+    "javascript:window.pwned=1",
+    '"><script>window.pwned=1</script>',
+    "' onmouseover='window.pwned=1",
+    "data:text/html,<script>window.pwned=1</script>",
+    "https://a.example/<svg onload=window.pwned=1>\u202egpj.exe",
+    "JaVaScRiPt:window.pwned=1//https://a.example",
+    "\x01javascript:window.pwned=1",
+    "</title><script>window.pwned=1</script>{{7*7}}${7*7}",
+]
+
+
+def hostile(server: redis.Redis, redis_url: str) -> str:
+    """Have every text of a frontier be an attack; return the spider's name."""
+    spider = ATTACKS[0]
+    about = dict.fromkeys(("host", "version", "scrapy"), ATTACKS[0])
+    client = Client(server, ATTACKS[3], "priority", 30, 5, keys=worker(server, spider).frontier.keys)
+    client.open(about=json.dumps(about))
+    entries = [json.dumps({"url": url, "callback": url, "method": url}).encode() for url in ATTACKS]
+    client.say(pushes=[Push("filter", f"fp{n}", 0, entry, f"<b>{n}") for n, entry in enumerate(entries)])
+    server.rpush(f"{spider}:start_urls", *ATTACKS)
+    for number, text in enumerate(ATTACKS):
+        fields = {"traceback": text, "worker": text, "history": text, "id": text}
+        server.rpush(f"{spider}:failed", failed_entry(number, text, text, **fields))
+    audit = Audit(View.from_settings(Settings({"REDIS_URL": redis_url}), spider))
+    for text in ATTACKS:
+        audit.note(text, text, {text: text}, text)
+        event = {"v": 1, "time": time.time(), "type": text, "spider": text, "worker": text, "text": text}
+        server.xadd(f"{spider}:events", {"event": json.dumps(event)})
+    server.hset(f"{spider}:meta", mapping={"unshared_reason": ATTACKS[0], "unshared": 90, "found": 100})
+    return spider
+
+
+def test_nothing_that_comes_from_redis_is_run(
+    look: Open, make: Make, server: redis.Redis, redis_url: str
+) -> None:
+    spider = hostile(server, redis_url)
+    seen = look(make(actions=True))
+    page = seen.open("#/")
+    expect(page.locator(".spider h2")).to_have_text(spider)
+    page.locator(".spider").click()
+    page.wait_for_selector("[data-name=waiting]:not(:empty)")
+    page.locator(".events li").first.wait_for()
+    for tab in TABS:
+        panel = seen.tab(tab)
+        page.wait_for_timeout(300)
+        for summary in panel.locator("summary:visible").all():
+            summary.click()
+        page.wait_for_timeout(200)
+        for cell in panel.locator("td:visible, .entry:visible").all()[:40]:
+            cell.hover()
+        check(page)
+    for attack in ATTACKS:
+        seen.expected = ("400", "429")
+        seen.tab("explain")
+        page.locator("input[name=url]").fill(attack)
+        page.get_by_role("button", name="Explain").click()
+        expect(page.get_by_role("button", name="Explain")).to_be_enabled()
+        check(page)
+    row = seen.tab("slots").locator("tbody tr").first
+    row.get_by_role("button", name="Block").click()
+    page.get_by_role("button", name="Go on").click()
+    page.locator("#dialog-text", has_text="would be asked").wait_for()
+    check(page)
+
+
+def check(page: Page) -> None:
+    """Check that nothing was run, and that there is nothing that would be if it was pressed."""
+    assert page.evaluate("window.pwned") is None
+    foreign = page.evaluate(
+        """() => [...document.querySelectorAll("script, img, iframe, object, embed, base, b b")]
+            .map((one) => one.outerHTML).filter((html) => !html.includes("static/"))"""
+    )
+    assert foreign == []
+    links = page.evaluate(
+        "() => [...document.querySelectorAll('a')].map((a) => [a.protocol, a.rel, a.target])"
+    )
+    assert {protocol for protocol, _, _ in links} <= {"http:", "https:"}
+    assert all(rel == "noreferrer noopener" for _, rel, target in links if target)
+    handlers = page.evaluate(
+        """() => [...document.querySelectorAll("*")].flatMap((one) => one.getAttributeNames())
+            .filter((name) => name.startsWith("on"))"""
+    )
+    assert handlers == []
+    assert "\u202e" not in page.inner_text("body")
+
+
+#: A page of another site that tries all that a browser lets it try.
+ATTACK = """
+<form id=form method=post enctype=text/plain target=there action="DASHBOARD/api/v1/stop">
+  <input name='{"spider": "shop", "x": "' value='"}'></form>
+<iframe name=there></iframe><iframe name=framed src="DASHBOARD/"></iframe>
+<script>
+  window.results = [];
+  const body = '{"spider": "shop"}', headers = {"Content-Type": "application/json"};
+  const said = (promise) => promise.then((r) => results.push(r.type), () => results.push("blocked"));
+  said(fetch("DASHBOARD/api/v1/stop", {method: "POST", body, mode: "no-cors"}));
+  said(fetch("DASHBOARD/api/v1/stop", {method: "POST", body, headers}));
+  said(fetch("DASHBOARD/api/v1/status?spider=shop"));
+  said(fetch("DASHBOARD/api/v1/status?spider=shop", {mode: "no-cors"}));
+  new EventSource("DASHBOARD/api/v1/stream").onmessage = () => results.push("streamed");
+  document.getElementById("form").submit();
+</script>
+"""
+
+
+class _Attacker(BaseHTTPRequestHandler):
+    page = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_page_of_another_site_can_do_nothing_and_read_nothing(
+    browser: Browser, app: Any, view: View, server: redis.Redis
+) -> None:
+    attacker = ThreadingHTTPServer(("127.0.0.1", 0), _Attacker)
+    threading.Thread(target=attacker.serve_forever, daemon=True).start()
+    with serving(app) as url:
+        _Attacker.page = ATTACK.replace("DASHBOARD", url).encode()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{attacker.server_port}/")
+        page.wait_for_function("results.length >= 4")
+        page.wait_for_timeout(1500)
+        assert set(page.evaluate("results")) <= {"blocked", "opaque"}
+        assert {frame.url for frame in page.frames if frame.name == "framed"} == {
+            "chrome-error://chromewebdata/"
+        }
+        page.close()
+    attacker.shutdown()
+    assert read_status(view).state == "crawling"
+    assert not server.hexists("shop:meta", "stop")
+    assert Audit(view).latest() == []
+
+
+# -- wherever it is, and whatever is away ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/crawls", "/a/b%20c"])
+def test_it_works_under_a_prefix(look: Open, app: Any, path: str, view: View) -> None:
+    seen = look(Starlette(routes=[Mount(path.replace("%20", " "), app)]), path)
+    page = seen.open()
+    expect(page.locator("#live")).to_have_text("live")
+    page.get_by_role("button", name="Pause").click()
+    seen.confirm()
+    expect(page.locator("[data-name=state]")).to_have_text("paused")
+    assert page.url.startswith(seen.url)
+
+
+def test_with_a_password_the_page_logs_in_once(look: Open, make: Make, shop: list[Client]) -> None:
+    app = make({"FRONTIER_DASHBOARD_PASSWORD": "secret-word"}, actions=True)
+    seen = look(app, http_credentials={"username": "frontier", "password": "secret-word"})
+    page = seen.open()
+    expect(page.locator("#live")).to_have_text("live")
+    page.get_by_role("button", name="Pause").click()
+    seen.confirm()
+    expect(page.locator("[data-name=state]")).to_have_text("paused")
+
+
+def test_redis_may_go_away_and_come_back(look: Open, tmp_path: Path) -> None:
+    own = PrivateRedis(tmp_path).start()
+    client = redis.Redis.from_url(own.url)
+    fill(client, own.url)
+    seen = look(create_app(Settings({"REDIS_URL": own.url})))
+    page = seen.open("#/s/shop/slots")
+    waiting = seen.number("waiting")
+    own.stop()
+    expect(page.locator("#live")).to_have_text("Redis is away")
+    expect(page.locator("#problem")).to_contain_text(f"Redis at {own.url} cannot be reached")
+    expect(page.locator("#main")).to_have_class("stale")
+    assert seen.number("waiting") == waiting
+    own.start()
+    fill(client, own.url)
+    push(worker(client, "shop", 9), {"more.example": 7})
+    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#main")).not_to_have_class("stale")
+    now = read_status(View.from_settings(Settings({"REDIS_URL": own.url}), "shop")).waiting
+    assert now > waiting
+    expect(page.locator("[data-name=waiting]")).to_have_text(f"{now:,}")
+    own.stop()
+
+
+def test_the_dashboard_may_end_and_come_back(browser: Browser, app: Any) -> None:
+    with serving(app) as url:
+        page = browser.new_page()
+        page.goto(f"{url}/#/s/shop")
+        expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("no answer", timeout=10_000)
+    expect(page.locator("#problem")).to_contain_text("The dashboard does not answer")
+    expect(page.locator("#main")).to_have_class("stale")
+    page.close()
+
+
+# -- for everybody ---------------------------------------------------------------------------------------
+
+
+def test_everything_can_be_done_by_keyboard(seen: Watched, view: View) -> None:
+    page = seen.open()
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.locator("#tab-workers").focus()
+    for tab in ("slots", "failed", "next"):
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(f"#tab-{tab}")).to_be_focused()
+        expect(page.locator(f"#panel-{tab}")).to_be_visible()
+    page.keyboard.press("Home")
+    expect(page.locator("#panel-workers")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#tab-audit")).to_be_focused()
+    pause = page.get_by_role("button", name="Pause")
+    pause.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(pause).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-name=state]")).to_have_text("paused")
+
+
+def test_what_is_focused_stays_so_while_the_picture_changes(seen: Watched, shop: list[Client]) -> None:
+    page = seen.open("#/s/shop/slots")
+    row = page.locator("#panel-slots tr", has_text="api.books.example")
+    button = row.get_by_role("button", name="Set", exact=True)
+    button.focus()
+    for _ in range(3):
+        shop[0].say(want=3, pages=3)
+        page.wait_for_timeout(1500)
+        expect(button).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_small_screen_shows_all_of_it(look: Open, app: Any, scheme: str) -> None:
+    seen = look(app, viewport=NARROW, color_scheme=scheme)
+    page = seen.open()
+    for tab in TABS:
+        panel = seen.tab(tab)
+        page.wait_for_timeout(300)
+        if tab == "failed":
+            panel.locator("summary").first.click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], tab
+
+
+def test_light_and_dark_go_by_the_system(look: Open, app: Any) -> None:
+    seen = look(app, color_scheme="light")
+    page = seen.open()
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(colour) != light
+
+
+def test_who_wants_no_motion_has_none(look: Open, app: Any) -> None:
+    page = look(app, reduced_motion="reduce").open()
+    moving = page.evaluate("document.getAnimations().length")
+    assert moving == 0
+
+
+# -- for the documentation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_for_the_documentation(
+    look: Open, make: Make, server: redis.Redis, redis_url: str, shop: list[Client], scheme: str
+) -> None:
+    folder = os.environ.get("SCREENSHOTS")
+    if not folder:
+        pytest.skip("no pictures are wanted: SCREENSHOTS=docs/images makes them")
+    fill(server, redis_url, "news")
+    Control(View.from_settings(Settings({"REDIS_URL": redis_url}), "news")).pause()
+    for one in shop[:3]:
+        one.say(pages=90, limit="politeness")
+    seen = look(make(actions=True), color_scheme=scheme, reduced_motion="reduce")
+    page = seen.open("#/s/shop/slots")
+    page.locator("#panel-slots tbody tr").first.wait_for()
+    page.screenshot(path=f"{folder}/dashboard-{scheme}.png")
+    seen.open("#/s/shop/failed")
+    page.locator("#panel-failed summary", has_text=REASONS[0]).click()
+    page.get_by_text("Traceback").first.click()
+    page.set_viewport_size(NARROW)
+    page.wait_for_timeout(300)
+    page.screenshot(path=f"{folder}/dashboard-small-{scheme}.png")
+    page.set_viewport_size({"width": 1280, "height": 420})
+    page.goto(f"{seen.url}#/")
+    page.locator(".spider").nth(1).wait_for()
+    page.screenshot(path=f"{folder}/dashboard-all-{scheme}.png")
