@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import time
 from typing import Any
 
@@ -103,7 +105,8 @@ def fill(server: redis.Redis, url: str, spider: str = "shop") -> list[Client]:
     slots.set("www.books.example", SlotRule("www.books.example", delay=0.5))
     slots.set("api.books.example", SlotRule("api.books.example", delay=2.0, concurrency=2))
     slots.block("slow.example.net", 1200)
-    pages = [int(120 + 60 * ((n * 7919) % 13) / 13 + (40 if n > 200 else 0)) for n in range(330)]
-    waiting = [int(300 + 5 * n - (n / 14) ** 2) for n in range(330)]
+    chance = random.Random(7)
+    pages = [int(150 + 70 * math.sin(n / 33) + chance.gauss(0, 14)) for n in range(330)]
+    waiting = [int(900 + 3 * n - (n / 17) ** 2 + 60 * math.sin(n / 21)) for n in range(330)]
     history(server, spider, pages, waiting)
     return workers

@@ -121,6 +121,15 @@ def test_a_url_is_explained(seen: Watched) -> None:
     expect(page.locator(".facts")).to_contain_text("in slot www.books.example")
 
 
+def test_a_tab_has_an_address_of_its_own(seen: Watched) -> None:
+    page = seen.open("#/s/shop/failed")
+    expect(page.locator("#panel-failed")).to_be_visible()
+    seen.tab("next")
+    assert page.url.endswith("#/s/shop/next")
+    page.goto(f"{seen.url}#/s/shop/slots")
+    expect(page.locator("#panel-slots tbody tr").first).to_be_visible()
+
+
 def test_events_are_shown_as_they_come(seen: Watched, view: View) -> None:
     page = seen.open()
     joined = page.locator(".events li[data-type=worker_joined]")
@@ -600,7 +609,7 @@ def test_pictures_for_the_documentation(
     fill(server, redis_url, "news")
     Control(View.from_settings(Settings({"REDIS_URL": redis_url}), "news")).pause()
     for one in shop[:3]:
-        one.say(pages=90, limit="politeness")
+        one.say(limit="politeness")
     seen = look(make(actions=True), color_scheme=scheme, reduced_motion="reduce")
     page = seen.open("#/s/shop/slots")
     page.locator("#panel-slots tbody tr").first.wait_for()

@@ -419,7 +419,7 @@ function eventList(name) {
 }
 
 /** Tabs, of which the one that is shown is asked for again and again. */
-function tabs(route, all) {
+function tabs(all) {
   const bar = h("div", { role: "tablist", "aria-label": "Details" });
   const panels = h("div");
   let shown = null, timer = 0;
@@ -459,8 +459,8 @@ function tabs(route, all) {
     select(all[next], true);
   });
   const count = (id, text) => put(all.find((tab) => tab.id === id).button.lastChild, text);
-  const begin = () => select(all.find((tab) => tab.id === route) ?? all[0]);
-  return { element: h("section", { class: "card" }, bar, panels), begin, count, refresh };
+  const choose = (id) => select(all.find((tab) => tab.id === id) ?? all[0]);
+  return { element: h("section", { class: "card" }, bar, panels), choose, count, refresh };
 }
 
 function workersTab(name) {
@@ -700,13 +700,13 @@ function steering() {
   return { element: h("div", { class: "buttons" }, ...Object.values(buttons)), show };
 }
 
-function spider(name, route) {
+function spider(name) {
   const state = badge(), since = h("span", { class: "quiet" }), steer = about.actions ? steering() : null;
   const numbers = tiles(), limit = limits(), events = eventList(name);
   const speed = chart("Pages a second", (p) => p.rate, (v) => `${rate(v)} a second`, "");
   const queue = chart("Waiting", (p) => p.waiting, (v) => `${number(v)} waiting`, "second");
   const workers = workersTab(name);
-  const details = tabs(route, [workers, slotsTab(name), failedTab(name), nextTab(name), explainTab(name), ...(about.actions ? [seedTab(name)] : []), auditTab(name)]);
+  const details = tabs([workers, slotsTab(name), failedTab(name), nextTab(name), explainTab(name), ...(about.actions ? [seedTab(name)] : []), auditTab(name)]);
   const missing = h("p", { class: "empty", hidden: true });
   const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
     h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, details.element), events.element));
@@ -737,7 +737,7 @@ function spider(name, route) {
     events.show(frontier);
     if (isNew) details.refresh();
   };
-  const self = { element, show, name, isThere: false, begin: details.begin, refresh: details.refresh };
+  const self = { element, show, name, isThere: false, choose: details.choose, refresh: details.refresh };
   return self;
 }
 
@@ -805,11 +805,11 @@ function go() {
   const [, kind, name, tab] = location.hash.split("/");
   let decoded = null;
   try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
-  if (view && decoded != null && view.name === decoded) return;
-  view = decoded == null ? overview() : spider(decoded, tab);
+  if (view && decoded != null && view.name === decoded) { view.choose(tab); return; }
+  view = decoded == null ? overview() : spider(decoded);
   $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(decoded, "b")]));
   $("main").replaceChildren(view.element);
-  view.begin?.();
+  view.choose?.(tab);
   window.scrollTo(0, 0);
   follow();
 }
