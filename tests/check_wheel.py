@@ -16,6 +16,8 @@ from scrapy_rq_sched.serializers import JSONSerializer, PickleSerializer
 
 # Each module can be imported with nothing but what the wheel asks for; each script is found and read.
 for module in pkgutil.walk_packages(scrapy_rq_sched.__path__, "scrapy_rq_sched."):
+    if module.name.startswith("scrapy_rq_sched.dashboard"):
+        continue  # of an extra
     import_module(module.name)
 for discipline in ("fifo", "lifo", "priority", "custom"):
     for dupefilter in ("exact", "compact"):
@@ -25,5 +27,7 @@ for queue_class in (FifoQueue, PriorityQueue):
 (command,) = entry_points(group="scrapy.commands", name="frontier")
 assert command.load().__module__ == "scrapy_rq_sched.commands.frontier"
 assert (files("scrapy_rq_sched") / "py.typed").is_file()
+for name in ("index.html", "app.js", "style.css", "icon.svg"):
+    assert (files("scrapy_rq_sched") / "dashboard" / "static" / name).is_file()
 assert scrapy_rq_sched.Scheduler.__module__ == "scrapy_rq_sched.scheduler"
 print("The wheel is complete:", files("scrapy_rq_sched"))

@@ -160,8 +160,8 @@ class Clear(Action):
     name = "clear"
     summary = "Remove a frontier, after saying what is in it and asking"
     description = (
-        "Remove all that a frontier has in Redis: what waits, what was seen, seeds, the failed list. Items "
-        "and statistics stay. It is refused while workers are alive."
+        "Remove all that a frontier has in Redis: what waits, what was seen, seeds, the failed list. Items, "
+        "statistics and the dashboard's audit list stay. It is refused while workers are alive."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from ..inspect.slots import Slots
 
 #: Slots that a step looks at, and those that are shown of those with the most requests, and of those with the
 #: latest turns, among which are the blocked ones.
-STEP, MOST_SLOTS = 500, 50
+STEP, MOST_SLOTS = 1000, 50
 #: Entries of the failed list that are grouped: the latest.
 MOST_FAILED = 1000
 #: Requests that are shown of those that come next.
@@ -77,7 +77,7 @@ class FailedFound:
     def read(self, view: View) -> dict[str, Any]:
         """Return how many there are of each reason, among the latest :data:`MOST_FAILED`."""
         server, key = server_of(view.server, view.keys.requests), view.keys.failed
-        mark = (server.llen(key), server.lindex(key, -1), server.lindex(key, 0))
+        mark = (server.llen(key), server.lrange(key, 0, 0), server.lrange(key, -1, -1))
         if mark != self._mark:
             self._failed, problem = set_aside(view)
             self._entries = self._failed.latest(MOST_FAILED)[::-1]

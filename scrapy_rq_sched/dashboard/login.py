@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable
@@ -37,7 +38,8 @@ class Login:
     """
 
     def __init__(self, password: str = "", authenticate: Authenticate | None = None) -> None:
-        self._password = password.encode()
+        self._has_password = bool(password)
+        self._digest = _digest(password.encode())
         self._authenticate = authenticate
 
     async def who(self, connection: HTTPConnection) -> Who | None:
@@ -47,7 +49,7 @@ class Login:
             if inspect.isawaitable(name):
                 name = await name
             return None if name is None else Who(str(name))
-        if not self._password:
+        if not self._has_password:
             return Who("")
         scheme, _, said = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_it(said.strip().encode("latin-1")):
@@ -61,7 +63,12 @@ class Login:
         return None
 
     def _is_it(self, password: bytes) -> bool:
-        return hmac.compare_digest(password, self._password)
+        # Of digests, so that the time does not say either how long the password is.
+        return hmac.compare_digest(_digest(password), self._digest)
+
+
+def _digest(password: bytes) -> bytes:
+    return hashlib.sha256(password).digest()
 
 
 def _decoded(text: str) -> bytes:

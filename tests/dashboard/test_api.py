@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ from scrapy_rq_sched.inspect import Control, View
 
 from ..client import Client
 from ..crawl import run_python, wait_until
+from ..pages import DOCS
 from .asgi import ask
 from .conftest import Make
 from .filled import BOOKS, REASONS, failed_entry, fill, push, worker
@@ -81,6 +83,21 @@ def test_a_worker_a_slot_a_request_and_a_failed_one_are_what_the_commands_print(
     assert get(app, "failed")["failed"][::-1] == printed(redis_url, "failed", "shop")
     counts = [{k: one[k] for k in ("reason", "count")} for one in get(app, "failed/counts")["counts"]]
     assert counts == printed(redis_url, "failed", "shop", "--counts")
+
+
+def test_events_are_what_the_command_prints(app: Any, view: View, redis_url: str) -> None:
+    Control(view).pause()
+    shown = get(app, "events")["events"]
+    alarming = [one.pop("alarming") for one in shown]
+    assert shown == printed(redis_url, "events", "shop", "--since", "1h")
+    assert shown[-1]["type"] == "paused"
+    assert {one["type"] for one, alarm in zip(shown, alarming, strict=True) if alarm} <= {"worker_lost"}
+    assert get(app, f"events?since={shown[-1]['id']}")["events"] == []
+    assert get(app, f"events?since={shown[-3]['id']}")["events"][0]["id"] == shown[-2]["id"]
+    time.sleep(1.1)
+    Control(view).resume()
+    (latest,) = get(app, f"events?since={shown[-1]['id']}")["events"]
+    assert latest["type"] == "resumed"
 
 
 def test_a_url_is_explained_as_the_command_does(app: Any, redis_url: str) -> None:
@@ -283,6 +300,24 @@ def test_no_look_scans_what_waits(app: Any, server: redis.Redis) -> None:
     assert "cmdstat_keys" not in stats
     assert "cmdstat_scan" not in stats
     assert stats["cmdstat_zscan"]["calls"] == 1
+
+
+def test_a_user_who_may_only_look_may_look_at_all_of_it(
+    make: Make, server: redis.Redis, redis_url: str, shop: list[Client]
+) -> None:
+    page = (DOCS / "security.md").read_text()
+    (command,) = re.findall(r"redis-cli acl setuser looker on .+\\\n.+\\\n.+", page)
+    (more,) = re.findall(r"for the \[dashboard\]\(dashboard.md\) `([^`]+)`", page)
+    rights = [*re.findall(r"[+][a-z|]+", command), *more.split()]
+    server.execute_command("ACL", "SETUSER", "looker", "on", ">word", "~shop:*", *rights)
+    try:
+        app = make({"REDIS_URL": redis_url.replace("://", "://looker:word@")})
+        assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["shop"]
+        for path in ("status", "workers", "slots", "failed", "failed/counts", "peek", "events", "audit"):
+            assert get(app, path)["redis"] == "", path
+        get(app, f"explain?url={quote(BOOKS, safe='')}")
+    finally:
+        server.execute_command("ACL", "DELUSER", "looker")
 
 
 # -- Redis is away ---------------------------------------------------------------------------------------
