@@ -103,7 +103,11 @@ function table(columns, key) {
     const cells = columns.map((c) => h("td", { class: [c.num && "num", c.lead && "lead"].filter(Boolean).join(" ") || null, "data-label": c.title }));
     const update = (item) => columns.forEach((column, place) => {
       const cell = cells[place];
-      if (column.text) { put(cell, clean(column.text(item))); return; }
+      if (column.text) {
+        put(cell, clean(column.text(item)));
+        cell.classList.toggle("nothing", cell.textContent === "–");
+        return;
+      }
       const mark = JSON.stringify(column.mark ? column.mark(item) : item);
       if (cell.mark !== mark) { cell.mark = mark; cell.replaceChildren(...[column.parts(item)].flat().filter(Boolean)); }
     });
