@@ -1,4 +1,5 @@
-# Two commands do everything on a machine with nothing but Python: `make demo` and `make test`.
+# Two commands do everything on a machine with nothing but Python: `make demo` and `make test`. Only the tests of the web
+# page need a browser, too: Chromium or Chrome.
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -33,10 +33,15 @@ def answer(**fields: Any) -> Response:
 def picture_text(made: Made[Picture]) -> str:
     """Return how a frontier stands, as JSON: it is sent as an answer, or in a stream.
 
-    ``redis`` says why it is not how it stands now; empty if it is.
+    ``redis`` says why it is not how it stands now; empty if it is. ``known`` is false if Redis has answered
+    that there is no such frontier.
     """
     frontier = made.value.full if made.value else "null"
-    return f'{{"redis": {json.dumps(made.problem)}, "taken": {made.at:.3f}, "frontier": {frontier}}}'
+    known = json.dumps(not made.refused)
+    return (
+        f'{{"redis": {json.dumps(made.problem)}, "known": {known}, "taken": {made.at:.3f}, '
+        f'"frontier": {frontier}}}'
+    )
 
 
 async def overview_text(pictures: Pictures) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,9 @@ from scrapy.utils.misc import load_object
 
 from .. import connection
 from ..inspect import View, find_frontiers
+
+#: Seconds between two searches for frontiers, at the least.
+SEARCH = 30.0
 
 
 class Frontiers:
@@ -33,6 +37,7 @@ class Frontiers:
         self._loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings.frozencopy())
         self._lock = threading.Lock()
         self._views: dict[str, View] = {}
+        self._searched = -SEARCH
 
     def describe(self, error: connection.RedisError | None) -> str:
         """Return in one line how Redis failed.
@@ -67,6 +72,7 @@ class Frontiers:
         with self._lock:
             # Those that are known keep their connections.
             self._views = {name: self._views.get(name, view) for name, view in found.items()}
+            self._searched = time.monotonic()
         return sorted(found)
 
     def view(self, name: str) -> View | None:
@@ -74,16 +80,23 @@ class Frontiers:
 
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        with self._lock:
-            known = self._views.get(name)
+        if self._only is not None and name != self._only:
+            return None
+        known = self._known(name)
         view = (known or self._of_spider(name)).as_it_is_now(self._redis_key)
-        if known is None:
-            # Of names that somebody has made up none is kept.
-            if not (view.exists or name == self._only or name in self._loader.list()):
-                return None
+        if known is not None or view.exists or name == self._only or name in self._loader.list():
             with self._lock:
-                self._views.setdefault(name, view)
-        return view
+                return self._views.setdefault(name, view) if known is None else view
+        # It may be called as its queue. Of names that somebody has made up none is kept.
+        if time.monotonic() - self._searched < SEARCH:
+            return None
+        self.find()
+        known = self._known(name)
+        return known and known.as_it_is_now(self._redis_key)
+
+    def _known(self, name: str) -> View | None:
+        with self._lock:
+            return self._views.get(name)
 
     def _of_spider(self, spider: str) -> View:
         view = View.without_meta(self._settings, spider, self._class(spider), self._redis_key)

@@ -22,6 +22,8 @@ T = TypeVar("T")
 SHARE = 1 / 20
 #: Seconds for which an answer is waited for; after that the last picture is shown.
 PATIENCE = 2.0
+#: Seconds after which Redis is asked again if it has not answered.
+AGAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ class Kept(Generic[T]):
 
     def _begin_if_due(self, max_age: float) -> Future[None] | None:
         with self._lock:
-            pause = max(self._every, max_age, self._took / SHARE)
+            is_away = self._made.problem and not self._made.refused
+            pause = AGAIN if is_away else max(self._every, max_age, self._took / SHARE)
             if self._under_way is None and (not self._ended or time.monotonic() >= self._ended + pause):
                 self._begun = time.monotonic()
                 self._under_way = self._executor.submit(self._run)

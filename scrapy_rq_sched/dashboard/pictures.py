@@ -12,14 +12,14 @@ from ..errors import InspectionError
 from ..inspect import Status, View, as_json, read_status
 from ..inspect.audit import Audit
 from .events import EventsFound
-from .frontiers import Frontiers
+from .frontiers import SEARCH, Frontiers
 from .kept import Kept, Made
 from .lists import FailedFound, SlotsFound, next_requests
 
 T = TypeVar("T")
 
-#: Seconds between two pictures of a frontier, two looks at a list of it, and two searches for frontiers.
-PICTURE, LIST, SEARCH = 1.0, 2.0, 30.0
+#: Seconds between two pictures of a frontier, and two looks at a list of it.
+PICTURE, LIST = 1.0, 2.0
 #: Pictures a second of all frontiers together, for the list of them.
 PICTURES = 5
 #: Workers that are shown with a picture, and moments of the history of one in the list of all.

@@ -157,6 +157,7 @@ def test_only_one_spider_is_shown_if_that_is_wanted(
     fill(server, redis_url, "news")
     app = make(spider="news")
     assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["news"]
+    assert ask(app, f"{API}/status?spider=shop").status == 404
 
 
 def test_several_frontiers_of_one_spider_have_names_of_their_own(make: Make, server: redis.Redis) -> None:
@@ -169,7 +170,18 @@ def test_several_frontiers_of_one_spider_have_names_of_their_own(make: Make, ser
     app = make()
     shown = {one["name"]: one["status"]["waiting"] for one in ask(app, f"{API}/status").json()["frontiers"]}
     assert shown == {"shop": 1, "two:shop:requests": 2}
-    assert get(app, "status", "two:shop:requests")["frontier"]["status"]["waiting"] == 2
+    for one in (app, make()):
+        assert get(one, "status", "two:shop:requests")["frontier"]["status"]["waiting"] == 2
+
+
+def test_a_name_that_somebody_has_made_up_is_not_searched_for_each_time(
+    make: Make, server: redis.Redis
+) -> None:
+    app = make()
+    server.config_resetstat()
+    for number in range(20):
+        assert ask(app, f"{API}/status?spider=nobody-{number}").status == 404
+    assert server.info("commandstats")["cmdstat_scan"]["calls"] == 1
 
 
 # -- lists have an end -----------------------------------------------------------------------------------

@@ -518,6 +518,22 @@ def test_redis_may_go_away_and_come_back(look: Open, tmp_path: Path) -> None:
     own.stop()
 
 
+@pytest.mark.parametrize("route", ["#/", "#/s/shop"])
+def test_redis_may_come_later_than_the_page(look: Open, tmp_path: Path, route: str) -> None:
+    own = PrivateRedis(tmp_path)
+    url = own.url
+    seen = look(create_app(Settings({"REDIS_URL": url})))
+    page = seen.page
+    page.goto(seen.url + route)
+    expect(page.locator("#live")).to_have_text("Redis is away")
+    expect(page.locator("#problem")).to_contain_text(f"Redis at {url} cannot be reached")
+    expect(page.get_by_text("No crawl is in this Redis")).to_be_hidden()
+    with own:
+        fill(redis.Redis.from_url(url), url)
+        expect(page.locator("#live")).to_have_text("live", timeout=10_000)
+        expect(page.get_by_text("1,322").first).to_be_visible()
+
+
 def test_the_dashboard_may_end_and_come_back(browser: Browser, app: Any) -> None:
     with serving(app) as url:
         page = browser.new_page()

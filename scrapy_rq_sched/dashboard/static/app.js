@@ -336,9 +336,9 @@ function overview() {
     };
     return { element: h("li", {}, card), update };
   };
-  const show = ({ frontiers, total }) => {
+  const show = ({ frontiers, total, redis }) => {
     keyed(list, frontiers, (frontier) => frontier.name, make);
-    empty.hidden = frontiers.length > 0;
+    empty.hidden = frontiers.length > 0 || Boolean(redis);
     note.hidden = total <= frontiers.length;
     put(note, `The first ${number(frontiers.length)} of ${number(total)}`);
     document.title = "Frontier";
@@ -715,10 +715,10 @@ function spider(name) {
   const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
     h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, details.element), events.element));
   const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, clean(name)), state.element, since, steer?.element), missing, body);
-  const show = ({ frontier, redis }) => {
+  const show = ({ frontier, redis, known }) => {
     const isNew = frontier && !self.isThere;
     self.isThere = Boolean(frontier);
-    missing.hidden = Boolean(frontier);
+    missing.hidden = Boolean(frontier) || known !== false;
     body.hidden = !frontier;
     put(missing, clean(redis));
     document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${name} · Frontier` : `${name} · Frontier`;
@@ -760,7 +760,7 @@ function shown(kind, text, problem) {
 }
 
 function receive(picture, how) {
-  const away = picture.redis && (view.name == null || picture.frontier);
+  const away = picture.redis && picture.known !== false;
   const taken = picture.taken ? ` This is how it stood at ${clock(picture.taken)}.` : "";
   shown(away ? "bad" : how === "live" ? "good" : "calm", away ? "Redis is away" : how, away ? `${picture.redis}.${taken}` : "");
   view.show(picture);
@@ -784,7 +784,7 @@ async function poll() {
     picture = await get("status", { spider: view.name });
   } catch (error) {
     if (!isMine()) return;
-    if (error.status === 404) picture = { redis: error.message, frontier: null };
+    if (error.status === 404) picture = { redis: error.message, known: false, frontier: null };
     else shown("bad", "no answer", error.message);
   }
   if (!isMine()) return;
