@@ -636,7 +636,3 @@ def test_pictures_for_the_documentation(
     page.set_viewport_size(NARROW)
     page.wait_for_timeout(300)
     page.screenshot(path=f"{folder}/dashboard-small-{scheme}.png")
-    page.set_viewport_size({"width": 1280, "height": 420})
-    page.goto(f"{seen.url}#/")
-    page.locator(".spider").nth(1).wait_for()
-    page.screenshot(path=f"{folder}/dashboard-all-{scheme}.png")
