@@ -43,7 +43,7 @@ def create_app(
     redis_key: str | None = None,
     actions: bool = False,
     authenticate: Authenticate | None = None,
-    allowed_hosts: Collection[str] = LOOPBACK,
+    allowed_hosts: Collection[str] | None = None,
     is_closing: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
@@ -57,7 +57,7 @@ def create_app(
     :param authenticate: is given each request (a ``starlette.requests.HTTPConnection``), and returns who
         sends it, for the audit list; or None if they may not look. It may be a coroutine function.
     :param allowed_hosts: the names, without a port, by which it may be called in the header ``Host``;
-        ``["*"]`` if the application that it is mounted into checks them.
+        by default, those of this machine; ``["*"]`` if the application that it is mounted into checks them.
     :param is_closing: whether the server is about to close: then the streams of pictures end.
     :raises SettingError: if a setting has a value that it may not have.
     """
@@ -99,7 +99,7 @@ def create_app(
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     login = Login(password_of(settings), authenticate)
-    return Guard(app, login, actions, allowed_hosts)
+    return Guard(app, login, actions, LOOPBACK if allowed_hosts is None else allowed_hosts)
 
 
 def _refused(request: Request, error: Exception) -> Response:

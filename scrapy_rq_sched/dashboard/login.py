@@ -13,7 +13,7 @@ from typing import NamedTuple
 from starlette.requests import HTTPConnection
 
 #: Says who sends a request; None if they may not look. Of those who embed the dashboard.
-Authenticate = Callable[[HTTPConnection], "str | Awaitable[str | None] | None"]
+Authenticate = Callable[[HTTPConnection], str | Awaitable[str | None] | None]
 
 #: The user's name for the password.
 USER = "frontier"

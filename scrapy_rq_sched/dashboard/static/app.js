@@ -300,15 +300,16 @@ function badge() {
   return { element, show: (state) => { element.className = `badge ${STATES[state] ?? ""}`; put(element, clean(state)); } };
 }
 
+/** How long the crawl may take yet, and how sure that is. */
 function timeLeft(status) {
-  if (status.seconds_left != null && status.growth != null) return `about ${duration(status.seconds_left)}`;
-  if (status.seconds_left_at_least != null) return `at least ${duration(status.seconds_left_at_least)}`;
-  return "–";
+  if (status.seconds_left != null && status.growth != null) return [duration(status.seconds_left), "about"];
+  if (status.seconds_left_at_least != null) return [duration(status.seconds_left_at_least), "at least"];
+  return ["–", ""];
 }
 
 function growth(status) {
   if (status.growth == null || Math.abs(status.growth) < 0.05) return "";
-  return `${status.growth > 0 ? "grows" : "shrinks"} by ${rate(Math.abs(status.growth))} a second`;
+  return `${status.growth > 0 ? "+" : "−"}${rate(Math.abs(status.growth))} a second`;
 }
 
 // -- all spiders -----------------------------------------------------------------------------------------
@@ -357,10 +358,10 @@ function tiles() {
     ["failed", "Failed", (f, s) => number(s.failed), (f, s) => (s.failed ? "set aside" : "")],
     ["seeds", "Seeds", (f, s) => number(s.seeds), () => "not read yet"],
     ["seen", "Seen", (f, s) => number(s.seen), (f, s) => (s.seen ? size(s.seen_bytes) : "")],
-    ["left", "Time left", (f, s) => timeLeft(s), (f, s) => (s.next_turn_in > 0.05 ? `next turn in ${s.next_turn_in.toFixed(1)} s` : "")],
+    ["left", "Time left", (f, s) => timeLeft(s)[0], (f, s) => (s.next_turn_in > 0.05 ? `next turn in ${s.next_turn_in.toFixed(1)} s` : timeLeft(s)[1])],
   ];
   const made = TILES.map(([name, title]) => {
-    const value = h("dd", { "data-name": name, class: name === "left" && "words" }), small = h("small");
+    const value = h("dd", { "data-name": name }), small = h("small");
     return { value, small, element: h("div", { class: "card tile" }, h("dt", {}, title), value, small) };
   });
   const show = (frontier) => TILES.forEach(([name, , value, small], n) => {
