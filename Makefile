@@ -1,5 +1,4 @@
-# Two commands do everything on a machine with nothing but Python: `make demo` and `make test`. Only the tests of the web
-# page need a browser, too: Chromium or Chrome.
+# Two commands do everything on a machine with nothing but Python: `make demo` and `make test`.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -30,6 +29,7 @@ check: lint
 
 # The faults come last and fewer at a time, for their scenarios have a clock.
 test: $(VENV)/.installed
+	$(BIN)/python -m tests.dashboard.browser
 	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/chaos
 	$(BIN)/python -m pytest -n 3 tests/chaos
 

@@ -1,33 +1,61 @@
-"""A real browser, and a dashboard that is served to it."""
+"""A real browser, and a dashboard that is served to it.
+
+``python -m tests.dashboard.browser`` installs a browser on a machine that has none.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+HOW = "apt-get install -y chromium, or python -m playwright install chromium"
+
+
+def find(playwright: Playwright) -> str | None:
+    """Return the path of this machine's browser, or of that of playwright's own; None if it has none."""
+    own = Path(playwright.chromium.executable_path)
+    return next(filter(None, map(shutil.which, NAMES)), str(own) if own.exists() else None)
+
+
+def install() -> None:
+    """Install one: the system's where that may be done, else playwright's own, for this user."""
+    with sync_playwright() as playwright:
+        if find(playwright) is not None:
+            return
+    commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        commands = [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]]
+    for command in commands:
+        print(f"There is no browser for the tests of the web page: {' '.join(command)}", flush=True)
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+            print(f"That failed, and these tests will fail. Install a browser: {HOW}", flush=True)
+            return
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Give the browser of this machine. Without one a test fails: it does not skip."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.fail(
-            "There is no browser to look at the page with. Install one: apt-get install -y chromium "
-            "(or Google Chrome)"
-        )
     with sync_playwright() as playwright:
+        path = find(playwright)
+        if path is None:
+            pytest.fail(f"There is no browser to look at the page with. Install one: {HOW}")
         # As root in a container there is no sandbox; all that is opened is ours.
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
@@ -110,3 +138,7 @@ class Watched:
         toast = self.page.locator("#toast")
         toast.wait_for()
         return toast.inner_text()
+
+
+if __name__ == "__main__":
+    install()
