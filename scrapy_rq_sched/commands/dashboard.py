@@ -43,6 +43,9 @@ class Dashboard(Action):
             help="a name by which browsers may call it (may be repeated); needed behind a proxy",
         )
         parser.add_argument(
+            "--open-metrics", action="store_true", help="have /metrics, for Prometheus, ask for no login"
+        )
+        parser.add_argument(
             "--root-path", default="", metavar="PATH", help="the path below which a proxy serves it"
         )
 
@@ -73,6 +76,7 @@ class Dashboard(Action):
             redis_key=context.redis_key,
             actions=opts.actions,
             allowed_hosts=[*LOOPBACK, _in_a_url(opts.host), *opts.allowed_host],
+            open_metrics=opts.open_metrics,
             is_closing=lambda: server.should_exit,
         )
         config: Any = uvicorn.Config(

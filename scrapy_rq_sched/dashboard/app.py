@@ -22,6 +22,8 @@ from .files import Files
 from .frontiers import Frontiers
 from .guard import LOOPBACK, Guard
 from .login import Authenticate, Login
+from .metrics import PATH as METRICS_PATH
+from .metrics import MetricsPage
 from .pictures import Pictures
 from .steer import Steer
 from .stream import Stream
@@ -44,6 +46,7 @@ def create_app(
     actions: bool = False,
     authenticate: Authenticate | None = None,
     allowed_hosts: Collection[str] | None = None,
+    open_metrics: bool = False,
     is_closing: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
@@ -58,6 +61,7 @@ def create_app(
         sends it, for the audit list; or None if they may not look. It may be a coroutine function.
     :param allowed_hosts: the names, without a port, by which it may be called in the header ``Host``;
         by default, those of this machine; ``["*"]`` if the application that it is mounted into checks them.
+    :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, asks for no login.
     :param is_closing: whether the server is about to close: then the streams of pictures end.
     :raises SettingError: if a setting has a value that it may not have.
     """
@@ -86,6 +90,7 @@ def create_app(
     routes = [
         Route("/", files.page),
         Route("/static/{name}", files.file),
+        Route(METRICS_PATH, MetricsPage(settings, spider, executor).metrics),
         *(Route(f"/api/v1/{path}", endpoint) for path, endpoint in looking.items()),
         *(
             Route(f"/api/v1/{path}", steer.route(path, action), methods=["POST"])
@@ -99,7 +104,8 @@ def create_app(
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     login = Login(password_of(settings), authenticate)
-    return Guard(app, login, actions, LOOPBACK if allowed_hosts is None else allowed_hosts)
+    hosts = LOOPBACK if allowed_hosts is None else allowed_hosts
+    return Guard(app, login, actions, hosts, open_paths=[METRICS_PATH] if open_metrics else [])
 
 
 def _refused(request: Request, error: Exception) -> Response:

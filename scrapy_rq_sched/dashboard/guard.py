@@ -42,13 +42,22 @@ class Guard:
     :param login: finds out who sends a request.
     :param actions: whether anything may be changed.
     :param allowed_hosts: the names by which the dashboard may be called, without a port.
+    :param open_paths: what may be read without a login.
     """
 
-    def __init__(self, app: ASGIApp, login: Login, actions: bool, allowed_hosts: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        login: Login,
+        actions: bool,
+        allowed_hosts: Collection[str],
+        open_paths: Collection[str] = (),
+    ) -> None:
         self._app = app
         self._login = login
         self._actions = actions
         self._hosts = {host.lower() for host in allowed_hosts}
+        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -80,6 +89,9 @@ class Guard:
                 "The dashboard is not called so: it does not know the name in the Host header. Start it with "
                 "--allowed-host NAME, or give create_app() allowed_hosts",
             )
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in self._open_paths and method in _SAFE:
+            return None
         who = await self._login.who(connection)
         if who is None:
             return _refused(401, "Log in with the user 'frontier' and the password", _CHALLENGE)
