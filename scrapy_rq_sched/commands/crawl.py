@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import signal
@@ -18,13 +17,13 @@ from urllib.parse import quote
 from scrapy.utils.project import data_path
 
 from .. import connection
-from ..errors import FrontierError, InspectionError, SettingError
+from ..errors import FrontierError, InspectionError
 from ..inspect import Status, read_status
-from ..servers.shared import socket_path
 from ..supervise import report
-from ..supervise.arguments import Arguments, Project
+from ..supervise.arguments import Arguments, Project, says_where_redis_is
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import is_alive
+from . import own_redis
 from .action import Action, Context
 from .crawl_view import Screen, last_word
 from .output import number
@@ -152,24 +151,14 @@ def _replace(context: Context, arguments: Arguments, status: Status) -> None:
 def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments) -> None:
     if opts.redis_url:
         arguments.set("REDIS_URL", opts.redis_url)
-    elif not project.says_where_redis_is:
-        url = f"embedded://{_short(Path(data_path('redis')).resolve())}"
+    elif not says_where_redis_is(project.settings):
+        url = own_redis.url()
         context.settings.set("REDIS_URL", url, "cmdline")
         arguments.set("REDIS_URL", url)
         context.output.say(
             f"No setting says where Redis is: this crawl has one of its own, {url}. It is kept, so that an "
             "interrupted crawl goes on"
         )
-
-
-def _short(folder: Path) -> Path:
-    """Return *folder*, or another one for it if its path is too long for a socket in it."""
-    try:
-        socket_path(str(folder))
-    except SettingError:
-        name = hashlib.sha1(os.fsencode(folder), usedforsecurity=False).hexdigest()[:16]
-        return Path.home() / ".cache" / "scrapy-rq-sched" / name
-    return folder
 
 
 def _make_room(base: Path) -> None:

@@ -13,6 +13,7 @@ from scrapy.utils.conf import arglist_to_dict
 
 from .. import connection
 from ..errors import FrontierError
+from . import own_redis
 from .action import Action, Context
 from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
@@ -141,6 +142,8 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Do what the command line says."""
         output = Output()
+        if opts.run.name != Crawl.name:
+            own_redis.use_if_there(self.settings)
         context = Context(self.settings, output, opts.spider_arguments.get("redis_key"))
         try:
             self.exitcode: Any = opts.run.run(context, opts) or 0

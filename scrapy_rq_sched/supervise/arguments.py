@@ -20,6 +20,11 @@ from .feeds import STORAGE, Feed, path_of
 _REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 
 
+def says_where_redis_is(settings: Any) -> bool:
+    """Return whether *settings* do; if not, the project has a Redis of its own."""
+    return any(settings.get(name) for name in _REDIS)
+
+
 class Project:
     """What a project and its spider set.
 
@@ -31,11 +36,6 @@ class Project:
     def __init__(self, settings: Any, spidercls: type[Spider]) -> None:
         self.settings = settings.copy()
         spidercls.update_settings(self.settings)
-
-    @property
-    def says_where_redis_is(self) -> bool:
-        """Whether it does; if not, a Redis of the project's own is started."""
-        return any(self.settings.get(name) for name in _REDIS)
 
     @property
     def has_our_scheduler(self) -> bool:

@@ -41,10 +41,12 @@ class Terminal:
         self._environment = {**os.environ, "REDIS_URL": redis_url, "RECORD": str(self.record)}
         self._running: list[subprocess.Popen[str]] = []
 
-    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Type ``scrapy frontier crawl``."""
+    def start(
+        self, *arguments: str, command: str = "crawl", environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Type ``scrapy frontier crawl``, or another command."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "frontier", "crawl", *arguments],
+            [sys.executable, "-m", "scrapy", "frontier", command, *arguments],
             cwd=self.folder,
             env={**self._environment, **(environment or {})},
             stdin=subprocess.DEVNULL,
@@ -55,9 +57,9 @@ class Terminal:
         self._running.append(process)
         return process
 
-    def run(self, *arguments: str) -> tuple[int, str]:
+    def run(self, *arguments: str, command: str = "crawl") -> tuple[int, str]:
         """Type it, and wait for its end; return the exit code and what it has said."""
-        return ended(self.start(*arguments))
+        return ended(self.start(*arguments, command=command))
 
     def found(self) -> Counter[str]:
         """Return how often each URL is among the items; every line is whole."""
@@ -311,6 +313,9 @@ def test_without_a_setting_for_redis_the_project_has_one_of_its_own(
             assert "No setting says where Redis is: this crawl has one of its own, embedded:///" in said
             assert set(terminal.found()) == ALL
             assert server.dbsize() == 0
+            # The other commands look there as well, also when nobody is at it.
+            code, said = terminal.run("pages", "-s", "REDIS_URL=", command="events")
+            assert (code, said.count("worker_joined"), said.count("crawl_finished")) == (0, 2, 1), said
         finally:
             terminal.stop()
 

@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.errors import FrontierError, SettingError
 from scrapy_rq_sched.feeds import PartStorage
 from scrapy_rq_sched.supervise import report
-from scrapy_rq_sched.supervise.arguments import Arguments, Project
+from scrapy_rq_sched.supervise.arguments import Arguments, Project, says_where_redis_is
 from scrapy_rq_sched.supervise.feeds import Feed, path_of
 from scrapy_rq_sched.supervise.log_tail import LogTail, is_error, without_time
 
@@ -245,8 +245,8 @@ def test_whether_a_project_shares_its_crawls(settings: dict[str, Any], expected:
 @pytest.mark.parametrize("name", ["REDIS_URL", "REDIS_HOST", "REDIS_PARAMS"])
 def test_whether_a_project_says_where_redis_is(name: str) -> None:
     value: Any = {"host": "r"} if name == "REDIS_PARAMS" else "r"
-    assert Project(Settings({name: value}), Spider).says_where_redis_is
-    assert not Project(Settings(), Spider).says_where_redis_is
+    assert says_where_redis_is(Settings({name: value}))
+    assert not says_where_redis_is(Settings())
 
 
 # -- logs and sums -----------------------------------------------------------------------------------
