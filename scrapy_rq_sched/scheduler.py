@@ -27,6 +27,7 @@ from .errors import (
     FleetStoppedError,
     FrontierError,
     InterruptedInLineError,
+    SettingError,
 )
 from .events.webhook import Webhook
 from .runtime import identity, supervised
@@ -153,6 +154,11 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         self.queue = components.load_queue(settings, self.server, spider, keys)
         self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter, self.dupefilter_cls)
         self.df.open()
+        if settings.webhook_url and not settings.max_events:
+            raise SettingError(
+                "FRONTIER_WEBHOOK_URL is set, and FRONTIER_MAX_EVENTS is 0: there would be no events to "
+                "send. Set it to 1000, or set no URL"
+            )
         if engine is not None and settings.webhook_url and self._webhook is None:
             self._webhook = Webhook(self.crawler.settings, keys, self.name, settings)
             self._webhook.start()
@@ -207,7 +213,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             return closed
         # That it has left, and that the crawl is finished, is said by now.
         end, self._webhook = self._webhook.end, None
-        return end() if closed is None else closed.addCallback(lambda _: end())
+        return (
+            end() if closed is None else closed.addBoth(lambda closing: end().addCallback(lambda _: closing))
+        )
 
     def request_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Have *request* set aside in the failed list when Scrapy is through with it.

@@ -128,6 +128,8 @@ class SettingReader:
         try:
             parts = urlsplit(value)
             is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            # What no header can carry, and a login: urllib would look for a host of that name.
+            is_one = is_one and value.isascii() and value.isprintable() and not set(value) & {" ", "@"}
         except ValueError:
             is_one = False
         if value and not is_one:
@@ -140,10 +142,11 @@ class SettingReader:
         """Return a setting that nobody may see, and that is in base64 if it begins with ``whsec_``."""
         value = str(self._settings.get(name) or "")
         try:
-            if value.startswith("whsec_"):
-                base64.b64decode(value.removeprefix("whsec_"), validate=True)
+            is_one = bool(base64.b64decode(value.removeprefix("whsec_"), validate=True))
         except ValueError:
-            raise SettingError(f"{name} begins with 'whsec_', and what follows is not base64") from None
+            is_one = False
+        if value.startswith("whsec_") and not is_one:
+            raise SettingError(f"{name} begins with 'whsec_', and what follows is not base64")
         return value
 
     def encoding(self, name: str, default: str) -> str:

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import time
+from heapq import merge
 
 from ..errors import InspectionError
 from ..events.event import TEXTS, Event
@@ -78,9 +79,10 @@ class Events(Action):
             found = (
                 list(stream.all_after(server, opts.since)) if opts.since else stream.latest(server, latest)
             )
-            last[stream.key] = found[-1].id if found else opts.since or stream.newest(server)
-            events += found
-        for event in sorted(events, key=lambda event: event.time):
+            last[stream.key] = found[-1].id if found else opts.since or "0-0"
+            events.append(found)
+        # In the order of each stream, whatever its server's clock did.
+        for event in merge(*events, key=lambda event: event.time):
             handle(event)
         if opts.follow:
             for event in Follower(context.settings, streams, last, context.output.warn):
@@ -120,7 +122,7 @@ def _run(command: str, text: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"it was ended, because it took longer than {COMMAND_TIMEOUT:g} s"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, IndexError) as error:
         return f"it cannot be run: {error}"
     return f"it has ended with {done.returncode}" if done.returncode else ""
 

@@ -70,10 +70,10 @@ class Event:
         """
         text = fields.get(b"event", b"").decode("utf-8", "replace")
         try:
-            said = json.loads(text)
+            said = json.loads(text, parse_constant=_refuse)
             time = float(said["time"])
             kind = str(said["type"])
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             milliseconds = int(name.partition(b"-")[0])
             return cls(name.decode(), milliseconds / 1000, "unknown", spider, "", {"text": text})
         details = {key: value for key, value in said.items() if key not in _COMMON}
@@ -97,13 +97,19 @@ class Event:
     @property
     def text(self) -> str:
         """What happened, in a line of words."""
-        known = _Details({**self.details, "worker": self.worker})
-        return one_line(TEXTS.get(self.type, self.type).format_map(known))
+        template = TEXTS.get(self.type)
+        if template is None:  # it comes from Redis, and is no template
+            return one_line(self.type)
+        return one_line(template.format_map(_Details({**self.details, "worker": self.worker})))
 
     @property
     def is_alarming(self) -> bool:
         """Whether it needs somebody's attention."""
         return self.type in ALARMING
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number that JSON has")
 
 
 class _Details(dict[str, Any]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import merge
 from typing import Any
 
 from ..connection import RedisError, close, describe_error, get_impatient_client
@@ -43,7 +44,7 @@ class Follower:
         self._since = since
         # Of each stream the id of the last entry; and what was read of late, by when it happened.
         self._last: dict[str, str] = {}
-        self._known: dict[tuple[str, str, str], float] = {}
+        self._known: dict[str, dict[tuple[str, str], float]] = {stream.key: {} for stream in streams}
         self._is_away = False
 
     def __iter__(self) -> Iterator[Event]:
@@ -54,10 +55,10 @@ class Follower:
 
     def new(self) -> list[Event]:
         """Return those that have happened since, the oldest first; fewer or none if Redis does not answer."""
-        found: list[Event] = []
+        found: dict[str, list[Event]] = {stream.key: [] for stream in self._streams}
         try:
             for stream in self._streams:
-                self._read(stream, found)
+                self._read(stream, found[stream.key])
         except RedisError as error:
             if not self._is_away:
                 self._said(f"{describe_error(self._server, error)}. The events go on when Redis answers")
@@ -67,8 +68,12 @@ class Follower:
                 self._said("Redis answers again, and the events go on")
             self._is_away = False
             self._forget()
-        # Also those that came before Redis was away.
-        return sorted(found, key=lambda event: event.time)
+        # Also those that came before Redis was away; each stream's in its order, whatever its clock did.
+        return list(merge(*found.values(), key=lambda event: event.time))
+
+    def was_away(self) -> None:
+        """Have the last minute be read anew: somebody else has found that Redis was away."""
+        self._is_away = True
 
     def close(self) -> None:
         """End the connection."""
@@ -80,9 +85,9 @@ class Follower:
         last = self._last[stream.key]
         start = id_at(seconds_of(last) - OVERLAP) if self._is_away else last
         for event in stream.all_after(self._server, start):
-            mark = _mark(stream, event)
-            if mark not in self._known:
-                self._known[mark] = event.time
+            known, mark = self._known[stream.key], _mark(event)
+            if mark not in known:
+                known[mark] = seconds_of(event.id)
                 found.append(event)
             self._last[stream.key] = max(self._last[stream.key], event.id, key=order_of)
 
@@ -91,14 +96,15 @@ class Follower:
         last = self._since.get(stream.key) or stream.newest(self._server)
         for event in stream.all_after(self._server, id_at(seconds_of(last) - OVERLAP)):
             if order_of(event.id) <= order_of(last):
-                self._known[_mark(stream, event)] = event.time
+                self._known[stream.key][_mark(event)] = seconds_of(event.id)
         self._last[stream.key] = last
 
     def _forget(self) -> None:
-        latest = max(self._known.values(), default=0.0)
-        self._known = {mark: at for mark, at in self._known.items() if at >= latest - 2 * OVERLAP}
+        for key, known in self._known.items():
+            oldest = seconds_of(self._last[key]) - 2 * OVERLAP
+            self._known[key] = {mark: at for mark, at in known.items() if at >= oldest}
 
 
-def _mark(stream: Stream, event: Event) -> tuple[str, str, str]:
+def _mark(event: Event) -> tuple[str, str]:
     # After a failover another event may have the same id.
-    return stream.key, event.id, f"{event.type} {event.worker} {event.details}"
+    return event.id, f"{event.type} {event.worker} {event.details}"

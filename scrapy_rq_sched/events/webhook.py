@@ -35,8 +35,9 @@ from .stream import Stream, order_of
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks for events, and that the receiver may take for an answer.
-INTERVAL, PATIENCE = 0.5, 5.0
+#: Seconds between two looks for events, between two looks whether this worker is to send, and that the
+#: receiver may take for an answer.
+INTERVAL, STANDBY, PATIENCE = 0.5, 2.0, 5.0
 #: Seconds after which another worker sends, if this one is not heard: more than an answer may take. And those
 #: that a worker that closes waits until all is sent: then it may still take over from one that was killed.
 LEASE, LAST_PATIENCE = 8.0, 10.0
@@ -62,10 +63,11 @@ class Webhook:
         self._keys = keys
         self._stream = Stream(keys.events, keys.spider)
         self._worker = worker
-        self._post = Post(own.webhook_url, own.webhook_secret)
+        self._post = Post(own.webhook_url, own.webhook_secret, keys.events)
         self._types = own.webhook_types
         self._ends = threading.Event()
         self._end_by = 0.0
+        self._sent = ""
         self._follower: Follower | None = None
         self._waiting: deque[Event] = deque()
         self._failures = 0
@@ -84,12 +86,20 @@ class Webhook:
         """Send what has happened, for some seconds at the most; return what fires when that is done."""
         self._end_by = time.monotonic() + LAST_PATIENCE
         self._ends.set()
-        return self._ended
+        # Whatever the thread waits for, such as a receiver that answers byte by byte: nobody waits for it.
+        cancel = EventLoop().call_later(LAST_PATIENCE + PATIENCE, self._give_up)
+        return self._ended.addCallback(lambda _: cancel())
 
     def _has_ended(self, _: Any, error: Exception | None) -> None:
         if error is not None:
             logger.error("The webhook has ended, and sends nothing any more", exc_info=error)
-        self._ended.callback(None)
+        if not self._ended.called:
+            self._ended.callback(None)
+
+    def _give_up(self) -> None:
+        if not self._ended.called:
+            logger.warning("The webhook at %s answers too slowly to wait for it any longer", self._post.where)
+            self._ended.callback(None)
 
     def _run(self) -> None:
         server = get_impatient_client(self._settings, REDIS_PATIENCE)
@@ -109,6 +119,8 @@ class Webhook:
                 if not self._is_away:
                     logger.warning("The webhook waits for Redis: %s", describe_error(server, error))
                 self._is_away = True
+                if self._follower is not None:
+                    self._follower.was_away()
             else:
                 self._is_away = False
             if is_last and (is_through or self._is_late):
@@ -116,7 +128,7 @@ class Webhook:
             if is_last:
                 time.sleep(INTERVAL)
             else:
-                self._ends.wait(INTERVAL)
+                self._ends.wait(STANDBY if self._follower is None else INTERVAL)
         if self._waiting:
             logger.warning(
                 "The webhook has not sent %d events yet: another worker sends them, or the next crawl",
@@ -136,23 +148,26 @@ class Webhook:
             # What this one had not sent, the other does.
             self._stop_following()
             return order_of(sent) >= order_of(self._stream.newest(server))
+        if self._follower is not None and order_of(sent) > order_of(self._sent):
+            # While this one was not heard, another has sent.
+            self._stop_following()
         if self._follower is None:
+            self._sent = sent
             self._follower = Follower(
                 self._settings, [self._stream], {self._stream.key: sent}, logger.warning
             )
         self._waiting.extend(self._follower.new())
-        # Another worker may have sent some, while this one was not heard.
-        while self._waiting and order_of(self._waiting[0].id) <= order_of(sent):
-            self._waiting.popleft()
         while self._waiting and not self._is_late:
             event = self._waiting[0]
             if self._is_wanted(event) and not self._send(event):
                 return False
             self._waiting.popleft()
             # Of those that nobody wants, the last is enough.
-            if (self._is_wanted(event) or not self._waiting) and not say(LEASE, event.id)[0]:
-                self._stop_following()
-                return False
+            if self._is_wanted(event) or not self._waiting:
+                is_ours, self._sent = say(LEASE, event.id)
+                if not is_ours:
+                    self._stop_following()
+                    return False
         return not self._waiting
 
     def _send(self, event: Event) -> bool:
@@ -215,9 +230,11 @@ class Post:
     """Posts events to a URL.
 
     :param url: where to, and :param secret: what signs them.
+    :param source: what an id is unique in.
     """
 
-    def __init__(self, url: str, secret: str) -> None:
+    def __init__(self, url: str, secret: str, source: str) -> None:
+        self._source = source
         self._url = url
         self._secret = secret
         parts = urlsplit(url)
@@ -230,7 +247,7 @@ class Post:
         """Post *event*; return what was wrong, or None if it was taken."""
         body = json.dumps(event.as_dict()).encode()
         request = urllib.request.Request(  # noqa: S310 - the settings' check allows http and https
-            self._url, body, self._headers(event.id, body), method="POST"
+            self._url, body, self._headers(f"{self._source}/{event.id}", body), method="POST"
         )
         try:
             with self._opener.open(request, timeout=PATIENCE):
@@ -239,7 +256,10 @@ class Post:
             with error:
                 is_final = 300 <= error.code < 500 and error.code not in _BUSY
                 return Problem(f"it has answered with status {error.code}", is_final)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (http.client.HTTPException, ValueError) as error:
+            # Their text may have the URL in it.
+            return Problem(f"no HTTP can be spoken with it ({type(error).__name__})")
+        except OSError as error:
             reason = getattr(error, "reason", error)
             return Problem(f"{type(reason).__name__}: {reason}".replace(self._url, self.where))
 

@@ -115,6 +115,10 @@ def part(name: str) -> bytes:
     return (files("scrapy_rq_sched.frontier.lua") / f"{name}.lua").read_bytes()
 
 
+#: The queue and the filter look at theirs, and for want of events no crawl stops.
+_OF_ANY_TYPE = ("requests", "dupefilter", "events")
+
+
 @cache
 def key_names() -> bytes:
     """Return the Lua that gives the keys of a frontier their names."""
@@ -126,7 +130,7 @@ def key_names() -> bytes:
             root, _, suffix = key.place.partition("}")
             lines.append(f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'")
     # The parts of the queue and of the filter know theirs.
-    others = [key for key in given if key.use is Use.ARGUMENT and key.name not in ("requests", "dupefilter")]
+    others = [key for key in given if key.use is Use.ARGUMENT and key.name not in _OF_ANY_TYPE]
     types = ", ".join(f"{{{key.name.upper()}, '{key.types[0]}'}}" for key in others)
     return "\n".join([*lines, f"local function types() return {{{types}}} end\n"]).encode()
 

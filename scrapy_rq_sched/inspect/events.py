@@ -35,7 +35,11 @@ def follow_events(
     :raises SettingError: if a setting has a value that it may not have.
     """
     streams = [stream_of(View.without_meta(settings, spider)) for spider in spiders]
-    yield from Follower(settings, streams, {stream.key: since for stream in streams}, said)
+    follower = Follower(settings, streams, {stream.key: since for stream in streams}, said)
+    try:
+        yield from follower
+    finally:
+        follower.close()
 
 
 def stream_of(view: View) -> Stream:

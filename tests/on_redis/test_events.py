@@ -13,14 +13,14 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.events.event import TEXTS, Event
 from scrapy_rq_sched.events.stream import Stream
-from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.messages import Failed
+from scrapy_rq_sched.frontier.scripts import register
 from scrapy_rq_sched.inspect import Control, View, read_events
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..client import MADE_WITH, Client, Join
+from ..client import Client, Join
 from ..crawl import wait_until
 
 
@@ -207,6 +207,62 @@ def test_a_crawl_without_a_page_for_long_stands_still_until_there_is_one(
     assert told() == [("crawl_going_on", "")]
 
 
+def has_stalled_at_once(a: Client, told: Told) -> bool:
+    """Return whether the next exchanges find that the crawl stands still."""
+    for _ in range(3):
+        a.say()
+    return any(kind == "crawl_stalled" for kind, _ in told())
+
+
+def test_what_comes_after_a_time_with_nothing_to_do_is_no_standstill(server: redis.Redis, told: Told) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=1.5).open()
+    begun = server.time()[0]
+    wait_until(lambda: a.say() and server.time()[0] > begun + 3)
+    a.push("one")
+    assert not has_stalled_at_once(a, told)
+
+
+def test_the_end_of_a_block_is_no_standstill(server: redis.Redis, told: Told, redis_url: str) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=1.5).open()
+    a.push("one", slot="h")
+    Slots(view(redis_url)).block("h", 3)
+    wait_until(lambda: a.take(1))
+    assert not has_stalled_at_once(a, told)
+
+
+def test_a_page_now_and_then_is_no_standstill(server: redis.Redis, told: Told) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=2.5).open()
+    a.push(*(f"r{number}" for number in range(20)))
+    begun = server.time()[0]
+
+    def a_second_later() -> bool:
+        nonlocal begun
+        a.say()
+        if server.time()[0] == begun:
+            return False
+        begun = server.time()[0]
+        return True
+
+    for _ in range(4):
+        wait_until(a_second_later)
+        a.say(pages=1)
+    assert "crawl_stalled" not in [kind for kind, _ in told()]
+
+
+def test_a_crawl_whose_keys_were_deleted_may_stand_still(server: redis.Redis, told: Told) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.2).open()
+    server.hdel(keys.meta, "going_since", "began")
+    a.push("one", "two")
+    (lease,) = a.take(1)
+    told()
+    wait_until(lambda: a.say() and told() == [("crawl_stalled", "")])
+    a.say(finished=[lease.name], pages=1)
+
+
 @pytest.mark.parametrize("why", ["nothing to do", "paused"])
 def test_a_crawl_that_has_nothing_to_do_does_not_stand_still(
     server: redis.Redis, told: Told, redis_url: str, why: str
@@ -301,11 +357,14 @@ def test_what_somebody_else_has_put_in_their_place_stops_no_crawl(
     assert server.get(stream.key) == b"mine"
 
 
-def test_a_worker_that_joins_says_what_is_in_their_place(server: redis.Redis, stream: Stream) -> None:
-    server.set(stream.key, "mine")
-    keys = Keys("s", hash_tag=needs_hash_tag(server))
-    with pytest.raises(Exception, match="events"):
-        Frontier(server, keys, "a", "priority").open(MADE_WITH)
+def test_a_worker_joins_whatever_is_in_their_place(join: Join, server: redis.Redis, stream: Stream) -> None:
+    server.rpush(stream.key, "mine")
+    a = join("a")
+    a.push("one")
+    (lease,) = a.take(1)
+    a.say(failed=[Failed(lease.name, 0, "no price")])
+    a.say()
+    assert (server.lrange(stream.key, 0, -1), server.ttl(stream.key)) == ([b"mine"], -1)
 
 
 def test_an_entry_of_somebody_else_is_an_unknown_event(
@@ -345,3 +404,114 @@ def test_a_crawl_that_persists_starts_anew_however_late_the_next_worker_comes(
     told()
     join("b")
     assert told() == [("crawl_started", "b"), ("worker_joined", "b")]
+
+
+def test_a_late_exchange_of_a_worker_that_has_left_has_it_join_again(join: Join, told: Told) -> None:
+    a, b = join("a"), join("b")
+    a.push("one")
+    a.take(1)
+    told()
+    a.frontier.leave(finished=False, persist=True)
+    a.say()
+    b.say()
+    assert told() == [("worker_left", "a"), ("worker_joined", "a")]
+
+
+@pytest.mark.parametrize("persist", [False, True])
+def test_a_worker_that_sleeps_through_the_end_is_lost_and_the_end_is_told_once(
+    join: Join, told: Told, server: redis.Redis, persist: bool
+) -> None:
+    a, sleeper = join("a"), join("sleeper")
+    sleeper.say()
+    a.push("one", mode="start")
+    a.say(finished=[a.take(1)[0].name])
+    a.say(in_hand=0, finishing=True)
+    server.zadd(a.frontier.keys.workers, {"sleeper": 1})
+    told()
+    a.frontier.leave(finished=True, persist=persist)
+    assert told() == [("worker_left", "a"), ("worker_lost", "sleeper")]
+    for _ in range(2):
+        sleeper.say(in_hand=0, finishing=True)
+    sleeper.frontier.leave(finished=True, persist=persist)
+    assert [kind for kind, _ in told()] == ["worker_joined", "worker_left"]
+
+
+def test_who_was_started_before_the_end_and_comes_after_it_starts_no_crawl(join: Join, told: Told) -> None:
+    a = join("a")
+    a.push("one", mode="start")
+    a.say(finished=[a.take(1)[0].name])
+    a.say(in_hand=0, finishing=True)
+    a.frontier.leave(finished=True, persist=False)
+    told()
+    join("late", age=60.0)
+    assert told() == [("worker_joined", "late")]
+
+
+def test_a_join_that_is_repeated_late_is_told_again_as_one(
+    join: Join, told: Told, server: redis.Redis
+) -> None:
+    a, b = join("a"), join("b")
+    server.zadd(a.frontier.keys.workers, {"a": 1})
+    b.say()
+    told()
+    a.open()
+    a.say()
+    assert told() == [("worker_joined", "a")]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"time": 1, "type": "{"},
+        {"time": 1, "type": "{worker.__class__}"},
+        {"time": 10**400, "type": "paused"},
+        {"time": float("nan"), "type": "paused"},
+        {"time": 1, "type": "paused", "price": float("inf")},
+        {"time": 1, "type": ["paused"], "spider": {}, "worker": 5},
+        [],
+    ],
+)
+def test_whatever_somebody_else_has_written_is_an_event_in_words(
+    join: Join, server: redis.Redis, stream: Stream, entry: Any
+) -> None:
+    join("a")
+    server.xadd(stream.key, {"event": json.dumps(entry)})
+    event = the_last(server, stream)
+    assert "class '" not in event.text
+    json.dumps(event.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("reason", ["x" * 100_000, "é" * 5000, "\x01" * 30_000])
+def test_a_long_reason_holds_up_nobody_and_is_cut_between_characters(
+    join: Join, server: redis.Redis, stream: Stream, reason: str
+) -> None:
+    a = join("a")
+    a.push("one")
+    (lease,) = a.take(1)
+    server.config_resetstat()
+    a.say(failed=[Failed(lease.name, 0, reason)])
+    spent = sum(each["usec"] for name, each in server.info("commandstats").items() if "eval" in name)
+    assert spent < 100_000  # in microseconds; it was seconds
+    assert "\ufffd" not in the_last(server, stream).details["reason"]
+    (kind,) = server.hkeys(a.frontier.keys.reasons)
+    assert len(kind.decode()) <= 80
+
+
+def webhook(server: redis.Redis, worker: str, lease: int, sent: str = "") -> tuple[int, str]:
+    script = register(server, "webhook")
+    is_ours, last = script(Keys("s", hash_tag=needs_hash_tag(server)).all(), [worker, lease, sent])
+    return is_ours, last.decode()
+
+
+def test_one_worker_at_a_time_sends_and_goes_on_where_the_last_one_was(server: redis.Redis) -> None:
+    assert webhook(server, "a", 100_000)[0] == 1
+    assert webhook(server, "a", 100_000, "5-0") == (1, "5-0")
+    assert webhook(server, "b", 100_000) == (0, "5-0")
+    assert webhook(server, "a", 0) == (1, "5-0")
+    assert webhook(server, "b", 0) == (1, "5-0")
+
+
+def test_a_worker_that_was_not_heard_takes_back_nothing_that_another_has_sent(server: redis.Redis) -> None:
+    webhook(server, "a", 0, "6-0")
+    webhook(server, "b", 0, "9-10")
+    assert webhook(server, "a", 100_000, "9-9") == (1, "9-10")

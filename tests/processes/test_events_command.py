@@ -17,6 +17,8 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.events.follower import Follower
+from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.inspect import Event, follow_events
 
 from ..crawl import PROJECT, Fleet, run_python, wait_until
@@ -103,11 +105,13 @@ def test_a_command_is_given_each_event(server: redis.Redis, redis_url: str, tmp_
 def test_a_command_that_fails_is_said_and_the_others_go_on(server: redis.Redis, redis_url: str) -> None:
     for kind in ("paused", "resumed"):
         tell(server, kind)
-    done = events(redis_url, "graph", "--exec", "false", "--exec", "/no/such/command", "--exec", "cat")
+    done = events(
+        redis_url, "graph", "--exec", "false", "--exec", "/no/such/command", "--exec", "", "--exec", "cat"
+    )
     assert done.returncode == 1
     assert done.stderr.count("'false', for event") == 2
     assert done.stderr.count("it has ended with 1") == 2
-    assert done.stderr.count("it cannot be run") == 2
+    assert done.stderr.count("it cannot be run") == 4
     assert done.stdout.count('"type": "paused"') == done.stdout.count('"type": "resumed"') == 1
 
 
@@ -217,3 +221,29 @@ def test_events_of_a_clock_that_is_behind_are_not_missed_after_an_outage(
     proxy.go()
     wait_until(lambda: behind in follower.ids(), timeout=10)
     assert len(follower.ids()) == len(set(follower.ids()))
+
+
+def test_events_of_two_spiders_come_once_though_redis_was_away(server: redis.Redis, redis_url: str) -> None:
+    """The one has been quiet for longer than what is read anew."""
+    quiet = server.xadd("quiet:events", {"event": "{}"}, id="1600000000000-0").decode()
+    streams = [Stream(f"{name}:events", name) for name in ("quiet", "graph")]
+    follower = Follower(Settings({"REDIS_URL": redis_url}), streams, {"quiet:events": "1-0"})
+    assert [event.id for event in follower.new()] == [quiet]
+    told = tell(server, "paused")
+    assert [event.id for event in follower.new()] == [told]
+    follower.was_away()
+    assert follower.new() == []
+    follower.close()
+
+
+def test_events_come_in_the_order_of_their_stream_whatever_its_clock_did(
+    server: redis.Redis, redis_url: str
+) -> None:
+    follower = Follower(Settings({"REDIS_URL": redis_url}), [Stream("graph:events", "graph")], {})
+    follower.new()
+    ids = [
+        server.xadd("graph:events", {"event": json.dumps({"time": seconds, "type": "paused"})}).decode()
+        for seconds in (30, 10, 20)
+    ]
+    assert [event.id for event in follower.new()] == ids
+    follower.close()

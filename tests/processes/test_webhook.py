@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import signal
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -90,7 +93,7 @@ def test_what_is_sent_is_signed_as_standard_webhooks_has_it(fleet: Fleet, receiv
         )
         digest = hmac.new(b"a key of ours", signed, hashlib.sha256).digest()
         assert headers["webhook-signature"] == "v1," + base64.b64encode(digest).decode()
-        assert headers["webhook-id"] == event["id"]
+        assert headers["webhook-id"] == f"graph:events/{event['id']}"
     assert receiver.events
 
 
@@ -190,3 +193,28 @@ def test_a_url_that_is_none_ends_the_crawl_with_one_line(fleet: Fleet) -> None:
     assert fleet.workers[0].returncode == 1
     assert "FRONTIER_WEBHOOK_URL is no URL such as 'https://example.com/hook'" in fleet.log()
     assert "t0p-secret" not in fleet.log()
+
+
+def test_a_receiver_that_answers_byte_by_byte_keeps_no_worker_from_its_end(fleet: Fleet) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        threading.Thread(target=_drip, args=[listening], daemon=True).start()
+        fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=url)
+        wait_until(lambda: fleet.reasons() == ["finished"])
+        fleet.wait(30)
+    assert "answers too slowly to wait for it any longer" in fleet.log()
+
+
+def _drip(listening: socket.socket) -> None:
+    connection, _ = listening.accept()
+    with contextlib.suppress(OSError):
+        while True:
+            connection.sendall(b"H")
+            time.sleep(1)
+
+
+def test_a_fleet_that_tells_nothing_cannot_have_a_webhook(fleet: Fleet, receiver: Receiver) -> None:
+    fleet.start("graph", FRONTIER_WEBHOOK_URL=receiver.url, FRONTIER_MAX_EVENTS=0)
+    fleet.wait()
+    assert fleet.workers[0].returncode == 1
+    assert "FRONTIER_MAX_EVENTS is 0: there would be no events to send" in fleet.log()

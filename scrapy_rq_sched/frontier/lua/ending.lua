@@ -6,8 +6,10 @@ function ending.note(now)
   if redis.call('HSETNX', META, 'finished', now) == 0 then return end
   local known = redis.call('HMGET', META, 'pages', 'began')
   local began = tonumber(known[2] or '')
+  -- Of a crawl that was cleared already, a worker that has slept meanwhile finds the end once more.
+  if not began then return end
   events.tell('crawl_finished', nil, {
-    pages = tonumber(known[1] or '') or 0, seconds = began and (now - began) / 1000 or nil,
+    pages = tonumber(known[1] or '') or 0, seconds = (now - began) / 1000,
     failed = redis.call('LLEN', FAILED),
   })
 end

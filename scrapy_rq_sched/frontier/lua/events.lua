@@ -6,6 +6,12 @@ local events = {}
 -- quotes so far.
 local KEPT, FOR, LONGEST = 10000, 30 * 86400, 1000
 
+-- -> the beginning of a text that is too long, without half a character
+function events.cut(text, most)
+  if #text <= most then return text end
+  return (string.gsub(string.sub(text, 1, most), '[\192-\255][\128-\191]*$', ''))
+end
+
 -- type, worker: whom it concerns, or nil; details: what else there is to say, or nil
 function events.tell(type, worker, details)
   local known = redis.call('HMGET', META, 'max_events', 'spider')
@@ -13,12 +19,14 @@ function events.tell(type, worker, details)
   if most == 0 then return end
   local event = {v = 1, type = type, time = server_time() / 1000, spider = known[2] or nil, worker = worker}
   for name, value in pairs(details or {}) do
-    event[name] = _G.type(value) == 'string' and string.sub(value, 1, LONGEST) or value
+    event[name] = _G.type(value) == 'string' and events.cut(value, LONGEST) or value
   end
-  -- What somebody has put in its place, who joins is told. A user who may not publish has the stream alone.
+  -- What somebody has put in its place stays there, and a user may lack the rights: no crawl stops for want of events.
   local id = redis.pcall('XADD', EVENTS, 'MAXLEN', '~', most, '*', 'event', cjson.encode(event))
-  if not has_failed(id) then event.id = id end
-  redis.call('EXPIRE', EVENTS, FOR)
+  if not has_failed(id) then
+    event.id = id
+    redis.call('EXPIRE', EVENTS, FOR)
+  end
   redis.pcall('PUBLISH', EVENTS, cjson.encode(event))
 end
 

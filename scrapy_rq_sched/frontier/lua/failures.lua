@@ -22,11 +22,15 @@ local failures = {}
 
 -- So many reasons are told apart, of so many characters, for so many seconds after the last.
 local REASONS, REASONS_KNOWN, LONGEST, FOR = FAILED .. ':reasons', 50, 80, 30 * 86400
+-- So many characters are looked at: a pattern takes the longer, the longer a word is.
+local LOOKED_AT = 200
 
 -- Count *reason* without its details: they follow a colon; numbers, URLs and what is quoted differ from case to case.
 local function count(reason)
+  reason = events.cut(reason, LOOKED_AT)
   local kind = string.gsub(string.match(reason, '^(.-):%f[%s%z]') or reason, "'.*'", '…')
-  kind = string.sub(string.gsub(string.gsub(kind, '%S+://%S+', '…'), '%d+', '…'), 1, LONGEST)
+  kind = string.gsub(string.gsub(kind, '%S+://%S+', '…'), '%d+', '…')
+  kind = events.cut(kind, LONGEST)
   if wrong_type({{REASONS, 'hash'}}) then return end
   if redis.call('HEXISTS', REASONS, kind) == 0 and redis.call('HLEN', REASONS) >= REASONS_KNOWN then kind = 'other' end
   redis.call('HINCRBY', REASONS, kind, 1)

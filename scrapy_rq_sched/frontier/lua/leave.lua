@@ -56,7 +56,11 @@ end
 redis.call('SET', FINISHED, finish, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
 if others > 0 then return {0, left, failed} end
-for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do events.tell_gone(other, 'worker_lost') end
+for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
+  events.tell_gone(other, 'worker_lost')
+  -- If it is only slow, it is told that it was given up.
+  if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end
+end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 -- What the workers of this crawl were told is not for those of the next.
 redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',

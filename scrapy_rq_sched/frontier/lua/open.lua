@@ -99,7 +99,8 @@ seen.join(frontier)
 filter.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS)
-  redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason', 'limited', 'rewound')
+  redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason', 'limited', 'rewound',
+    'stalled', 'no_memory', 'no_room')
 end
 -- What settings said of slots, those say anew that join now.
 if others == 0 then
@@ -123,11 +124,14 @@ else
   redis.call('HDEL', META, 'max_workers', 'places_key')
 end
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
+redis.call('HDEL', WORKER .. worker, 'reclaimed', 'left')
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)
 if not own_deadline then
-  if flushed or anew or redis.call('HEXISTS', META, 'began') == 0 then
-    redis.call('HSET', META, 'began', now)
+  -- Who was started before the last finish, and comes after it, begins nothing.
+  local is_late = finish > 0 and now - age < finish
+  if flushed or anew or redis.call('HEXISTS', META, 'began') == 0 and not is_late then
+    redis.call('HSET', META, 'began', now, 'going_since', now)
     events.tell('crawl_started', worker)
   end
   events.tell('worker_joined', worker)

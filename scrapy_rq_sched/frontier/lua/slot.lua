@@ -9,6 +9,7 @@
 local slot, what = argument(), argument()
 local problem = wrong_type(types()) or wrong_type({{SLOT .. slot, 'hash'}})
 if problem then return wrong_type_error(problem) end
+despite_full_memory()
 local now = slots.now()
 if what == 'set' then
   local delay, jitter, concurrency = argument(), argument(), argument()
@@ -22,7 +23,8 @@ elseif what == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slot)
 elseif what == 'block' then
   local period = number()
-  local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > now
+  -- Also if its time is over, and nobody has told that yet.
+  local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > 0
   if period > 0 then
     events.tell('slot_blocked', nil, {slot = slot, seconds = period / 1000})
   elseif was_blocked then

@@ -49,7 +49,9 @@ local function note_new(turn)
     redis.call('HSET', own, 'over', 1)
   end
   if before.reclaimed or before.left then redis.call('HDEL', own, 'reclaimed', 'left') end
-  if before.reclaimed or not before.joined then events.tell('worker_joined', turn.worker, {again = true}) end
+  if before.reclaimed or before.left or not before.joined then
+    events.tell('worker_joined', turn.worker, {again = true})
+  end
 end
 
 function upkeep.note(turn)
