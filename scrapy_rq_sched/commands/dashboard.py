@@ -58,7 +58,7 @@ class Dashboard(Action):
             import uvicorn
 
             from ..dashboard import create_app
-            from ..dashboard.app import password_of
+            from ..dashboard.app import below, password_of
             from ..dashboard.guard import LOOPBACK
         except ImportError as error:
             raise InspectionError(
@@ -80,11 +80,10 @@ class Dashboard(Action):
             is_closing=lambda: server.should_exit,
         )
         config: Any = uvicorn.Config(
-            app,
+            below(app, opts.root_path),
             log_level="warning",
             access_log=False,
             server_header=False,
-            root_path=opts.root_path.rstrip("/"),
             timeout_graceful_shutdown=FAREWELL,
         )
         server = uvicorn.Server(config)

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..connection import RedisError
 from ..errors import FrontierError
@@ -36,6 +36,22 @@ def password_of(settings: Any) -> str:
     """Return the dashboard's password, from the settings or else the environment; empty if there is none."""
     name = "FRONTIER_DASHBOARD_PASSWORD"
     return str(settings.get("FRONTIER_DASHBOARD_PASSWORD") or os.environ.get(name, ""))
+
+
+def below(app: ASGIApp, path: str) -> ASGIApp:
+    """Return *app* as what a proxy serves below *path*, whether the proxy takes that off or leaves it."""
+    root = "/" + path.strip("/") if path.strip("/") else ""
+    if not root:
+        return app
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked = scope["path"]
+            whole = asked if asked == root or asked.startswith(f"{root}/") else root + asked
+            scope = {**scope, "root_path": root, "path": whole}
+        await app(scope, receive, send)
+
+    return served
 
 
 def create_app(

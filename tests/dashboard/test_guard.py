@@ -14,6 +14,7 @@ from starlette.routing import Mount, Route
 
 from scrapy_rq_sched.dashboard import create_app
 from scrapy_rq_sched.dashboard.actions import ACTIONS
+from scrapy_rq_sched.dashboard.app import below
 from scrapy_rq_sched.dashboard.guard import LOOPBACK, POLICY, Guard
 from scrapy_rq_sched.dashboard.login import Login
 
@@ -352,6 +353,23 @@ def test_it_may_be_below_the_path_of_a_proxy() -> None:
     assert ask(app, "/api/v1/about", root_path="/crawls").status == 200
     refused = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert ask(app, "/api/v1/about", headers=refused, root_path="/crawls").status == 403
+
+
+@pytest.mark.parametrize("root", ["/crawls", "crawls", "/crawls/", "/cräwls"])
+def test_a_proxy_may_take_its_path_off_or_leave_it(root: str) -> None:
+    app = below(create_app(Settings(NOWHERE)), root)
+    for name in ("/", "/static/app.js", "/api/v1/about"):
+        assert ask(app, name).status == 200
+        assert ask(app, f"/{root.strip('/')}{name}").status == 200
+    assert ask(app, f"/{root.strip('/')}").headers["location"].endswith("ls/")
+    assert ask(app, "/crawlsapi/v1/about").status == 404
+    refused = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert ask(app, f"/{root.strip('/')}/api/v1/about", headers=refused).status == 403
+
+
+def test_below_no_path_it_is_as_it_was() -> None:
+    app = create_app(Settings(NOWHERE))
+    assert [below(app, path) for path in ("", "/")] == [app, app]
 
 
 def test_the_page_asks_for_everything_beside_itself() -> None:
