@@ -74,7 +74,8 @@ def create_app(
     :param redis_key: the key of the seeds, if they are given another than the spider's class has.
     :param actions: whether it may change anything.
     :param authenticate: is given each request (a ``starlette.requests.HTTPConnection``), and returns who
-        sends it, for the audit list; or None if they may not look. It may be a coroutine function.
+        sends it, for the audit list; or None, False or an empty name if they may not look. It may be a
+        coroutine function.
     :param allowed_hosts: the names, without a port, by which it may be called in the header ``Host``;
         by default, those of this machine; ``["*"]`` if the application that it is mounted into checks them.
     :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, asks for no login.

@@ -127,11 +127,13 @@ def _is_own(scope: Scope, headers: Headers) -> bool:
     if scope["method"] not in _SAFE:
         if site is not None:
             return site == "same-origin"
-        return origin is not None and origin.partition("://")[2].lower() == headers["host"].lower()
+        # Of a page without an origin ("null"), and a request without a host, nothing is the same.
+        said = (origin or "").partition("://")[2].lower()
+        return bool(said) and said == headers.get("host", "").lower()
     if site in (None, "same-origin", "none"):
         return True
     # A link on another site may lead to the page, and to nothing else.
-    return headers.get("sec-fetch-mode") == "navigate" and "/api/" not in scope["path"]
+    return headers.get("sec-fetch-mode") == "navigate" and "/api/v1/" not in scope["path"]
 
 
 def _named(who: Who, scope: Scope) -> str:

@@ -34,7 +34,7 @@ class Login:
     """Finds out who sends a request.
 
     :param password: what has to be known; empty for nothing.
-    :param authenticate: what decides instead.
+    :param authenticate: what decides instead. Without a name nobody may look.
     """
 
     def __init__(self, password: str = "", authenticate: Authenticate | None = None) -> None:
@@ -48,7 +48,8 @@ class Login:
             name = self._authenticate(connection)
             if inspect.isawaitable(name):
                 name = await name
-            return None if name is None else Who(str(name))
+            # Whoever answers with False, or with a name that is empty, does not mean that they may.
+            return Who(str(name)) if name else None
         if not self._has_password:
             return Who("")
         scheme, _, said = connection.headers.get("authorization", "").partition(" ")

@@ -193,6 +193,11 @@ def test_who_embeds_the_dashboard_may_say_who_may_look() -> None:
         assert ask(app, "/", headers={"X-User": "ann"}).json() == {"who": "ann from 192.0.2.7"}
 
 
+@pytest.mark.parametrize("name", [None, False, ""])
+def test_who_has_no_name_may_not_look(name: Any) -> None:
+    assert ask(guarded(authenticate=lambda connection: name), "/").status == 401
+
+
 def test_a_name_that_is_no_name_of_the_dashboard_is_asked_for_no_login() -> None:
     assert ask(guarded(PASSWORD), "/", headers={"Host": "evil.example"}).status == 403
 
@@ -238,6 +243,13 @@ def test_other_names_may_be_allowed() -> None:
 
 def test_whoever_has_mounted_it_may_check_the_name() -> None:
     assert ask(guarded(hosts=["*"]), "/", headers={"Host": "any.example"}).status == 200
+
+
+@pytest.mark.parametrize("host", ["", None])
+@pytest.mark.parametrize("origin", ["", "null", "http://", "http://evil.example"])
+def test_without_a_name_no_origin_is_the_same(host: str | None, origin: str) -> None:
+    headers = {**JSON, "Host": host, "Origin": origin}
+    assert ask(guarded(hosts=["*"]), "/api/v1/stop", "POST", headers, b"{}").status == 403
 
 
 # -- what every answer says ------------------------------------------------------------------------------
@@ -346,6 +358,13 @@ def test_it_may_be_mounted_under_any_path(path: str) -> None:
         assert ask(app, path + name).status == 200
     if path:
         assert ask(app, path).headers["location"].endswith(f"{path}/")
+
+
+def test_a_link_leads_to_it_also_where_it_is_mounted_beside_an_api() -> None:
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    app = create_app(Settings(NOWHERE))
+    paths = ("/", "/api/v1/about")
+    assert [ask(app, path, headers=followed, root_path="/api/crawls").status for path in paths] == [200, 403]
 
 
 def test_it_may_be_below_the_path_of_a_proxy() -> None:
