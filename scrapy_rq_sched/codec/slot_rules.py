@@ -104,7 +104,7 @@ def _number(name: str, said: Mapping[str, Any], field: str, most: float) -> floa
         return None
     try:
         number = math.nan if isinstance(said[field], bool) else float(said[field])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 <= number <= most:
         raise SettingError(f"{name} has the {field} {said[field]!r}; it must be a number of 0 to {most:g}")

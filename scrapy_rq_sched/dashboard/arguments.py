@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -35,7 +34,7 @@ class Arguments:
         value = self.optional(name)
         if not value:
             raise InspectionError(f"{name} is not given; it must be a text")
-        return value
+        return _whole(name, value)
 
     def optional(self, name: str) -> str | None:
         """Return a text; None if it is not given."""
@@ -56,7 +55,8 @@ class Arguments:
         value = self.fields.get(name)
         if value is None:
             return None
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        # Neither NaN nor a number of more digits than a float may have is between two numbers.
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
             raise InspectionError(f"{name} must be a number of {least:g} to {most:g}")
         return float(value)
@@ -68,7 +68,16 @@ class Arguments:
             raise InspectionError(f"{name} must be a list of texts")
         if len(value) > most:
             raise InspectionError(f"{name} has {len(value):,} texts; there may be {most:,} at a time")
-        return value
+        return [_whole(name, one) for one in value]
+
+
+def _whole(name: str, text: str) -> str:
+    """Return *text*, unless Redis cannot have it: JSON may have halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InspectionError(f"{name} has half a character: {text!r:.100}") from None
+    return text
 
 
 async def read_body(request: Request) -> dict[str, Any]:

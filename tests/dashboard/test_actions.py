@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -174,14 +175,20 @@ def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
         ("seed", {"seeds": ["http://a.example/"] * 1001}, "there may be 1,000 at a time"),
         ("seed", {"seeds": ["http://a.example/"], "priority": "high"}, "priority must be a number"),
         ("seed", {"seeds": ["http://a.example/"], "priority": True}, "priority must be a number"),
+        ("seed", {"seeds": ["http://a.example/"], "priority": 10**400}, "priority must be a number"),
+        ("seed", {"seeds": ["http://a.example/"], "priority": math.nan}, "priority must be a number"),
+        ("pause", {"spider": "\ud800"}, "spider has half a character"),
+        ("forget", {"urls": ["http://a.example/\udfff"]}, "urls has half a character"),
         ("forget", {"urls": ["{"]}, "is no URL, nor a JSON object"),
         ("slots/block", {"slot": "a.example"}, "say for how long"),
         ("slots/block", {"slot": "a.example", "seconds": -1}, "seconds must be a number of 1 to"),
         ("slots/block", {"slot": "a.example", "seconds": 1e9}, "seconds must be a number of 1 to"),
+        ("slots/block", {"slot": "a.example", "seconds": math.inf}, "seconds must be a number of 1 to"),
         ("slots/block", {"slot": "*", "seconds": 9}, "is not the name of a slot"),
         ("slots/block", {"seconds": 9}, "slot is not given"),
         ("slots/set", {"slot": "a.example"}, "Say what to set"),
         ("slots/set", {"slot": "a.example", "delay": -1}, "delay must be a number"),
+        ("slots/set", {"slot": "a.example", "jitter": 10**400}, "it must be a number of 0 to 1"),
         ("slots/set", {"slot": "a.example", "rate": "often"}, "it must be requests a second"),
         ("slots/set", {"slot": "a.example", "concurrency": 1.5}, "must be a whole number"),
     ],
