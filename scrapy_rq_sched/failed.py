@@ -106,17 +106,20 @@ class FailedRequests:
         return Counter(failed.reason for failed in self)
 
     def chosen(
-        self, reason: str | None = None, id: str | None = None, url: str | None = None
+        self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
     ) -> Iterator[FailedRequest]:
         """Yield those entries that :meth:`forget` would take, the oldest first. Waits for Redis.
 
         :param reason: only those whose reason begins so; by default, all.
         :param id: only the one with this id.
         :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
+        :param exactly: whether the reason is all of *reason*, and does not only begin so.
         """
-        return filter(self._filter(reason, id, url), self)
+        return filter(self._filter(reason, id, url, exactly), self)
 
-    def requeue(self, reason: str | None = None, id: str | None = None, url: str | None = None) -> int:
+    def requeue(
+        self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
+    ) -> int:
         """Put entries back to where they stood, as if they had never been handed out.
 
         They are not taken for duplicates. If no crawl is under way, the next one begins with them.
@@ -124,24 +127,28 @@ class FailedRequests:
         :param reason: only those whose reason begins so; by default, all.
         :param id: only the one with this id.
         :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
+        :param exactly: whether the reason is all of *reason*, and does not only begin so.
         :return: how many there were.
         :raises InspectionError: if the frontier is exported just now.
         :raises redis.exceptions.RedisError: if Redis does not answer, or a key has a type that it should not
             have; then some may be back already, none twice.
         """
-        return self._take(self._filter(reason, id, url), again=True)
+        return self._take(self._filter(reason, id, url, exactly), again=True)
 
-    def forget(self, reason: str | None = None, id: str | None = None, url: str | None = None) -> int:
+    def forget(
+        self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
+    ) -> int:
         """Remove entries for good; their URLs still count as seen.
 
         :param reason: only those whose reason begins so; by default, all.
         :param id: only the one with this id.
         :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
+        :param exactly: whether the reason is all of *reason*, and does not only begin so.
         :return: how many there were.
         :raises InspectionError: if the frontier is exported just now.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        return self._take(self._filter(reason, id, url), again=False)
+        return self._take(self._filter(reason, id, url, exactly), again=False)
 
     def url_of(self, failed: FailedRequest) -> str:
         """Return the URL of the entry *failed*; empty if it cannot be known."""
@@ -153,7 +160,7 @@ class FailedRequests:
         return ""
 
     def _filter(
-        self, reason: str | None, wanted: str | None, url: str | None
+        self, reason: str | None, wanted: str | None, url: str | None, exactly: bool
     ) -> Callable[[FailedRequest], bool]:
         # Not at the top: no crawl imports what looks into it from outside.
         from .codec.patterns import Pattern
@@ -162,6 +169,8 @@ class FailedRequests:
 
         def chosen(failed: FailedRequest) -> bool:
             if not failed.reason.startswith(reason or "") or wanted not in (None, failed.id):
+                return False
+            if exactly and reason not in (None, failed.reason):
                 return False
             if pattern is None:
                 return True

@@ -156,9 +156,11 @@ def _of_failed(view: View, given: Arguments, dry: bool, again: bool) -> Done:
     if problem and chosen["url"] is not None:
         raise InspectionError(problem)
     if dry:
-        count = sum(1 for one in failed.chosen(**chosen) if not (again and one.kind == "unknown"))
+        count = sum(
+            1 for one in failed.chosen(**chosen, exactly=True) if not (again and one.kind == "unknown")
+        )
     else:
-        count = (failed.requeue if again else failed.forget)(**chosen)
+        count = (failed.requeue if again else failed.forget)(**chosen, exactly=True)
     done = "put back to where they stood" if again else "forgotten for good; their URLs still count as seen"
     entries = f"{count:,} {'entry' if count == 1 else 'entries'} of the failed list"
     return Done(f"{entries} would be {done}" if dry else f"{entries} {done}", count)

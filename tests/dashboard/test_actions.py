@@ -18,7 +18,7 @@ from scrapy_rq_sched.keys.table import KEYS
 from ..client import Client
 from .asgi import do
 from .conftest import Make
-from .filled import REASONS
+from .filled import REASONS, failed_entry
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -89,6 +89,15 @@ def test_what_was_set_aside_is_tried_again(app: Any, server: redis.Redis, shop: 
     assert (server.llen("shop:failed"), shop[0].say().waiting) == (14, waiting + 3)
     assert done(app, "failed/requeue", id="w1-17")["count"] == 1
     assert server.llen("shop:failed") == 13
+
+
+def test_a_reason_is_all_of_it(app: Any, server: redis.Redis) -> None:
+    for number, reason in enumerate(("", "down", "download failed"), 90):
+        server.rpush("shop:failed", failed_entry(number, reason, f"{PAGE}/{number}"))
+    for reason in ("", "down"):
+        for dry in (True, False):
+            assert done(app, "failed/forget", reason=reason, dry_run=dry)["count"] == 1
+    assert server.llen("shop:failed") == 18
 
 
 def test_what_was_set_aside_is_forgotten(app: Any, server: redis.Redis, shop: list[Client]) -> None:
