@@ -121,11 +121,12 @@ class Explainer:
         return found
 
     def count_seen(self, texts: Iterable[str]) -> int:
-        """Return how many of the URLs *texts* were seen.
+        """Return how many of the URLs *texts* were seen; those that are the same count once.
 
         :raises InspectionError: if one is none.
         """
-        return sum(self._is_seen(self._fingerprinter.request(text)) for text in texts)
+        found = {self._fingerprinter.of(self._fingerprinter.request(text)) for text in texts}
+        return sum(bool(self._filter_step("has", fingerprint)) for fingerprint in found)
 
     def entry_of(self, failed: FailedRequest) -> Entry:
         """Return what was set aside."""

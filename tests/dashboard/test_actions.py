@@ -100,6 +100,11 @@ def test_a_reason_is_all_of_it(app: Any, server: redis.Redis) -> None:
     assert server.llen("shop:failed") == 18
 
 
+def test_a_url_that_is_given_twice_counts_once(app: Any) -> None:
+    for dry in (True, False):
+        assert done(app, "forget", urls=[f"{PAGE}/1", f"{PAGE}/1#twice"], dry_run=dry)["count"] == 1
+
+
 def test_what_was_set_aside_is_forgotten(app: Any, server: redis.Redis, shop: list[Client]) -> None:
     waiting = shop[0].say().waiting
     assert done(app, "failed/forget", reason=REASONS[1])["count"] == 7
