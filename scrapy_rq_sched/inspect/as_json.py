@@ -14,10 +14,13 @@ from .explain import Explanation
 from .slots import SlotStatus
 from .status import Status, Worker
 
+#: Lists in lists, or mappings, that are shown: a request may have more than Python can go through.
+DEEPEST = 100
+
 
 def dump(value: Any) -> str:
     """Return *value* as JSON, on one line, in ASCII."""
-    return json.dumps(_plain(value), allow_nan=False)
+    return json.dumps(_plain(value, DEEPEST), allow_nan=False)
 
 
 def status(found: Status) -> dict[str, Any]:
@@ -88,12 +91,17 @@ def explanation(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, deepest: int) -> Any:
     """Return *value* as JSON can have it: what is in Redis may have bytes for keys, or no number for one."""
+    if isinstance(value, (dict, list, tuple)) and not deepest:
+        return "…"
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else _plain_text(key): _plain(one) for key, one in value.items()}
+        return {
+            key if isinstance(key, str) else _plain_text(key): _plain(one, deepest - 1)
+            for key, one in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(one, deepest - 1) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float, type(None))) else _plain_text(value)

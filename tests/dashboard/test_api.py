@@ -15,6 +15,7 @@ import redis
 
 from scrapy_rq_sched.dashboard import lists
 from scrapy_rq_sched.dashboard.kept import PATIENCE
+from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import Control, View
 
 from ..client import Client
@@ -22,7 +23,7 @@ from ..crawl import run_python, wait_until
 from ..pages import DOCS
 from .asgi import ask
 from .conftest import Make
-from .filled import BOOKS, REASONS, failed_entry, fill, push, worker
+from .filled import BOOKS, REASONS, failed_entry, fill, fingerprint, push, worker
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -266,6 +267,17 @@ def test_no_body_and_no_url_is_too_long(app: Any) -> None:
     assert (answer.status, "at most" in answer.error) == (400, True)
     headers = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
     assert ask(app, f"{API}/seed", "POST", headers, b"x" * 1_000_001).status == 413
+
+
+def test_no_request_is_too_deep_to_be_shown(make: Make, server: redis.Redis) -> None:
+    deep: Any = "x"
+    for _ in range(900):
+        deep = [deep]
+    data = json.dumps({"url": f"{BOOKS}/deep", "meta": {"deep": deep}}).encode()
+    worker(server, "deep").say(pushes=[Push("filter", fingerprint(f"{BOOKS}/deep"), 0, data, "a.example")])
+    (one,) = get(make(), "peek", "deep")["requests"]
+    assert (one["url"], "…" in str(one["request"])) == (f"{BOOKS}/deep", True)
+    assert get(make(), f"explain?url={quote(one['url'])}", "deep")["waiting"]
 
 
 # -- what it costs ---------------------------------------------------------------------------------------
