@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from typing import Any
 
+from ..connection import ResponseError
 from ..inspect import View
 from ..inspect.events import read_events
 
@@ -28,9 +29,11 @@ class EventsFound:
 
     def read(self, view: View) -> str:
         """Read what is new, and return the id of the latest."""
-        found = [
-            {**event.as_dict(), "alarming": event.is_alarming} for event in read_events(view, self.last, STEP)
-        ]
+        try:
+            events = read_events(view, self.last, STEP)
+        except ResponseError:  # another type, or this user may not look: the picture does not need them
+            return self.last
+        found = [{**event.as_dict(), "alarming": event.is_alarming} for event in events]
         with self._lock:
             self._events.extend(found)
         return self.last
@@ -44,4 +47,5 @@ class EventsFound:
             events = list(self._events)
         ids = [event["id"] for event in events]
         begin = ids.index(last) + 1 if last in ids else 0
-        return events[begin:][-limit:]
+        found = events[begin:]
+        return found[max(0, len(found) - limit) :]

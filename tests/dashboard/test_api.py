@@ -280,6 +280,18 @@ def test_no_request_is_too_deep_to_be_shown(make: Make, server: redis.Redis) -> 
     assert get(make(), f"explain?url={quote(one['url'])}", "deep")["waiting"]
 
 
+def test_events_that_are_none_hide_no_frontier(app: Any, server: redis.Redis) -> None:
+    server.delete("shop:events")
+    server.set("shop:events", b"\xff")
+    assert get(app, "status")["frontier"]["status"]["spider"] == "shop"
+    assert get(app, "events")["events"] == []
+
+
+def test_no_events_are_none(app: Any) -> None:
+    assert get(app, "events")["events"]
+    assert [len(get(app, f"events?limit={limit}")["events"]) for limit in (0, 1)] == [0, 1]
+
+
 # -- what it costs ---------------------------------------------------------------------------------------
 
 
