@@ -67,6 +67,7 @@ class Kept(Generic[T]):
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
         self._begun = self._ended = self._took = 0.0
+        self._is_stale = False
         self._made: Made[T] = Made()
         #: When somebody asked for it last, by the monotonic clock.
         self.asked = time.monotonic()
@@ -87,6 +88,8 @@ class Kept(Generic[T]):
         """Have the next who asks be given a new one: something was changed."""
         with self._lock:
             self._ended = 0.0
+            # What is under way may have asked before.
+            self._is_stale = self._under_way is not None
 
     def _begin_if_due(self, max_age: float) -> Future[None] | None:
         with self._lock:
@@ -119,6 +122,7 @@ class Kept(Generic[T]):
             made = Made(None, 0.0, text, True, before.version + 1)
         with self._lock:
             self._made = made
-            self._ended = time.monotonic()
-            self._took = self._ended - begun if not made.problem else 0.0
+            ended = time.monotonic()
+            self._took = ended - begun if not made.problem else 0.0
+            self._ended, self._is_stale = 0.0 if self._is_stale else ended, False
             self._under_way = None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +16,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.dashboard import lists
-from scrapy_rq_sched.dashboard.kept import PATIENCE
+from scrapy_rq_sched.dashboard.kept import PATIENCE, Kept
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import Control, View
 
@@ -290,6 +292,28 @@ def test_events_that_are_none_hide_no_frontier(app: Any, server: redis.Redis) ->
 def test_no_events_are_none(app: Any) -> None:
     assert get(app, "events")["events"]
     assert [len(get(app, f"events?limit={limit}")["events"]) for limit in (0, 1)] == [0, 1]
+
+
+def test_what_was_asked_before_a_change_is_asked_again() -> None:
+    asked, may_end = [], threading.Event()
+
+    def make_one() -> int:
+        asked.append(1)
+        may_end.wait(10)
+        return len(asked)
+
+    async def look() -> int | None:
+        kept = Kept(make_one, 60, executor, str)
+        before = asyncio.create_task(kept.get())
+        await asyncio.sleep(0.1)
+        kept.forget()
+        may_end.set()
+        await before
+        await kept.get()
+        return (await kept.get()).value
+
+    with ThreadPoolExecutor(1) as executor:
+        assert asyncio.run(look()) == 2
 
 
 # -- what it costs ---------------------------------------------------------------------------------------
