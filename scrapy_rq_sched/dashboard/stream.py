@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from .api import overview_text, picture_text
 from .pictures import PICTURE, Pictures
@@ -32,10 +32,12 @@ class Stream:
         self._is_closing = is_closing
         self._open = 0
 
-    async def stream(self, request: Request) -> StreamingResponse:
+    async def stream(self, request: Request) -> Response:
         """Return a stream of what ``/status`` answers."""
         if self._open >= MOST:
             raise HTTPException(503, f"{MOST} browsers are sent pictures already. Ask for /status instead")
+        if request.method == "HEAD":  # it has no body that could end
+            return Response(media_type="text/event-stream", headers=_HEADERS)
         spider = request.query_params.get("spider")
         return StreamingResponse(self._pictures_of(spider), media_type="text/event-stream", headers=_HEADERS)
 

@@ -463,6 +463,11 @@ def test_a_stream_brings_each_picture_as_it_is_there(app: Any, view: View, shop:
     assert [picture["frontier"]["status"]["state"] for picture in streamed(app, "shop", 0.5)] == ["paused"]
 
 
+def test_the_head_of_a_stream_has_an_end(app: Any) -> None:
+    answer = ask(app, f"{API}/stream", "HEAD")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
+
 def test_a_stream_of_a_frontier_that_is_not_there_says_so(app: Any) -> None:
     (picture,) = streamed(app, "nobody", 1.5)
     assert (picture["frontier"], "no frontier 'nobody'" in picture["redis"]) == (None, True)
