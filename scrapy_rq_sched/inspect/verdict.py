@@ -13,7 +13,8 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
 
     :param typed: what was asked for, as a shell takes it.
     """
-    spider, lines = status.spider, list[str]()
+    # As a shell takes it: whoever wrote it in Redis chose the name.
+    spider, lines = shlex.quote(status.spider), list[str]()
     nobody = "no worker is alive: start one with scrapy crawl " + spider
     state = {"paused": "paused", "draining": "drained"}.get(status.state)
     if found.waiting or found.seeds or found.delayed:

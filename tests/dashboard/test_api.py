@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -292,6 +293,13 @@ def test_events_that_are_none_hide_no_frontier(app: Any, server: redis.Redis) ->
 def test_no_events_are_none(app: Any) -> None:
     assert get(app, "events")["events"]
     assert [len(get(app, f"events?limit={limit}")["events"]) for limit in (0, 1)] == [0, 1]
+
+
+def test_a_name_is_said_as_a_shell_takes_it(make: Make, server: redis.Redis) -> None:
+    name = "a; touch /b $(c)"
+    push(worker(server, name), {"a.example": 1})
+    (line,) = get(make(), "explain?url=https://nowhere.example/", name)["verdict"]
+    assert line.endswith(f"scrapy frontier seed {shlex.quote(name)} https://nowhere.example/")
 
 
 def test_what_was_asked_before_a_change_is_asked_again() -> None:
