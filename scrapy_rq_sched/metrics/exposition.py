@@ -6,6 +6,7 @@ It is imported where it is used, since it comes with the extra ``metrics``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from .catalogue import METRICS, Metric
 from .labels import label
 from .samples import Sample, samples
 from .snapshots import Snapshot
+
+#: Seconds for which a client may say nothing: each has a thread.
+PATIENCE = 10.0
 
 
 def require_library() -> None:
@@ -73,7 +77,21 @@ def serve(take: Callable[[], Snapshot], host: str, port: int) -> int:
         raise InspectionError(
             f"Nobody can listen on {host}:{port}: {why}. Give --listen another address or port"
         ) from error
+    server.RequestHandlerClass = _impatient(server.RequestHandlerClass)
     return int(server.server_port)
+
+
+def _impatient(handler: Any) -> Any:
+    """Return *handler*, but with an end to its patience, and without a traceback for a client that goes."""
+
+    class Impatient(handler):  # type: ignore[misc]
+        timeout = PATIENCE
+
+        def handle(self) -> None:
+            with suppress(OSError):
+                super().handle()
+
+    return Impatient
 
 
 def _registry(take: Callable[[], Snapshot]) -> Any:

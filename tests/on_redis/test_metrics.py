@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import socket
+import struct
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +23,13 @@ from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
-from scrapy_rq_sched.metrics import fleet_stats, largest_slots
+from scrapy_rq_sched.metrics import exposition, fleet_stats, largest_slots
 from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
 from scrapy_rq_sched.metrics.snapshots import Snapshots
 
 from ..client import Client
+from ..crawl import wait_until
 from ..metric_names import SAMPLES
 from ..metric_values import Values, of_spider, read
 from ..proxy import Proxy
@@ -349,6 +353,28 @@ def test_redis_away_is_said_once_and_redis_back_as_well(
     assert "scrapy_frontier_slots" in values
     assert len(said) == 2
     assert said[1].endswith("answers again")
+
+
+def test_those_who_say_nothing_or_go_away_are_no_burden(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exposition, "PATIENCE", 0.5)
+    port = exposition.serve(exporter().latest, "127.0.0.1", 0)
+    before = threading.active_count()
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    for client in clients[:2]:
+        client.sendall(b"GET /metrics")
+    # So it is reset.
+    clients[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    clients[0].close()
+    for client in clients[1:]:
+        client.settimeout(5)
+        assert client.recv(100) == b""
+        client.close()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert b"scrapy_frontier_up" in answer.read()
+    wait_until(lambda: threading.active_count() <= before, 5)
+    assert capfd.readouterr().err == ""
 
 
 def test_connections_that_redis_has_closed_are_no_outage(
