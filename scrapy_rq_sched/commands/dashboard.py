@@ -116,8 +116,9 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    except (OSError, UnicodeError, TypeError) as error:  # the latter two: no name of a host looks so
+        number = getattr(error, "errno", None) or 0
+        why = os.strerror(number) if number > 0 else str(error)
         raise InspectionError(
             f"The dashboard cannot listen on {host}, port {port}: {why}. Choose another with --host or --port"
         ) from error

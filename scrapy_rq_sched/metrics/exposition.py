@@ -72,7 +72,7 @@ def serve(take: Callable[[], Snapshot], host: str, port: int) -> int:
 
     try:
         server, _ = start_http_server(port, host, _registry(take))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError, TypeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InspectionError(
             f"Nobody can listen on {host}:{port}: {why}. Give --listen another address or port"

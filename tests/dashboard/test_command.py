@@ -147,6 +147,12 @@ def test_a_port_that_is_taken_is_said(redis_url: str) -> None:
     assert f"cannot listen on 127.0.0.1, port {port}: Address already in use. Choose another" in said
 
 
+@pytest.mark.parametrize("host", ["x" * 70 + ".example", "a..b"])
+def test_a_host_that_is_none_is_said(redis_url: str, host: str) -> None:
+    said = refused(redis_url, "--host", host, FRONTIER_DASHBOARD_PASSWORD="secret-word")
+    assert f"cannot listen on {host}, port 8000: " in said
+
+
 def test_what_is_missing_is_said_in_one_line(redis_url: str, tmp_path: Path) -> None:
     (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError('no', name='starlette')")
     said = refused(redis_url, PYTHONPATH=str(tmp_path))
