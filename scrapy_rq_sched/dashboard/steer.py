@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -63,6 +64,10 @@ def _do_and_note(
         done = action.do(view, given, False)
     except FrontierError as error:
         Audit(view).note(who, name, arguments, f"refused: {error}")
+        raise
+    except RedisError:
+        with suppress(RedisError):
+            Audit(view).note(who, name, arguments, "Redis broke it off: some of it may be done")
         raise
     try:
         Audit(view).note(who, name, arguments, done.said)
