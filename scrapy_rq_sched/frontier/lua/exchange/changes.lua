@@ -57,4 +57,4 @@ function changes.note(turn, leased, next_turn)
   look_for_standstill(turn, leased, next_turn)
 end
 
-return changes -- seldom used
+return changes
