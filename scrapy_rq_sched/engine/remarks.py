@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 PREFIXES = ("FRONTIER_", "REDIS_", "SCHEDULER_", "MAX_IDLE_", "STATS_")
 #: scrapy-redis's settings that are not read here: see ``docs/migrating.md``.
 NOT_READ = frozenset(("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"))
+#: What no worker reads, but the dashboard.
+OF_THE_DASHBOARD = frozenset(("FRONTIER_DASHBOARD_PASSWORD",))
 #: How alike two names are, at the least, one of which is taken for the other misspelt; and what follows
 #: their common prefix, where all names are alike.
 ALIKE, REST_ALIKE = 0.88, 0.72
@@ -86,7 +88,8 @@ def known_settings() -> frozenset[str]:
     asked = _Asked()
     FrontierSettings.from_settings(asked)
     connection.get_redis_from_settings(asked).close()
-    return frozenset(name for name in asked.names if not hasattr(default_settings, name))
+    read = frozenset(name for name in asked.names if not hasattr(default_settings, name))
+    return read | OF_THE_DASHBOARD
 
 
 def misspelt(settings: Any) -> Iterator[tuple[str, str]]:

@@ -91,6 +91,7 @@ def contents(server: redis.Redis, spider: str = "s") -> dict[str, Any]:
     found["counter"] = server.get(f"{keys.requests}:count")
     own = (b"epoch", b"spider", b"requests_key", b"dupefilter_key", b"start_urls_keys", b"imported")
     own += (b"in_slots", b"clock", b"clock_ahead", b"rules", b"slot_default", b"slot_states", b"run_since")
+    own += (b"began", b"going_since")
     found["meta"] = {k: v for k, v in server.hgetall(keys.meta).items() if k not in own}
     return found
 
