@@ -272,10 +272,10 @@ MUTANTS = {
         "a finish that nobody has cleared up is found by the next crawl",
         ("kill-finish", "kill-leave"),
         (
-            (REPLY, "redis.call('HSETNX', META, 'finished', turn.now)", "local kept = 0"),
+            (REPLY, "then ending.note(turn.now) end", "then local kept = 0 end"),
             (
                 LEAVE,
-                "  redis.call('HSETNX', META, 'finished', now)\n",
+                "  ending.note(now)\n",
                 "  redis.call('SET', FINISHED, now)\n",
             ),
             (
