@@ -72,6 +72,10 @@ WITHIN = {
 FIELDS = [*scrapy.Request.attributes, *WITHIN]
 
 
+#: Scrapy compares priorities, which this and nan cannot be: where both wait, its own queue stands still.
+NOT_COMPARED = ("priority", "Decimal")
+
+
 def odd_request(field, value, after, url):
     """Return the request, if there is such a one; *after*: the value is set when it has been made."""
     if field in WITHIN:
@@ -108,5 +112,6 @@ class OddSpider(scrapy.Spider):
                 yield scrapy.Request(page_url(carrier))
         elif CARRIERS <= number < ODD:
             which, after = divmod(number - CARRIERS, 2)
-            value = [*VALUES.values()][which]
-            yield odd_request(self.field, value, bool(after), page_url(ODD + number - CARRIERS))
+            name, value = [*VALUES.items()][which]
+            if (self.field, name) != NOT_COMPARED:
+                yield odd_request(self.field, value, bool(after), page_url(ODD + number - CARRIERS))
