@@ -20,6 +20,8 @@ import redis
 
 from ..crawl import Fleet, wait_until
 
+pytestmark = pytest.mark.single("names of keys; each kind of server tells events")
+
 SECRET = "whsec_" + base64.b64encode(b"a key of ours").decode()
 SLOW: dict[str, Any] = {"GRAPH_PAGES": 400, "GRAPH_LATENCY": 0.1, "CONCURRENT_REQUESTS": 4}
 
