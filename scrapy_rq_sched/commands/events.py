@@ -71,21 +71,23 @@ class Events(Action):
         views = [context.view(opts.spider)] if opts.spider else all_views(context)
         if not views:
             raise InspectionError("There is no spider here, and no frontier in this Redis. Name a spider")
-        server, streams = views[0].server, [stream_of(view) for view in views]
+        streams = [stream_of(view) for view in views]
         handle = _Handler(context, opts, len(views) > 1)
         events, last = [], {}
-        for stream in streams:
-            latest = 0 if opts.since else LATEST_BEFORE if opts.follow else LATEST
-            found = (
-                list(stream.all_after(server, opts.since)) if opts.since else stream.latest(server, latest)
-            )
+        for view, stream in zip(views, streams, strict=True):
+            if opts.since:
+                found = list(stream.all_after(view.server, opts.since))
+            else:
+                found = stream.latest(view.server, LATEST_BEFORE if opts.follow else LATEST)
             last[stream.key] = found[-1].id if found else opts.since or "0-0"
             events.append(found)
         # In the order of each stream, whatever its server's clock did.
         for event in merge(*events, key=lambda event: event.time):
             handle(event)
         if opts.follow:
-            for event in Follower(context.settings, streams, last, context.output.warn):
+            # A spider that is named may say itself where its Redis is.
+            settings = views[0].scrapy_settings if opts.spider else context.settings
+            for event in Follower(settings, streams, last, context.output.warn):
                 handle(event)
         return 1 if handle.has_failed else None
 
