@@ -66,7 +66,9 @@ class Kept(Generic[T]):
         self._describe = describe
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
-        self._begun = self._ended = self._took = 0.0
+        self._begun = self._ended = 0.0
+        # Seconds that the last two took: one alone may have waited for a connection.
+        self._took = (0.0, 0.0)
         self._is_stale = False
         self._made: Made[T] = Made()
         #: When somebody asked for it last, by the monotonic clock.
@@ -94,7 +96,7 @@ class Kept(Generic[T]):
     def _begin_if_due(self, max_age: float) -> Future[None] | None:
         with self._lock:
             is_away = self._made.problem and not self._made.refused
-            pause = AGAIN if is_away else max(self._every, max_age, self._took / SHARE)
+            pause = AGAIN if is_away else max(self._every, max_age, min(self._took) / SHARE)
             if self._under_way is None and (not self._ended or time.monotonic() >= self._ended + pause):
                 self._begun = time.monotonic()
                 self._under_way = self._executor.submit(self._run)
@@ -123,6 +125,6 @@ class Kept(Generic[T]):
         with self._lock:
             self._made = made
             ended = time.monotonic()
-            self._took = ended - begun if not made.problem else 0.0
+            self._took = (self._took[1], ended - begun if not made.problem else 0.0)
             self._ended, self._is_stale = 0.0 if self._is_stale else ended, False
             self._under_way = None
