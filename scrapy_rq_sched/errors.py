@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 
 #: Characters of a reason that are logged and kept.
@@ -26,6 +27,14 @@ def shown(value: object) -> str:
 def named(error: BaseException | None) -> str:
     """Return the class of *error* and its message."""
     return f"{type(error).__name__}: {error}"
+
+
+def frontier_command(action: str, spider: str, *more: str) -> str:
+    """Return the command that does *action* to the frontier of *spider*, as a shell takes it.
+
+    :param more: further arguments, as they are: whoever gives them has quoted them.
+    """
+    return " ".join(("scrapy frontier", action, shlex.quote(spider), *more))
 
 
 def traceback_of(error: BaseException) -> str:
