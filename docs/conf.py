@@ -11,10 +11,18 @@ project = "scrapy-rq-sched"
 copyright = "the authors of scrapy-rq-sched"
 version = release = installed_version(project)
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
-html_theme = "sphinx_rtd_theme"
-html_theme_options = {"navigation_depth": 3}
+
+html_theme = "furo"
+html_title = project
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+# The site loads nothing from elsewhere, and shows no source that is not on it.
+html_show_sourcelink = False
+# A reader copies what they would type: without the prompt, and without what the command prints.
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
 
 # Headings have the anchors that they have on a code host, so that one link is right in both places.
 myst_heading_anchors = 4
