@@ -18,8 +18,8 @@ from ..dashboard.browser import chromium
 from ..pages import DOCS, ROOT
 
 PAGES = sorted(str(page.relative_to(DOCS).with_suffix(".html")) for page in DOCS.rglob("*.md"))
-#: In pixels, with the most columns of a table that must be seen as a whole. A table of numbers that has more of
-#: them scrolls by itself on a phone.
+#: In pixels, with the most columns of a table that must be seen as a whole. A table of numbers that has more
+#: of them scrolls by itself on a phone.
 COLUMNS = {1280: 20, 400: 4}
 
 MEASURE = """columns => {
