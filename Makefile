@@ -8,20 +8,39 @@ BIN := $(VENV)/bin
 # four; but some tests have a clock, and a slow machine must not fail them.
 JOBS ?= 4
 
-.PHONY: demo demo-cores check test lint wheel docs bench chaos real-site matrix clean
+.PHONY: help demo demo-cores check test lint wheel docs bench chaos real-site matrix clean
 
-# What is installed follows setup.cfg: it is done again when that changes.
-$(VENV)/.installed: setup.cfg pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo,test,lint]'
+.DEFAULT_GOAL := help
+help:
+	@echo "make demo         watch three workers crawl a local site, and one of them die (half a minute)"
+	@echo "make demo-cores   crawl the same site with one worker for each core, by one command"
+	@echo "make test         run all tests (about ten minutes); make check: the linters and the fast ones"
+	@echo "make docs         build the documentation as a site, in docs/_build/html"
+	@echo "make bench        measure the scheduler against Scrapy's own and scrapy-redis (35 minutes)"
+	@echo "make chaos        crawl under every fault of docs/ledger.md (an hour)"
+
+# What is installed follows setup.cfg: it is done again when that changes. The demo needs less than a developer.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-demo: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing scrapy-rq-sched, Scrapy and a Redis server into $(VENV) (once, about half a minute) ..."
+	@$(INSTALL) '.[demo]'
+	@touch $@
+
+$(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing what the tests and the linters need into $(VENV) (once, a minute or two) ..."
+	$(INSTALL) '.[demo,test,lint]'
 	touch $@
 
-demo: $(VENV)/.installed
-	cd example_project && ../$(BIN)/python -m demo
+demo: $(VENV)/.installed-demo
+	@cd example_project && ../$(BIN)/python -m demo
 
 # The same site, crawled by a worker for each core: one command, a Redis of its own, one file of items.
-demo-cores: $(VENV)/.installed
-	cd example_project && ../$(BIN)/python -m demo.all_cores
+demo-cores: $(VENV)/.installed-demo
+	@cd example_project && ../$(BIN)/python -m demo.all_cores
 
 # The inner loop: what needs no processes and no fleet of servers, and is not marked as slow.
 check: lint
@@ -52,7 +71,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -n -E -q docs docs/_build/html
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	touch $@
 
 # What a scheduler costs, against Scrapy's own and scrapy-redis; it takes a while, and writes the tables.
@@ -60,7 +79,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks
 
 $(VENV)/.installed-bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(INSTALL) '.[bench]'
 	touch $@
 
 # Everything that can go wrong, done to real crawls; it takes an hour, and writes what it cost. If it breaks off, it goes

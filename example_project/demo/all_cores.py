@@ -5,6 +5,7 @@ The site is started here; the crawl is ``scrapy frontier crawl``, with a Redis o
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,11 @@ import sys
 
 def main() -> int:
     """Crawl, and return the exit code of the command."""
+    argparse.ArgumentParser(
+        prog="python -m demo.all_cores",
+        description="Crawl a bookshop on this machine with one worker for each core, by one command. "
+        "The items are in site.jsonl at the end.",
+    ).parse_args()
     # Ctrl-C is for the command, which has the workers finish.
     signal.signal(signal.SIGINT, lambda *_: None)
     site = subprocess.Popen(

@@ -34,6 +34,9 @@ class Kill:
     #: When the last of them was given back; None until then.
     returned_at: float | None = None
 
+    #: Whether a viewer wanted it.
+    wanted: bool = False
+
     @property
     def took(self) -> float | None:
         return None if self.returned_at is None else self.returned_at - self.at
@@ -57,7 +60,7 @@ class Crawl:
         self.workers = workers
         self.pages = pages
         self.sample = Sample()
-        self.kill: Kill | None = None
+        self.kills: list[Kill] = []
         self.elapsed = 0.0
         self.redis_answers = True
         self._frontier = frontier
@@ -86,11 +89,20 @@ class Crawl:
         for worker in self.workers:
             worker.update(now)
         self._read_frontier()
-        if self.kill is not None:
-            self._follow_kill(self.kill, now)
-        elif 2 * self.reached() >= len(self.pages):
+        for kill in self.kills:
+            self._follow_kill(kill, now)
+        if not self.kills and 2 * self.reached() >= len(self.pages):
             self._kill_one(now)
         self._check(now)
+
+    def kill(self, number: int, now: float) -> None:
+        """Kill the worker with this number, because a viewer wants it; the last one that is alive stays."""
+        alive = [worker for worker in self.workers if worker.alive]
+        for worker in alive:
+            if worker.number == number and len(alive) > 1:
+                self._kill(worker, now, wanted=True)
+            elif worker.number == number:
+                self._announce(f"{worker.name} is the last one alive, and is not killed")
 
     def _read_frontier(self) -> None:
         sample = self._frontier.read(worker.pid for worker in self.workers)
@@ -106,17 +118,20 @@ class Crawl:
     def _kill_one(self, now: float) -> None:
         holding = [worker for worker in self.workers if worker.alive and worker.in_hand]
         if holding:
-            victim = next((worker for worker in holding if worker.number == VICTIM), holding[0])
-            victim.kill(now)
-            self.kill = Kill(victim, now)
-            self._read_frontier()
-            if self.redis_answers:
-                self._count_killed(self.kill)
+            self._kill(next((worker for worker in holding if worker.number == VICTIM), holding[0]), now)
+
+    def _kill(self, worker: Worker, now: float, *, wanted: bool = False) -> None:
+        worker.kill(now)
+        self.kills.append(Kill(worker, now, wanted=wanted))
+        self._read_frontier()
+        if self.redis_answers:
+            self._count_killed(self.kills[-1])
 
     def _count_killed(self, kill: Kill) -> None:
         kill.in_hand = kill.worker.in_hand
+        why = "you pressed its key" if kill.wanted else "half of the pages are reached"
         self._announce(
-            f"half of the pages are reached: kill -9 {kill.worker.pid}, and {kill.worker.name} is "
+            f"{why}: kill -9 {kill.worker.pid}, and {kill.worker.name} is "
             f"dead with {kill.in_hand} requests in hand"
         )
 
@@ -127,10 +142,11 @@ class Crawl:
             self._count_killed(kill)
         elif kill.worker.in_hand == 0:
             kill.returned_at = now
-            self._announce(
-                f"{kill.worker.name} was killed with {kill.in_hand} requests in hand: "
-                f"they went back to the queue after {kill.took:.1f} s, for the others to crawl"
-            )
+            if kill.in_hand:
+                self._announce(
+                    f"the {kill.in_hand} requests of {kill.worker.name} went back to the queue "
+                    f"after {kill.took:.1f} s, for the others to crawl"
+                )
 
     def _check(self, now: float) -> None:
         downloads = sum(len(worker.pages) for worker in self.workers)
@@ -176,8 +192,11 @@ def judge(crawl: Crawl) -> Verdict:
         for worker in crawl.workers
         if not worker.killed and worker.end_reason != "finished"
     ]
-    if crawl.kill is None:
+    if not crawl.kills:
         complaints.append("no worker was killed: none held a request at half-way")
-    elif crawl.kill.returned_at is None:
-        complaints.append(f"{crawl.kill.worker.name}'s requests were not seen to come back")
+    complaints += [
+        f"the requests of {kill.worker.name} were not seen to come back"
+        for kill in crawl.kills
+        if kill.returned_at is None
+    ]
     return Verdict(len(crawl.pages), reached, sum(counts.values()) - reached, complaints)

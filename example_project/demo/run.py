@@ -19,10 +19,11 @@ from scrapy_rq_sched.frontier.health import check_server
 
 from .crawl import Crawl, WorkerFailedError, judge
 from .frontier import FrontierView
+from .keyboard import Keyboard
 from .processes import DemoError, Site, Worker, stop_workers
 from .shop import Shop
 from .signals import Interrupts
-from .view import View, failure, refusal, summary
+from .view import View, failure, live, refusal, summary, what_next
 
 WORKERS = 3
 #: Seconds, the mean time that the site takes to answer.
@@ -75,15 +76,17 @@ def _run(console: Console, folder: Path, interrupts: Interrupts) -> bool:
             f"Their frontier is {spider}:* in {hide_password(redis_url)}\n"
         )
         started_at = time.monotonic()
-        with View(console, title) as view:
+        with Keyboard(live(console)) as keyboard, View(console, title, keyboard.is_there) as view:
             pages = {urljoin(url, path) for path in shop.paths()}
             crawl = Crawl(workers, frontier, pages, started_at, view.announce)
             for number in range(1, WORKERS + 1):
                 interrupts.check()
                 workers.append(Worker(number, spider, url, redis_url, folder))
-            _follow(crawl, view, interrupts)
+            _follow(crawl, view, keyboard, interrupts)
         verdict = judge(crawl)
         console.print(summary(crawl, verdict, started_at))
+        if not verdict.complaints:
+            console.print(what_next(), highlight=False)
         return not verdict.complaints
 
 
@@ -98,9 +101,12 @@ def _redis(folder: Path) -> tuple[str, str]:
     return url, f"{DEMO}-{secrets.token_hex(4)}"
 
 
-def _follow(crawl: Crawl, view: View, interrupts: Interrupts) -> None:
+def _follow(crawl: Crawl, view: View, keyboard: Keyboard, interrupts: Interrupts) -> None:
     while not crawl.finished:
         interrupts.check()
+        for key in keyboard.pressed():
+            if key in "123":
+                crawl.kill(int(key), time.monotonic())
         crawl.step(time.monotonic())
         view.show(crawl)
         if not crawl.finished:

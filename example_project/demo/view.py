@@ -20,11 +20,15 @@ STYLES = {"starting": "dim", "crawling": "green", "killed": "bold red", "finishe
 
 
 class View:
-    """Shows a crawl while it goes on. Use it as a context manager."""
+    """Shows a crawl while it goes on. Use it as a context manager.
 
-    def __init__(self, console: Console, title: str) -> None:
+    :param has_keys: whether the viewer can press keys.
+    """
+
+    def __init__(self, console: Console, title: str, has_keys: bool) -> None:
         self._console = console
         self._title = title
+        self._keys = "Press 1, 2 or 3 to kill -9 that worker, Ctrl-C to leave" if has_keys else ""
         self._events: list[str] = []
         self._elapsed = 0.0
         self._last_line = -LINE_INTERVAL
@@ -55,6 +59,7 @@ class View:
             frontier_line(crawl),
             progress(crawl),
             "",
+            Text(self._keys, style="dim"),
             *events,
             # The terminal echoes Ctrl-C as ^C; on a line of its own it does not move the table.
             "",
@@ -146,19 +151,30 @@ def summary(crawl: Crawl, verdict: Verdict, started_at: float) -> RenderableType
     for worker in crawl.workers:
         table.add_row(worker.name, f"{len(worker.pages):,}", end_of(worker), end_time(worker, started_at))
     lines = [
-        f"pages reached  {verdict.reached:,} of {verdict.pages:,}",
-        f"lost           {verdict.lost}",
-        f"repeated       {verdict.repeated}",
-        f"seconds        {crawl.elapsed:.1f}",
+        Text(f"pages reached  {verdict.reached:,} of {verdict.pages:,}"),
+        Text(f"lost           {verdict.lost}", style="bold red" if verdict.lost else "bold green"),
+        Text(f"repeated       {verdict.repeated}"),
+        Text(f"seconds        {crawl.elapsed:.1f}"),
     ]
-    kill = crawl.kill
-    if kill is not None and kill.took is not None and not verdict.lost:
-        lines.append(
+    lines += [
+        Text(
             f"\n{kill.worker.name} was killed with {kill.in_hand} requests in hand: they went back "
             f"to the queue after {kill.took:.1f} s and were crawled by the others."
         )
+        for kill in crawl.kills
+        if kill.in_hand and kill.took is not None and not verdict.lost
+    ]
     heading = Text("\nThe crawl is over", style="bold")
     return Group(heading, "", table, "", *lines, *map(complaint, verdict.complaints))
+
+
+def what_next() -> RenderableType:
+    """Return what a viewer can do after the demo."""
+    table = Table.grid(padding=(0, 3, 0, 2))
+    table.add_row("make demo-cores", "the same site, with one worker for each core, by one command")
+    table.add_row("docs/one-machine.md", "the same for a project of yours")
+    table.add_row("docs/quickstart.md", "a crawl on several machines, step by step")
+    return Group(Text("\nWhat next", style="bold"), "", table)
 
 
 def complaint(text: str) -> Text:
