@@ -129,11 +129,8 @@ class Crawl:
 
     def _count_killed(self, kill: Kill) -> None:
         kill.in_hand = kill.worker.in_hand
-        why = "you pressed its key" if kill.wanted else "half of the pages are reached"
-        self._announce(
-            f"{why}: kill -9 {kill.worker.pid}, and {kill.worker.name} is "
-            f"dead with {kill.in_hand} requests in hand"
-        )
+        why = "your key" if kill.wanted else "half-way"
+        self._announce(f"{why}: kill -9 of {kill.worker.name}, with {kill.in_hand} requests in hand")
 
     def _follow_kill(self, kill: Kill, now: float) -> None:
         if not self.redis_answers or kill.returned_at is not None:
@@ -144,8 +141,8 @@ class Crawl:
             kill.returned_at = now
             if kill.in_hand:
                 self._announce(
-                    f"the {kill.in_hand} requests of {kill.worker.name} went back to the queue "
-                    f"after {kill.took:.1f} s, for the others to crawl"
+                    f"the {kill.in_hand} requests of {kill.worker.name} are back in the queue, "
+                    f"after {kill.took:.1f} s"
                 )
 
     def _check(self, now: float) -> None:

@@ -158,8 +158,8 @@ def summary(crawl: Crawl, verdict: Verdict, started_at: float) -> RenderableType
     ]
     lines += [
         Text(
-            f"\n{kill.worker.name} was killed with {kill.in_hand} requests in hand: they went back "
-            f"to the queue after {kill.took:.1f} s and were crawled by the others."
+            f"\n{kill.worker.name} was killed with {kill.in_hand} requests in hand: they went back to the\n"
+            f"queue after {kill.took:.1f} s, and the others crawled them."
         )
         for kill in crawl.kills
         if kill.in_hand and kill.took is not None and not verdict.lost
@@ -171,7 +171,7 @@ def summary(crawl: Crawl, verdict: Verdict, started_at: float) -> RenderableType
 def what_next() -> RenderableType:
     """Return what a viewer can do after the demo."""
     table = Table.grid(padding=(0, 3, 0, 2))
-    table.add_row("make demo-cores", "the same site, with one worker for each core, by one command")
+    table.add_row("make demo-cores", "the same site on all cores, by one command")
     table.add_row("docs/one-machine.md", "the same for a project of yours")
     table.add_row("docs/quickstart.md", "a crawl on several machines, step by step")
     return Group(Text("\nWhat next", style="bold"), "", table)
