@@ -89,6 +89,8 @@ def record(page: Page, path: Path, command: str, lines: int) -> None:
     frames: list[Image.Image] = []
     begun: list[float] = []
     with terminal(command, lines) as shown:
+        while not shown.text().plain.strip():
+            time.sleep(0.1)
         while not shown.is_done:
             begun.append(time.monotonic())
             frames.append(shown.picture(page))
