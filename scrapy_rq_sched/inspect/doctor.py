@@ -1,4 +1,4 @@
-"""What is wrong with a crawl, and what to do: at the connection, the server, the settings, the frontiers."""
+"""Check the connection, the Redis server, the settings and the frontiers, and advise what to do."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ def examine(
     spider: str = "",
     spidercls: type[Spider] | None = None,
 ) -> Iterator[Finding]:
-    """Yield what is found, in the order in which it is looked at. Each costs Redis a step of bounded length.
+    """Run all checks and yield their findings in order. No check keeps Redis busy for long.
 
-    :param settings: Scrapy's.
-    :param views: returns the frontiers to look at; called once Redis has answered.
-    :param spider: the name of the one spider that is meant, if one is; *spidercls*: its class.
+    :param settings: Scrapy's settings.
+    :param views: returns the frontiers to check; called once Redis has answered.
+    :param spider: the spider's name, if only one spider is checked.
+    :param spidercls: that spider's class.
     """
     effective = with_addon(settings, spidercls)
     try:
         client = connection.get_client(effective)
     except SettingError as error:
-        yield problem("connection", str(error), "Correct the setting; nothing else was checked")
+        yield problem("connection", str(error), "Correct the setting. The rest was not checked")
         return
     try:
         yield from _examine(effective, client, views, spider)
@@ -43,7 +44,7 @@ def examine(
         yield problem(
             "connection",
             connection.describe_error(client, error),
-            "Correct that first; the rest was not checked",
+            "Solve this first. The rest was not checked",
         )
     finally:
         connection.close(client)
@@ -61,37 +62,38 @@ def _examine(
     yield from check_settings(settings)
     try:
         count = 0
-        for count, view in enumerate(views(), 1):  # noqa: B007 - how many there were
+        for count, view in enumerate(views(), 1):  # noqa: B007 - the number of frontiers
             yield from check_frontier(view)
         if not count:
             yield ok(
-                "frontiers", "there is none in this Redis: no worker has joined one, or all are finished"
+                "frontiers",
+                "this Redis has no frontier: no worker has joined yet, or all crawls have finished",
             )
     except connection.NoPermissionError as error:
         yield warning(
             "frontiers",
-            f"not permitted: not checked, or not all ({error})",
-            "Name the spider, or ask as another user (--redis-url)",
+            f"not permitted: some or all frontiers were not checked ({error})",
+            "Name the spider, or connect as another user (--redis-url)",
         )
     except FrontierError as error:
-        yield problem("frontiers", str(error), "Correct that; the rest was not checked")
+        yield problem("frontiers", str(error), "Solve this first. The rest was not checked")
 
 
 def _some_spider(settings: Any) -> str:
-    """Return the name of a spider whose keys this user may have: of one that is there, if that is known."""
-    with contextlib.suppress(connection.RedisError, FrontierError):  # said by the checks
+    """Return the name of a spider that has a frontier, since this user may use its keys; else ``doctor``."""
+    with contextlib.suppress(connection.RedisError, FrontierError):  # the checks report it
         return next((view.spider for view in find_frontiers(settings)), "doctor")
     return "doctor"
 
 
 def _read(settings: Any, client: Any, spider: str) -> tuple[str, FrontierSettings, Finding | None]:
-    """Return a key of the frontier, the settings, and what is wrong with these, if anything."""
+    """Return a key of the frontier, the settings, and the problem if a setting is not valid."""
     try:
         read = FrontierSettings.from_settings(settings)
         return load_keys(read, client, spider or "doctor").requests, read, None
     except SettingError as error:
         refused = problem(
-            "settings", str(error), "Correct it: no crawl starts with it, and the rest was not checked"
+            "settings", str(error), "Correct it: no crawl can start with it. The rest was not checked"
         )
         hash_tag = connection.needs_hash_tag(client)
         return f"{{{spider}}}:requests" if hash_tag else f"{spider}:requests", FrontierSettings(), refused

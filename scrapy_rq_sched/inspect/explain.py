@@ -1,4 +1,4 @@
-"""What has become of a URL: was it seen, does it wait, who has it, why did it fail, and what holds it."""
+"""Find out the state of a URL: whether it was seen, waits, is leased or failed, and what delays it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .queues import Queues
 from .slots import Slots, SlotStatus
 from .view import View
 
-#: A path that is written in one way only.
+#: A path without characters that can be written in several ways.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]*")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request or a seed waits.
+    """The place where a request or a seed waits.
 
-    :param before: how many come before it; None if that is not known.
-    :param key: the key that it is in.
-    :param slot: how its slot stands; None if it has none, or none is known.
+    :param before: the number of entries before it; None if unknown.
+    :param key: the key that contains it.
+    :param slot: the status of its slot; None if the request has no known slot.
     """
 
     before: int | None
@@ -43,16 +43,19 @@ class Place:
 
 @dataclass
 class Explanation:
-    """What is known of a URL.
+    """All that Redis has about a URL.
 
     :param fingerprint: in hexadecimal.
-    :param seen: whether the filter has it, and :param started: whether it was a start request of this crawl.
-    :param waiting: where it waits, and :param seeds: where as a seed.
-    :param held: which workers have it.
-    :param delayed: what is set back for another worker, and when it is due, in seconds since 1970.
-    :param failed: what was set aside.
-    :param history: what befell it: ``died:`` or ``refused:``, worker, ``@`` and second.
-    :param alike: URLs that differ from it a little, and were seen.
+    :param seen: whether the dupefilter has it, and :param started: whether it was a start request of this
+        crawl.
+    :param waiting: its places in the queue, and :param seeds: its places among the seeds.
+    :param held: its leases.
+    :param delayed: its requests that are delayed for another worker, each with the end of the delay, in
+        seconds since 1970.
+    :param failed: its entries of the failed list.
+    :param history: the deaths and refusals of workers that had it: ``died:`` or ``refused:``, worker, ``@``
+        and second.
+    :param alike: similar URLs that were seen.
     """
 
     url: str
@@ -69,14 +72,14 @@ class Explanation:
 
     @property
     def is_nowhere(self) -> bool:
-        """Whether it is neither to be crawled, nor being crawled, nor set aside."""
+        """Whether it neither waits, nor is leased, nor has failed."""
         return not (self.waiting or self.seeds or self.held or self.delayed or self.failed)
 
 
 class Explainer:
-    """Finds out what has become of URLs of *view*'s frontier.
+    """Finds out the state of URLs in *view*'s frontier.
 
-    :raises InspectionError: if its fingerprints cannot be made here.
+    :raises InspectionError: if the workers' fingerprints cannot be made in this process.
     """
 
     def __init__(self, view: View) -> None:
@@ -87,11 +90,11 @@ class Explainer:
         self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
     def explain(self, text: str) -> Explanation:
-        """Return what is known of the URL *text*, or of the request that a JSON object describes.
+        """Return all that Redis has about a URL, or about the request that a JSON object describes.
 
-        Redis has no index of URLs: all that waits is gone through, in steps.
+        Redis has no index of URLs, so this reads all waiting requests, in steps.
 
-        :raises InspectionError: if it is neither.
+        :raises InspectionError: if *text* is neither.
         """
         request = self._fingerprinter.request(text)
         fingerprint = self._fingerprinter.of(request)
@@ -99,7 +102,7 @@ class Explainer:
         may_be = _Alike(request.url) if self._fingerprinter.is_of_url else None
 
         def is_it(entry: Entry) -> bool:
-            # Most are of another path: to make a fingerprint takes longer than to look.
+            # Compare the paths first: most differ, and making a fingerprint takes longer.
             if not entry.fields or (may_be is not None and not may_be.matches(entry.url)):
                 return False
             return self._fingerprinter.of_fields(entry.fields) == fingerprint
@@ -121,15 +124,15 @@ class Explainer:
         return found
 
     def count_seen(self, texts: Iterable[str]) -> int:
-        """Return how many of the URLs *texts* were seen; those that are the same count once.
+        """Return how many of the URLs *texts* were seen; equal ones count once.
 
-        :raises InspectionError: if one is none.
+        :raises InspectionError: if one is not a valid URL.
         """
         found = {self._fingerprinter.of(self._fingerprinter.request(text)) for text in texts}
         return sum(bool(self._filter_step("has", fingerprint)) for fingerprint in found)
 
     def entry_of(self, failed: FailedRequest) -> Entry:
-        """Return what was set aside."""
+        """Return the request or seed of an entry of the failed list."""
         return self._reader.seed(failed.data) if failed.kind == "seed" else self._reader.request(failed.data)
 
     def _is_seen(self, request: Request) -> bool:
@@ -165,18 +168,18 @@ class Explainer:
 
 
 class _Alike:
-    """URLs that may have the same canonical form as *url*."""
+    """The URLs that could have the same canonical form as *url*."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._path = parts.path or "/"
         self._is_plain = _PLAIN_PATH.fullmatch(self._path) is not None
         host = (parts.hostname or "").lower()
-        #: What the text of all of them has in it; empty if that cannot be told.
+        #: A text that all of them contain; empty if unknown.
         self.needle = self._path if self._is_plain and len(self._path) > 1 else host
 
     def matches(self, url: str) -> bool:
-        """Return whether *url* may be one."""
+        """Return whether *url* could be one of them."""
         if not self._is_plain or "%" in url or not url.isascii():
             return True
         try:
@@ -186,19 +189,19 @@ class _Alike:
 
 
 def needle_of(view: View, text: str) -> bytes | None:
-    """Return what all entries with *text* in their URL have in them as bytes; None if that is not known."""
+    """Return bytes that all entries with *text* in their URL contain; None if unknown."""
     plain = text.isascii() and text.isprintable() and not set(text) & set('"\\')
     shown = serializer_name(view.serializer) in ("json", "msgpack", "pickle")
     return text.encode() if plain and shown and len(text) > 1 else None
 
 
 def sha1_of(data: bytes) -> str:
-    """Return the name by which a frontier's history has *data*."""
-    return hashlib.sha1(data).hexdigest()  # noqa: S324 - as the scripts name it
+    """Return the field of *data* in a frontier's history."""
+    return hashlib.sha1(data).hexdigest()  # noqa: S324 - as in the Lua scripts
 
 
 def _alike(url: str) -> Iterator[str]:
-    """Yield URLs that people and pages often take for *url*."""
+    """Yield URLs that people and pages often confuse with *url*."""
     parts = urlsplit(url)
     host = parts.netloc.removeprefix("www.")
     schemes = ("https", "http") if parts.scheme in ("http", "https") else (parts.scheme,)

@@ -1,4 +1,4 @@
-"""What ``scrapy frontier doctor`` finds."""
+"""The findings of ``scrapy frontier doctor``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ NOT_PERMITTED = "not permitted: not checked"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found at one of the things that are looked at.
+    """The result of one check.
 
-    :param level: ``ok``; ``warning``: it is not as it should be; ``problem``: a crawl cannot do with it.
-    :param what: what was looked at.
-    :param text: how it is.
-    :param advice: what to do; empty if there is nothing to do.
+    :param level: ``ok``; ``warning``: a crawl works, but something should be improved; ``problem``: a crawl
+        cannot work.
+    :param what: the subject of the check, such as ``memory``.
+    :param text: the result, in a sentence.
+    :param advice: the remedy; empty if nothing needs to be done.
     """
 
     level: Literal["ok", "warning", "problem"]
@@ -30,22 +31,22 @@ class Finding:
 
 
 def ok(what: str, text: str) -> Finding:
-    """Return that it is as it should be."""
+    """Return a finding that needs no action."""
     return Finding("ok", what, text)
 
 
 def warning(what: str, text: str, advice: str) -> Finding:
-    """Return that it is not as it should be."""
+    """Return a finding of something that should be improved."""
     return Finding("warning", what, text, advice)
 
 
 def problem(what: str, text: str, advice: str) -> Finding:
-    """Return that a crawl cannot do with it."""
+    """Return a finding of something that prevents a crawl from working."""
     return Finding("problem", what, text, advice)
 
 
 def if_permitted(ask: Callable[[], T]) -> T | None:
-    """Return what *ask* returns; None if this user may not ask, or this server does not know the question."""
+    """Call *ask*; return None if this user may not run its command, or this server does not know it."""
     try:
         return ask()
     except ResponseError:

@@ -1,4 +1,4 @@
-"""What the doctor looks at in the frontier of a spider."""
+"""The doctor's checks of a spider's frontier."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from .. import connection, serializers
 from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
-from ..errors import FrontierError
+from ..errors import FrontierError, frontier_command
 from ..frontier.client import FORMAT
 from ..keys.key import Use
 from ..keys.table import KEYS
@@ -21,17 +21,18 @@ from .server_checks import memory_left
 from .settings_checks import is_project, loaded, with_addon
 from .status import Status
 from .view import View
+from .wording import counted, crawl_command
 
-#: Workers whose keys are looked at.
+#: Maximum number of workers whose keys are checked.
 MOST_WORKERS = 100
-#: Seconds within which the memory may be full, to be told of.
+#: If the memory will be full within these seconds, the doctor warns.
 SOON = 24 * HOUR
 
 _SEEDS = ("list", "set", "zset")
 
 
 def check_frontier(view: View) -> Iterator[Finding]:
-    """Yield what there is to be said of *view*'s frontier.
+    """Check *view*'s frontier.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
@@ -43,7 +44,9 @@ def check_frontier(view: View) -> Iterator[Finding]:
     yield from found
     if not found:
         yield ok(
-            what, f"{status.state}: {status.waiting} wait, {status.leased} in hand, {status.alive} workers"
+            what,
+            f"{status.state}: {counted(status.waiting, 'waiting request')}, "
+            f"{counted(status.leased, 'lease')}, {counted(status.alive, 'worker')}",
         )
 
 
@@ -51,8 +54,8 @@ def _shares(status: Status, what: str) -> Iterator[Finding]:
     if status.unshared_share:
         yield problem(
             what,
-            f"its workers do not share their work. Cannot be shared: {status.unshared_share}",
-            "Have the spider put into its requests only what SCHEDULER_SERIALIZER keeps",
+            f"its workers cannot share {status.unshared_share}",
+            "Change the spider, so that its requests contain only values that SCHEDULER_SERIALIZER keeps",
         )
 
 
@@ -64,7 +67,9 @@ def _types(view: View, what: str) -> Iterator[Finding]:
     for (key, types), kind in zip(expected.items(), pipe.execute(raise_on_error=False), strict=True):
         if isinstance(kind, connection.NoPermissionError):
             yield problem(
-                what, f"this user may not use the key {key!r}", f"Allow it: '~{view.keys.prefix}:*'"
+                what,
+                f"this user may not use the key {key!r}",
+                f"Grant the user these keys: '~{view.keys.prefix}:*'",
             )
         elif isinstance(kind, Exception):
             raise kind
@@ -73,7 +78,7 @@ def _types(view: View, what: str) -> Iterator[Finding]:
             yield problem(
                 what,
                 f"the key {key!r} is a {kind.decode()}, where the frontier needs a {needed}",
-                "Rename or delete it; what it should hold is lost",
+                "Rename or delete the key. The frontier's data that it should hold are lost",
             )
 
 
@@ -81,7 +86,7 @@ def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     keys = view.keys
     expected = {keys.at(key): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
     del expected[keys.requests]
-    with suppress(FrontierError):  # a queue of the user's own has its own keys
+    with suppress(FrontierError):  # a custom queue class has its own keys
         expected[keys.requests] = (view.named_queue_class.key_type,)
     expected |= dict.fromkeys(keys.start_urls, _SEEDS)
     workers = if_permitted(lambda: view.server.zrange(keys.workers, 0, MOST_WORKERS - 1)) or ()
@@ -95,15 +100,18 @@ def _conversion(view: View, what: str) -> Iterator[Finding]:
     if kind and kind.get(b"from") == b"import":
         yield problem(
             what,
-            "a frontier is being imported here, or that broke off: no worker may join",
-            f"Wait for it, or remove what was imported: scrapy frontier clear {view.spider} --force",
+            "a frontier is being imported, or an import was interrupted: no worker can join",
+            "Wait until the import has ended. If it was interrupted, remove the imported part: "
+            + frontier_command("clear", view.spider, "--force"),
         )
     elif kind:
         names = [kind[name].decode("utf-8", "replace") for name in (b"from", b"to") if name in kind]
         yield problem(
             what,
-            f"its requests are being converted ({' to '.join(names)}), or that broke off: no worker may join",
-            f"Wait for it, or run it to its end: scrapy frontier convert {view.spider}",
+            f"its requests are being converted ({' to '.join(names)}), or a conversion was interrupted: no "
+            "worker can join",
+            "Wait until the conversion has ended. If it was interrupted, continue it: "
+            + frontier_command("convert", view.spider),
         )
 
 
@@ -111,19 +119,20 @@ def _made_with(view: View, what: str) -> Iterator[Finding]:
     if view.meta and view.meta.get("format", FORMAT) != FORMAT:
         yield problem(
             what,
-            f"it is of format {view.meta['format']}, and this version of the package has {FORMAT}",
-            "Crawl on with the version that it was made with, or start anew with SCHEDULER_FLUSH_ON_START",
+            f"it has the format {view.meta['format']}, but this version of scrapy-rq-sched uses {FORMAT}",
+            "Continue the crawl with the version that began it, or start a new crawl with "
+            "SCHEDULER_FLUSH_ON_START",
         )
     try:
         ours = _ours(view)
     except FrontierError:
-        return  # the check of the settings says it
+        return  # the check of the settings reports it
     for name, value in ours.items():
         theirs = view.meta.get(name, value)
         if theirs != value and (name, theirs, value) != ("dupefilter", "exact", "compact"):
             yield problem(
                 what,
-                f"it was made with {name} {theirs!r}, and the settings have {value!r}: workers are refused",
+                f"it was made with {name} {theirs!r}, but the settings have {value!r}: workers cannot join",
                 _remedy(view, name),
             )
     if _is_pickled(view):
@@ -131,26 +140,26 @@ def _made_with(view: View, what: str) -> Iterator[Finding]:
             what,
             f"{view.keys.requests!r} has pickled requests, as scrapy-redis writes them, which "
             "SCHEDULER_SERIALIZER cannot read",
-            "Set SCHEDULER_SERIALIZER = 'scrapy_rq_sched.picklecompat', or convert them: scrapy frontier "
-            f"convert {view.spider}",
+            "Set SCHEDULER_SERIALIZER = 'scrapy_rq_sched.picklecompat', or convert the requests: "
+            + frontier_command("convert", view.spider),
         )
 
 
 def _remedy(view: View, name: str) -> str:
-    """Return what to do about a frontier that was made with another value of *name*."""
+    """Return the advice for a frontier that was made with another value of *name*."""
     if name == "FRONTIER_PROJECT":
         return (
-            "Give this crawl keys of its own (FRONTIER_JOB, and %(job)s in the key settings) or another "
-            "database of Redis; if both are to share one frontier, set FRONTIER_PROJECT alike in both"
+            "Give this crawl its own keys (FRONTIER_JOB, and %(job)s in the key settings) or another "
+            "Redis database. For both projects to share one frontier, set the same FRONTIER_PROJECT in both"
         )
     convert = ""
     if name == "SCHEDULER_SERIALIZER":
-        convert = f"convert the requests: scrapy frontier convert {view.spider}; "
-    return f"Set it as it was; {convert}or start anew with SCHEDULER_FLUSH_ON_START"
+        convert = f"convert the requests: {frontier_command('convert', view.spider)}; "
+    return f"Restore the earlier value; {convert}or start a new crawl with SCHEDULER_FLUSH_ON_START"
 
 
 def _ours(view: View) -> dict[str, str]:
-    """Return what the settings would make the frontier with, as far as that is sure."""
+    """Return the values with which the settings would make the frontier, as far as they are certain."""
     settings = with_addon(view.scrapy_settings)
     if view.spidercls is None or not is_project(settings):
         return {}
@@ -200,42 +209,54 @@ def _is_pickled(view: View) -> bool:
 def _told(view: View, status: Status, what: str) -> Iterator[Finding]:
     if status.state in ("paused", "draining"):
         since = (status.now - status.state_since) / 60
-        said = f" for {since:,.0f} minutes" if status.state_since else ""
-        yield warning(what, f"it is {status.state}{said}", f"scrapy frontier resume {view.spider}")
+        said = f" for {counted(round(since), 'minute')}" if status.state_since else ""
+        yield warning(
+            what,
+            f"the crawl has been {status.state}{said}" if said else f"the crawl is {status.state}",
+            f"To resume it: {frontier_command('resume', view.spider)}",
+        )
     stopping = sum(worker.alive and worker.told_to_stop for worker in status.workers)
     if stopping:
         yield warning(
             what,
-            f"{stopping} of {status.alive} workers alive are told to stop",
-            "To resume, start workers again",
+            f"{stopping} of {status.alive} live workers {'was' if stopping == 1 else 'were'} told to stop",
+            f"To resume the crawl, start workers again: {crawl_command(view.spider)}",
         )
 
 
 def _workers(view: View, status: Status, what: str) -> Iterator[Finding]:
-    start = f"Start a worker: scrapy crawl {view.spider}"
+    start = f"Start a worker: {crawl_command(view.spider)}"
     dead = [worker for worker in status.workers if not worker.alive and worker.in_hand]
     if dead and not status.alive:
         held = sum(worker.in_hand for worker in dead)
-        yield warning(what, f"{len(dead)} dead workers hold {held} requests, and nobody is alive", start)
+        hold = "hold" if len(dead) > 1 else "holds"
+        yield warning(
+            what,
+            f"{counted(len(dead), 'dead worker')} {hold} {counted(held, 'request')}, and no worker is alive",
+            start,
+        )
     elif not status.alive and (status.waiting or status.delayed or (status.seeds and view.exists)):
         count = status.waiting + status.delayed + status.seeds
-        yield warning(what, f"{count} requests and seeds wait, and no worker is alive", start)
+        yield warning(what, f"no worker is alive, and waiting requests and seeds: {count:,}", start)
     versions = sorted({worker.version for worker in status.workers if worker.alive and worker.version})
     if len(versions) > 1:
         yield warning(
-            what, f"workers alive have different versions: {', '.join(versions)}", "Update the older ones"
+            what,
+            f"live workers have different versions of scrapy-rq-sched: {', '.join(versions)}",
+            "Update the older ones",
         )
 
 
 def _failed(view: View, status: Status, what: str) -> Iterator[Finding]:
     if status.failed:
         most = view.settings.max_failed
-        full = f", as many as FRONTIER_MAX_FAILED keeps ({most}): the oldest are dropped"
+        full = f", the maximum (FRONTIER_MAX_FAILED is {most}): the oldest are dropped"
         full = full if status.failed >= most else ""
+        entries = f"{status.failed:,} {'entry' if status.failed == 1 else 'entries'}"
         yield warning(
             what,
-            f"{status.failed} requests or seeds are in the failed list{full}",
-            f"See why: scrapy frontier failed {view.spider} --counts",
+            f"the failed list has {entries}{full}",
+            f"To see the reasons: {frontier_command('failed', view.spider, '--counts')}",
         )
 
 
@@ -248,7 +269,7 @@ def _growth(view: View, status: Status, what: str) -> Iterator[Finding]:
     if most and left < SOON * a_second:
         yield warning(
             what,
-            f"what waits grows by {HOUR * a_second / 1e6:,.0f} MB an hour: Redis is full in "
+            f"the queue grows by {HOUR * a_second / 1e6:,.0f} MB an hour: Redis will be full in "
             f"{left / a_second / HOUR:.1f} h",
-            "Give Redis more memory, or bound what waits (FRONTIER_MAX_WAITING)",
+            "Give Redis more memory, or limit the queue (FRONTIER_MAX_WAITING)",
         )

@@ -1,4 +1,4 @@
-"""What the doctor looks at in a Redis server."""
+"""The doctor's checks of a Redis server."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from .. import connection
 from ..frontier.scripts import register
 from ..keys import never
 from .finding import NOT_PERMITTED, Finding, if_permitted, ok, problem, warning
+from .wording import counted
 
-#: How often the server is asked, to see how long it takes; and the seconds that are long.
+#: Number of pings that measure the latency; and the median, in seconds, above which it is high.
 PINGS, LONG = 10, 0.1
-#: Seconds by which the clocks may differ.
+#: Maximum difference between the clocks, in seconds.
 CLOCK = 5.0
-#: Shares of the memory that are little, and too little.
+#: Below these shares of free memory there is a warning, or a problem.
 LITTLE, TOO_LITTLE = 0.2, 0.05
 
 _SECTIONS = ("server", "memory", "persistence", "replication", "cluster")
 _TOPOLOGIES = {
     "redis": "one server",
-    "rediss": "one server, by TLS",
-    "unix": "one server, by a socket",
+    "rediss": "one server, with TLS",
+    "unix": "one server, through a Unix socket",
     "embedded": "the private server of this host",
     "redis+sentinel": "the master that Sentinel names",
-    "rediss+sentinel": "the master that Sentinel names, by TLS",
+    "rediss+sentinel": "the master that Sentinel names, with TLS",
     "redis+cluster": "a Redis Cluster",
-    "rediss+cluster": "a Redis Cluster, by TLS",
+    "rediss+cluster": "a Redis Cluster, with TLS",
 }
 
 
@@ -49,9 +50,9 @@ def check_connection(client: Any, key: str) -> Finding:
 
 
 def check_server(client: Any, key: str, wait_replicas: int) -> Iterator[Finding]:
-    """Yield what there is to be said of the server that has *key*.
+    """Check the server that has *key*.
 
-    :param client: which may be of a Cluster.
+    :param client: of a single server, or of a Cluster.
     :param wait_replicas: ``FRONTIER_WAIT_REPLICAS``.
     :raises redis.exceptions.RedisError: if it does not answer.
     """
@@ -70,7 +71,7 @@ def check_server(client: Any, key: str, wait_replicas: int) -> Iterator[Finding]
         yield warning(
             "server",
             "INFO is not permitted: version, replicas, persistence, eviction and memory are not checked",
-            "Ask as another user (--redis-url), or allow it: +info",
+            "Connect as another user (--redis-url), or allow this user the command: +info",
         )
     yield _latency(server)
     yield _slow_commands(server)
@@ -85,7 +86,7 @@ def _version(info: dict[str, Any]) -> Finding:
     numbers = tuple(int(part) for part in re.findall(r"\d+", str(info["redis_version"]))[:2])
     if numbers < connection.OLDEST_SERVER:
         needed = ".".join(map(str, connection.OLDEST_SERVER))
-        return problem("server", f"{kind} {version}; {needed} or newer is needed", "Update it")
+        return problem("server", f"{kind} {version} is too old: {needed} or newer is needed", "Update it")
     up = timedelta(seconds=int(info.get("uptime_in_seconds", 0)))
     return ok("server", f"{kind} {version}, up for {up}")
 
@@ -94,20 +95,20 @@ def _replication(info: dict[str, Any], wait_replicas: int) -> Iterator[Finding]:
     if info.get("role") in ("slave", "replica"):
         yield problem(
             "replicas",
-            f"this is a replica of {info.get('master_host')}:{info.get('master_port')}: it takes no writes",
-            "Have REDIS_URL name the master, or the Sentinels: redis+sentinel://…",
+            f"this is a replica of {info.get('master_host')}:{info.get('master_port')}: it accepts no writes",
+            "Set REDIS_URL to the master, or to the Sentinels: redis+sentinel://…",
         )
         return
     replicas = int(info.get("connected_slaves", 0))
     if replicas < wait_replicas:
         yield problem(
             "replicas",
-            f"FRONTIER_WAIT_REPLICAS is {wait_replicas}, and the master has {replicas}: no page is released, "
-            "and no crawl finishes",
-            "Add replicas, or set FRONTIER_WAIT_REPLICAS to how many there are",
+            f"FRONTIER_WAIT_REPLICAS is {wait_replicas}, but the master has {counted(replicas, 'replica')}: "
+            "no lease is released, and no crawl finishes",
+            f"Add replicas, or set FRONTIER_WAIT_REPLICAS to {replicas}",
         )
     else:
-        yield ok("replicas", f"this is a master, and has {replicas}")
+        yield ok("replicas", f"this is a master with {counted(replicas, 'replica')}")
 
 
 def _cluster(server: Any, info: dict[str, Any], on_cluster: bool) -> Iterator[Finding]:
@@ -115,7 +116,7 @@ def _cluster(server: Any, info: dict[str, Any], on_cluster: bool) -> Iterator[Fi
         if int(info.get("cluster_enabled", 0)):
             yield problem(
                 "cluster",
-                "this is a node of a Redis Cluster, and REDIS_URL says that it is alone",
+                "this is a node of a Redis Cluster, but REDIS_URL is that of a single server",
                 "Set REDIS_URL to redis+cluster://…",
             )
         return
@@ -123,13 +124,13 @@ def _cluster(server: Any, info: dict[str, Any], on_cluster: bool) -> Iterator[Fi
     if state is None:
         yield ok("cluster", NOT_PERMITTED)
     elif state.get("cluster_state") == "ok":
-        yield ok("cluster", f"all is well with {state.get('cluster_known_nodes')} nodes")
+        yield ok("cluster", f"healthy, with {state.get('cluster_known_nodes')} nodes")
     else:
         yield problem(
             "cluster",
-            f"its state is {state.get('cluster_state')!r}: {state.get('cluster_slots_ok')} of 16384 slots "
-            "are served",
-            "See which node is away: redis-cli cluster nodes",
+            f"the state of the Cluster is {state.get('cluster_state')!r}: {state.get('cluster_slots_ok')} of "
+            "16384 slots are served",
+            "Find the node that is down: redis-cli cluster nodes",
         )
 
 
@@ -138,13 +139,13 @@ def _persistence(server: Any, info: dict[str, Any]) -> Finding:
         if info.get(name, "ok") != "ok":
             return problem(
                 "persistence",
-                f"the last {what} could not be written: Redis may refuse to write until it can be",
-                "See the log of Redis: the disk may be full, or the folder not writable",
+                f"the last write of the {what} failed: Redis may refuse all writes until one succeeds",
+                "Read the log of Redis: the disk may be full, or the folder not writable",
             )
     if not int(info.get("aof_enabled", 0)):
         return warning(
             "persistence",
-            "there is no append-only file: a crash loses what came after the last snapshot, or all",
+            "there is no append-only file: a crash loses all changes since the last snapshot, or all data",
             "redis-cli config set appendonly yes, and appendonly yes in redis.conf",
         )
     config = if_permitted(lambda: server.config_get("appendfsync"))
@@ -152,7 +153,7 @@ def _persistence(server: Any, info: dict[str, Any]) -> Finding:
     if synced == "no":
         return warning(
             "persistence",
-            "appendfsync is no: a crash of the host loses what the system has not written yet",
+            "appendfsync is no: a crash of the host loses the changes that are not on its disk yet",
             "redis-cli config set appendfsync everysec, and the same in redis.conf",
         )
     return ok("persistence", f"there is an append-only file (appendfsync: {synced})")
@@ -164,14 +165,14 @@ def _eviction(info: dict[str, Any]) -> Finding:
         return ok("eviction", "maxmemory-policy is noeviction")
     return problem(
         "eviction",
-        f"maxmemory-policy is {policy}: when its memory is full Redis deletes keys, and the crawl loses "
+        f"maxmemory-policy is {policy}: when its memory is full, Redis deletes keys, and the crawl loses "
         "requests",
         "redis-cli config set maxmemory-policy noeviction, and the same in redis.conf",
     )
 
 
 def memory_left(info: dict[str, Any]) -> tuple[int, int]:
-    """Return how many bytes are left, and of how many; 0 of 0 if Redis does not say."""
+    """Return the number of free bytes and the total; 0 and 0 if Redis does not report them."""
     most = int(info.get("maxmemory") or info.get("total_system_memory") or 0)
     return max(0, most - int(info.get("used_memory", 0))), most
 
@@ -179,10 +180,12 @@ def memory_left(info: dict[str, Any]) -> tuple[int, int]:
 def _memory(info: dict[str, Any]) -> Finding:
     left, most = memory_left(info)
     if not most:
-        return ok("memory", "Redis does not say how much there is: not checked")
-    limit = "maxmemory" if info.get("maxmemory") else "the host's memory, if nobody else needs it"
-    text = f"{left / most:.0%} of {most / 1e6:,.0f} MB are left ({limit})"
-    advice = "Give Redis more (maxmemory), bound what waits (FRONTIER_MAX_WAITING), or use CompactDupeFilter"
+        return ok("memory", "Redis does not report its memory: not checked")
+    limit = "maxmemory" if info.get("maxmemory") else "the host's memory, if no other program needs it"
+    text = f"{left / most:.0%} of {most / 1e6:,.0f} MB are free ({limit})"
+    advice = (
+        "Give Redis more memory (maxmemory), limit the queue (FRONTIER_MAX_WAITING), or use CompactDupeFilter"
+    )
     if left < TOO_LITTLE * most:
         return problem("memory", text, advice)
     return warning("memory", text, advice) if left < LITTLE * most else ok("memory", text)
@@ -195,53 +198,55 @@ def _latency(server: Any) -> Finding:
         server.ping()
         taken.append(time.perf_counter() - started)
     median = statistics.median(taken)
-    text = f"{1000 * median:.1f} ms in the median of {PINGS}, {1000 * max(taken):.1f} ms at worst"
+    text = f"median of {PINGS} pings {1000 * median:.1f} ms, slowest {1000 * max(taken):.1f} ms"
     if median > LONG:
         return warning(
             "latency",
-            f"{text}: seeds, and links of the last pages, begin that much later",
-            "Run Redis nearer to the workers; downloads do not wait as long as requests are prefetched",
+            f"{text}: seeds, and the links of the last pages, are begun that much later",
+            "Run Redis closer to the workers. Downloads do not wait while prefetched requests are ready",
         )
-    return ok("latency", f"{text}; downloads do not wait for it")
+    return ok("latency", f"{text}; downloads do not wait for Redis")
 
 
 def _slow_commands(server: Any) -> Finding:
     count = if_permitted(server.slowlog_len)
     if count is None:
         return ok("slow commands", NOT_PERMITTED)
-    return ok("slow commands", f"{count} in the log of Redis" + (" (redis-cli slowlog get)" if count else ""))
+    return ok("slow commands", f"{count} in Redis's slow log" + (" (redis-cli slowlog get)" if count else ""))
 
 
 def _scripts(client: Any, key: str) -> Finding:
-    allow = "Allow it: docs/security.md names all rights that a worker needs"
+    allow = "Grant this user the rights that a worker needs: docs/security.md lists them"
     script = register(client, "doctor")
     try:
         script.load(key)
         refused = script([never(key)], [])
-        # So a server that has forgotten a script is told it again.
+        # A worker sends a script whole when Redis does not have it.
         client.eval("return 1", 1, never(key))
     except connection.NoPermissionError as error:
-        return problem("scripts", f"this user may not run scripts at the key {key!r}: {error}", allow)
+        return problem("scripts", f"this user may not run scripts on the key {key!r}: {error}", allow)
     except connection.ResponseError as error:
         return problem(
-            "scripts", f"no script runs that writes: {error}", "Correct what Redis says; no worker can join"
+            "scripts",
+            f"scripts that write do not run: {error}",
+            "Correct the cause that Redis names: until then no worker can join",
         )
     if refused:
         names = ", ".join(name.decode() for name in refused)
-        return problem("scripts", f"this user may not call what a worker calls: {names}", allow)
-    return ok("scripts", "they run, with all commands that a worker calls")
+        return problem("scripts", f"this user may not call all commands of a worker; missing: {names}", allow)
+    return ok("scripts", "this user may run scripts, with all commands of a worker")
 
 
 def _seeds(server: Any, probe: str) -> Finding:
     try:
         server.blmove(probe, probe, 0.01, "LEFT", "LEFT")
     except connection.NoPermissionError:
-        return ok("seeds", "BLMOVE is not permitted: seeds are polled for, once a second")
+        return ok("seeds", "BLMOVE is not permitted: workers poll for seeds, once a second")
     except connection.ResponseError as error:
-        return ok("seeds", f"Redis does not wait for them just now, so they are polled for: {error}")
+        return ok("seeds", f"Redis refuses BLMOVE at present, so workers poll for seeds: {error}")
     except connection.RedisTimeoutError:
-        return ok("seeds", "Redis waits longer than REDIS_PARAMS lets it: seeds may be polled for")
-    return ok("seeds", "Redis may be waited for: they begin as soon as they come")
+        return ok("seeds", "BLMOVE takes longer than the timeout in REDIS_PARAMS: workers may poll for seeds")
+    return ok("seeds", "BLMOVE works: workers begin seeds as soon as they are pushed")
 
 
 def _clock(server: Any) -> Finding:
@@ -250,7 +255,7 @@ def _clock(server: Any) -> Finding:
     if told is None:
         return ok("clock", NOT_PERMITTED)
     apart = told[0] + told[1] / 1e6 - (before + time.time()) / 2
-    text = f"the server's is {abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
+    text = f"the server's clock is {abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
     if abs(apart) > CLOCK:
-        return warning("clock", f"{text}; workers go by the server's", "Have both set by NTP")
+        return warning("clock", f"{text}; workers use the server's", "Synchronize both with NTP")
     return ok("clock", text)

@@ -1,4 +1,4 @@
-"""What the doctor looks at in a project's settings."""
+"""The doctor's checks of a project's settings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..scheduler import Scheduler
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning
 
-#: Seconds below which a lease is short: a pause of the interpreter, or of the network, may take them.
+#: A lease of fewer seconds is short: a pause of the interpreter, or of the network, may last as long.
 SHORT_LEASE = 5.0
 
 _WHAT = "settings"
 
 
 def with_addon(settings: Any, spidercls: Any = None) -> Any:
-    """Return *settings* as a crawl has them: with those of *spidercls* and of our add-on, if it is there."""
+    """Return *settings* as in a crawl: with those of *spidercls*, and of our add-on if it is enabled."""
     settings = settings.copy()
     if spidercls is not None:
         spidercls.update_settings(settings)
@@ -38,30 +38,30 @@ def with_addon(settings: Any, spidercls: Any = None) -> Any:
 
 
 def loaded(value: Any) -> Any:
-    """Return the object that *value* names; None if there is none."""
+    """Return the object that the path *value* names; None if it cannot be loaded."""
     try:
         return load_object(value)
-    except Exception:  # to import a module is to run it
+    except Exception:  # importing a module runs its code, which may raise anything
         return None
 
 
 def is_project(settings: Any) -> bool:
-    """Return whether somebody has said how to crawl: a project, or the command line."""
+    """Return whether a project, or the command line, has settings of a crawl."""
     return bool(settings.getlist("SPIDER_MODULES") or settings.getpriority("SCHEDULER"))
 
 
 def check_settings(settings: Any) -> Iterator[Finding]:
-    """Yield what there is to be said of *settings*, Scrapy's, as a crawl has them."""
+    """Check Scrapy's *settings*, as a crawl has them."""
     try:
         read = FrontierSettings.from_settings(settings)
         serializers.load_serializer(read.serializer)
         found = [*_scheduler(settings, read), *_contradictions(settings, read)]
     except SettingError as error:
-        yield problem(_WHAT, str(error), "Correct it: no crawl starts with it")
+        yield problem(_WHAT, str(error), "Correct it: no crawl can start with it")
         return
     yield from found
     if not found:
-        yield ok(_WHAT, "all may be as they are, and none contradicts another")
+        yield ok(_WHAT, "all settings are valid and consistent")
 
 
 def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
@@ -69,8 +69,8 @@ def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     if not issubclass(queue_class, DISCIPLINES):
         yield warning(
             _WHAT,
-            f"SCHEDULER_QUEUE_CLASS is {queue_class.__name__}, which pushes and pops by itself: nothing is "
-            "leased, and what a killed worker had popped is lost",
+            f"SCHEDULER_QUEUE_CLASS is {queue_class.__name__}, which pushes and pops by itself: requests are "
+            "not leased, so those that a killed worker had popped are lost",
             "Set it to scrapy_rq_sched.PriorityQueue, FifoQueue or LifoQueue",
         )
         if read.max_waiting and read.max_waiting_policy == "drop-lowest":
@@ -82,16 +82,14 @@ def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     elif read.order == "priority" and queue_class.discipline != "priority":
         yield problem(
             _WHAT,
-            f"FRONTIER_ORDER is 'priority', and {queue_class.__name__} knows no priorities",
+            f"FRONTIER_ORDER is 'priority', but {queue_class.__name__} has no priorities",
             "Set SCHEDULER_QUEUE_CLASS to scrapy_rq_sched.PriorityQueue, or FRONTIER_ORDER to 'slots'",
         )
     if not is_project(settings):
-        yield ok(
-            _WHAT, "there is no project here: of the settings only what the command line says is checked"
-        )
+        yield ok(_WHAT, "there is no Scrapy project here: only the settings of the command line were checked")
         return
     scheduler = loaded(settings.get("SCHEDULER"))
-    # Not issubclass(): to Scrapy each class with a scheduler's methods is one of any other.
+    # Not issubclass(): to Scrapy's metaclass, all classes with a scheduler's methods are subclasses of it.
     if Scheduler not in getattr(scheduler, "__mro__", ()):
         yield problem(
             _WHAT,
@@ -102,9 +100,9 @@ def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     if settings.getpriority("DUPEFILTER_CLASS") and not _is_ours(dupefilter):
         yield warning(
             _WHAT,
-            f"DUPEFILTER_CLASS is {settings.get('DUPEFILTER_CLASS')!r}: it is not shared, and filters apart "
-            "from the step that queues",
-            "Do not set it, or set scrapy_rq_sched.RFPDupeFilter or CompactDupeFilter",
+            f"DUPEFILTER_CLASS is {settings.get('DUPEFILTER_CLASS')!r}, which workers do not share: each "
+            "filters only its own requests, in a step apart from queueing",
+            "Leave DUPEFILTER_CLASS out, or set it to scrapy_rq_sched.RFPDupeFilter or CompactDupeFilter",
         )
 
 
@@ -120,7 +118,7 @@ def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
         try:
             check_middleware(settings)
         except SettingError as error:
-            yield problem(_WHAT, str(error), "Use the add-on, or add the line")
+            yield problem(_WHAT, str(error), "Use the add-on, or add this middleware")
     for applies, text, advice in (
         *_of_frontier(settings, read),
         *_of_slots(settings, read),
@@ -133,56 +131,56 @@ def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
 
 
 def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str, str]]:
-    at_hand = max(read.concurrency, read.prefetch)
+    holdable = max(read.concurrency, read.prefetch)
     templates = (read.queue_key, read.dupefilter_key, *read.start_urls_keys, read.items_key, read.stats_key)
     yield (
         read.flush_on_start and read.persist,
-        "SCHEDULER_FLUSH_ON_START clears at the start what SCHEDULER_PERSIST keeps at the end",
-        "Leave one of them out; to clear only once: -s SCHEDULER_FLUSH_ON_START=1",
+        "SCHEDULER_FLUSH_ON_START clears at the start the frontier that SCHEDULER_PERSIST keeps at the end",
+        "Leave one of them out. To clear only once: -s SCHEDULER_FLUSH_ON_START=1",
     )
     yield (
         read.prefetch < read.concurrency,
         f"FRONTIER_PREFETCH ({read.prefetch}) is less than CONCURRENT_REQUESTS ({read.concurrency}): a "
-        "worker never has as many to begin as it may",
+        "worker never has enough requests ready",
         "Set FRONTIER_PREFETCH to at least CONCURRENT_REQUESTS",
     )
     yield (
-        0 < read.max_waiting < at_hand,
-        f"FRONTIER_MAX_WAITING ({read.max_waiting}) is less than one worker may have at hand ({at_hand}, the "
+        0 < read.max_waiting < holdable,
+        f"FRONTIER_MAX_WAITING ({read.max_waiting}) is less than one worker may hold ({holdable}, the "
         "greater of FRONTIER_PREFETCH and CONCURRENT_REQUESTS)",
-        "Set it to some times that for each worker",
+        f"Set it to several times {holdable} for each worker",
     )
     yield (
         bool(settings.get("FRONTIER_MAX_WAITING_POLICY")) and not read.max_waiting,
-        "FRONTIER_MAX_WAITING_POLICY is set, and nothing is bounded: FRONTIER_MAX_WAITING is 0",
-        "Set FRONTIER_MAX_WAITING, or leave it out",
+        "FRONTIER_MAX_WAITING_POLICY has no effect: FRONTIER_MAX_WAITING is 0, so the queue has no limit",
+        "Set FRONTIER_MAX_WAITING, or leave FRONTIER_MAX_WAITING_POLICY out",
     )
     yield (
         bool(settings.get("FRONTIER_MAX_WORKERS_POLICY") or read.places_key) and not read.max_workers,
-        "FRONTIER_MAX_WORKERS_POLICY or FRONTIER_MAX_WORKERS_KEY is set, and any number of workers may be at "
-        "it: FRONTIER_MAX_WORKERS is 0",
-        "Set FRONTIER_MAX_WORKERS, or leave them out",
+        "FRONTIER_MAX_WORKERS_POLICY and FRONTIER_MAX_WORKERS_KEY have no effect: FRONTIER_MAX_WORKERS is 0, "
+        "so any number of workers may join",
+        "Set FRONTIER_MAX_WORKERS, or leave the others out",
     )
     yield (
         read.lease_timeout < SHORT_LEASE,
-        f"FRONTIER_LEASE_TIMEOUT is {read.lease_timeout:g} s: a worker that stands still for as long counts "
+        f"FRONTIER_LEASE_TIMEOUT is {read.lease_timeout:g} s: a worker that stalls for that long counts "
         "as dead, and its pages are crawled twice",
         f"Set it to {SHORT_LEASE:g} or more",
     )
     yield (
         "%(spider)s" not in read.queue_key and "%(name)s" not in read.queue_key,
-        f"SCHEDULER_QUEUE_KEY is {read.queue_key!r}: all spiders would have the same queue",
-        "Put %(spider)s into it",
+        f"SCHEDULER_QUEUE_KEY is {read.queue_key!r}: all spiders would share one queue",
+        "Add %(spider)s to it",
     )
     yield (
         bool(settings.get("FRONTIER_JOB")) and not any("%(job)s" in template for template in templates),
-        "FRONTIER_JOB is set, and no key has it in its name",
-        "Put %(job)s into the templates of the keys, or leave it out",
+        "FRONTIER_JOB has no effect: no key template contains %(job)s",
+        "Add %(job)s to the key templates, or leave FRONTIER_JOB out",
     )
     yield (
         serializers.serializer_name(serializers.load_serializer(read.serializer)) == "pickle",
-        "SCHEDULER_SERIALIZER is pickle: whoever can write to this Redis runs code in the workers",
-        "Set it to 'json', and run: scrapy frontier convert",
+        "SCHEDULER_SERIALIZER is pickle: anybody with write access to this Redis can run code in the workers",
+        "Set it to 'json', and convert the waiting requests: scrapy frontier convert SPIDER",
     )
 
 
@@ -190,19 +188,19 @@ def _of_slots(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str
     fleet_keeps_delay = read.by_slot and "delay" in read.fleet_limits
     yield (
         bool(read.slots) and not read.by_slot,
-        "FRONTIER_SLOTS has no effect: FRONTIER_BY_SLOT is False, so that requests do not wait by slot",
-        "Leave FRONTIER_BY_SLOT out, or FRONTIER_SLOTS",
+        "FRONTIER_SLOTS has no effect: FRONTIER_BY_SLOT is False, so requests do not wait by slot",
+        "Leave out FRONTIER_BY_SLOT, or FRONTIER_SLOTS",
     )
     yield (
         fleet_keeps_delay and settings.getbool("AUTOTHROTTLE_ENABLED"),
-        "AUTOTHROTTLE_ENABLED has each worker keep delays of its own: eight workers ask a host eight times "
-        "as often as one",
-        "Set DOWNLOAD_DELAY without AutoThrottle; or divide AUTOTHROTTLE_TARGET_CONCURRENCY by the number of "
+        "with AUTOTHROTTLE_ENABLED each worker keeps its own delays: eight workers send a host eight times "
+        "as many requests as one",
+        "Set DOWNLOAD_DELAY without AutoThrottle, or divide AUTOTHROTTLE_TARGET_CONCURRENCY by the number of "
         "workers",
     )
     yield (
         bool(settings.getint("CONCURRENT_REQUESTS_PER_IP")),
-        "CONCURRENT_REQUESTS_PER_IP has Scrapy's slots be IP addresses, and the frontier's are hosts",
+        "with CONCURRENT_REQUESTS_PER_IP Scrapy's slots are IP addresses, but the frontier's slots are hosts",
         "Leave it out: it is deprecated in Scrapy",
     )
 
@@ -213,23 +211,23 @@ def _of_redis(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str
     connection.close(client)
     yield (
         timeout is None,
-        "REDIS_PARAMS has no socket_timeout: a worker waits for ever for a Redis that hangs",
+        "REDIS_PARAMS has the socket_timeout None: a worker waits forever for a Redis that hangs",
         "Leave it out: the default is 5 s",
     )
     yield (
         timeout is not None and SHORT_LEASE <= read.lease_timeout <= timeout,
         f"FRONTIER_LEASE_TIMEOUT ({read.lease_timeout:g} s) is not longer than the socket_timeout of "
         f"REDIS_PARAMS ({timeout} s): a worker counts as dead before it notices that Redis hangs",
-        "Set FRONTIER_LEASE_TIMEOUT to some times the socket_timeout",
+        "Set FRONTIER_LEASE_TIMEOUT to several times the socket_timeout",
     )
     yield (
         "decode_responses" in settings.getdict("REDIS_PARAMS"),
-        "REDIS_PARAMS has decode_responses, which does not hold for the scheduler",
-        "Leave it out; for code of your own there is REDIS_DECODE_RESPONSES",
+        "REDIS_PARAMS has decode_responses, which has no effect on the scheduler",
+        "Leave it out. For your own code, set REDIS_DECODE_RESPONSES",
     )
     unused = [name for name in ("REDIS_HOST", "REDIS_PORT") if settings.get(name)]
     yield (
         bool(settings.get("REDIS_URL") and unused),
-        f"REDIS_URL is set, so {' and '.join(unused)} does not count",
-        "Leave one of them out",
+        f"REDIS_URL is set, so {' and '.join(unused)} {'has' if len(unused) == 1 else 'have'} no effect",
+        f"Leave out REDIS_URL, or {' and '.join(unused)}",
     )

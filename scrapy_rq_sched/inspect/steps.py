@@ -1,19 +1,19 @@
-"""To read a key of any size in steps that are short for Redis, though it changes meanwhile."""
+"""Read a key of any size in steps that are short for Redis, while the key may change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-#: Members, entries of a list, and bytes that a step reads, about, at the most; and so many in the first. Of a
-#: list more: it is the way to them that takes long.
+#: How many members, list entries and bytes a step reads at most, approximately; and the members of the first
+#: step. The maximum for lists is higher, because most of the time is spent on reaching the entries.
 MOST, MOST_OF_LIST, MOST_BYTES, FIRST = 500, 1000, 500_000, 50
 
 
 class _Pace:
-    """How many members a step asks for: fewer where they are large.
+    """Choose how many members the next step reads: fewer if they are large.
 
-    :param most: how many at the most.
+    :param most: the maximum.
     """
 
     def __init__(self, most: int) -> None:
@@ -21,7 +21,7 @@ class _Pace:
         self.count = FIRST
 
     def note(self, size: int) -> None:
-        """Note how many bytes have come."""
+        """Adapt the count to the *size* of the last step, in bytes."""
         fitting = MOST_BYTES * self.count // max(1, size)
         self.count = max(1, min(self._most, 4 * self.count, fitting))
 
@@ -31,7 +31,7 @@ def _size(entry: Any) -> int:
 
 
 def scan(server: Any, command: str, key: str) -> Iterator[list[Any]]:
-    """Yield what a scan finds: members; with their scores; or fields and values."""
+    """Scan a key and yield its members, members with scores, or fields with values, a step at a time."""
     pace, cursor, first = _Pace(MOST), 0, True
     while cursor or first:
         first = False
@@ -42,11 +42,10 @@ def scan(server: Any, command: str, key: str) -> Iterator[list[Any]]:
 
 
 def read_list(server: Any, key: str, from_tail: bool) -> Iterator[list[bytes]]:
-    """Yield the entries of a list, from one of its ends, though it is pushed to at that end meanwhile.
+    """Yield the entries of a list, beginning at one end, while new entries may be pushed at that end.
 
-    Each step begins with the last entry of the one before, or with what has come in its place: then that
-    entry has been pushed further back, and what is before it was read. Where it is not found some is read
-    twice.
+    Each step overlaps the previous one by an entry. New entries push that entry further back; the entries
+    before it were read already. If it is not found, the step may yield some entries a second time.
     """
     pace, start, last = _Pace(MOST_OF_LIST), 0, None
     while True:

@@ -1,66 +1,70 @@
-"""What holds a URL, and what to do: in sentences."""
+"""Tell in sentences why a URL has not been crawled, and what to do."""
 
 from __future__ import annotations
 
 import shlex
 
+from ..errors import frontier_command
 from .explain import Explanation
 from .status import Status
+from .wording import crawl_command
 
 
 def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
-    """Return in sentences what holds the URL, and what to do.
+    """Return sentences that tell why the URL has not been crawled, and what to do.
 
-    :param typed: what was asked for, as a shell takes it.
+    :param typed: the URL, or the JSON object, as the user gave it, quoted for a shell.
     """
-    # As a shell takes it: whoever wrote it in Redis chose the name.
-    spider, lines = shlex.quote(status.spider), list[str]()
-    nobody = "no worker is alive: start one with scrapy crawl " + spider
+    spider, lines = status.spider, list[str]()
+    nobody = f"no worker is alive. Start one: {crawl_command(spider)}"
     state = {"paused": "paused", "draining": "drained"}.get(status.state)
     if found.waiting or found.seeds or found.delayed:
         if not status.alive:
             lines.append(f"It waits, and {nobody}")
         elif state:
-            lines.append(f"It waits, and the crawl is {state}: scrapy frontier resume {spider}")
+            lines.append(
+                f"It waits: the crawl is {state}. To resume it: {frontier_command('resume', spider)}"
+            )
         elif found.delayed:
             lines.append(
-                "It needs code that the workers that were given it lack: they leave it to another worker. "
-                "Start one that has its callback and its class"
+                "It is delayed: the workers that received it lack the code for it, and leave it to another "
+                "worker. Start one that has its callback and its Request class"
             )
         else:
-            turn = "It will be crawled when its turn comes, after what the workers have in hand"
+            turn = "It will be crawled when its turn comes, after the requests that the workers already hold"
             lines.append(turn + _sooner(found, spider))
     for held in found.held:
         if held.alive:
-            lines.append(f"Worker {held.worker} has it, and will release it when it is done")
+            lines.append(f"Worker {held.worker} holds it, and releases it when it has finished it")
         else:
             lines.append(
-                f"Worker {held.worker} died with it: it goes back to the queue when another is alive"
+                f"Worker {held.worker} died while it held the request, which returns to the queue when "
+                "another worker is alive"
             )
             if not status.alive:
                 lines.append(nobody[0].upper() + nobody[1:])
     if found.failed:
-        again = f"scrapy frontier failed {spider} --id {shlex.quote(found.failed[-1].id)} --requeue"
-        lines.append(f"It was set aside. Try it again: {again}")
+        again = frontier_command("failed", spider, "--id", shlex.quote(found.failed[-1].id), "--requeue")
+        lines.append(f"It is in the failed list. To try it again: {again}")
     if found.is_nowhere and (found.seen or found.started):
         lines.append(
-            "It was found, and nothing is left to do for it: it was crawled, or its download failed for "
-            "good, or it was removed. The log of the worker says which. To crawl it again: "
-            f"scrapy frontier forget {spider} {typed} --crawl"
+            "It was found and is finished: it was crawled, its download failed after all retries, or it was "
+            "removed. The log of the worker that had it tells which. To crawl it again: "
+            + frontier_command("forget", spider, typed, "--crawl")
         )
     elif found.is_nowhere:
         lines.append(
-            "It was never found: no page that was crawled led to it, or the spider, its rules or a "
-            "middleware (allowed_domains, DEPTH_LIMIT) dropped it before. To crawl it: "
-            f"scrapy frontier seed {spider} {typed}"
+            "It was never found: no crawled page linked to it, or the spider, its rules or a middleware "
+            "(allowed_domains, DEPTH_LIMIT) dropped it first. To crawl it: "
+            + frontier_command("seed", spider, typed)
         )
     if found.alike:
-        lines.append("But these were seen: " + ", ".join(found.alike))
+        lines.append("But these similar URLs were seen: " + ", ".join(found.alike))
     return lines
 
 
 def _sooner(found: Explanation, spider: str) -> str:
     if any(place.entry.score is not None for place in found.waiting):
         url = shlex.quote(found.waiting[0].entry.url)
-        return f". Sooner: scrapy frontier reprioritize {spider} 1000 {url}"
+        return f". To crawl it sooner: {frontier_command('reprioritize', spider, '1000', url)}"
     return ""

@@ -92,7 +92,7 @@ def test_people_get_lines(topology: Topology, server: redis.Redis, redis_url: st
     # The private server of a host's workers has an append-only file.
     if not isinstance(topology, Embedded):
         assert "→ redis-cli config set appendonly yes" in done.stdout
-    assert "frontiers: there is none in this Redis" in done.stdout
+    assert "frontiers: this Redis has no frontier" in done.stdout
 
 
 # -- the connection ------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_a_replica_is_a_problem(tmp_path: Path) -> None:
 def test_replicas_that_are_waited_for_and_not_there_are_a_problem(
     server: redis.Redis, redis_url: str
 ) -> None:
-    assert "and the master has 0" in only("problem", findings(redis_url, FRONTIER_WAIT_REPLICAS=1))
+    assert "but the master has 0 replicas" in only("problem", findings(redis_url, FRONTIER_WAIT_REPLICAS=1))
 
 
 INFO: dict[str, Any] = {"redis_version": "7.2.4", "role": "master"}
@@ -183,11 +183,11 @@ INFO: dict[str, Any] = {"redis_version": "7.2.4", "role": "master"}
 @pytest.mark.parametrize(
     ("info", "said"),
     [
-        ({"redis_version": "6.0.16"}, "Redis 6.0.16; 6.2 or newer is needed"),
-        ({"rdb_last_bgsave_status": "err"}, "the last snapshot could not be written"),
+        ({"redis_version": "6.0.16"}, "Redis 6.0.16 is too old: 6.2 or newer is needed"),
+        ({"rdb_last_bgsave_status": "err"}, "the last write of the snapshot failed"),
         (
             {"aof_enabled": 1, "aof_last_write_status": "err"},
-            "the last append-only file could not be written",
+            "the last write of the append-only file failed",
         ),
         ({"cluster_enabled": 1}, "a node of a Redis Cluster"),
     ],
@@ -264,7 +264,7 @@ def test_what_a_worker_calls_in_scripts_is_what_the_page_allows(server: redis.Re
 def test_a_right_that_is_missing_is_named(as_user: Callable[..., str], missing: str) -> None:
     found = findings(as_user(*rights(), f"-{missing}"))
     text = "\n".join(of("problem", found))
-    assert re.search(rf"scripts: this user may not call what a worker calls: .*\b{missing}\b", text)
+    assert re.search(rf"scripts: this user may not call all commands of a worker; .*\b{missing}\b", text)
 
 
 def test_a_user_who_may_run_no_scripts_or_only_at_other_keys_is_told(as_user: Callable[..., str]) -> None:
@@ -272,7 +272,7 @@ def test_a_user_who_may_run_no_scripts_or_only_at_other_keys_is_told(as_user: Ca
         if "resetkeys" in rule and connection.needs_hash_tag(connection.get_redis(url=as_user(*rule))):
             continue
         text = "\n".join(of("problem", findings(as_user(*rule))))
-        assert "scripts: this user may not run scripts at the key" in text
+        assert "scripts: this user may not run scripts on the key" in text
 
 
 def test_what_is_not_permitted_is_not_checked(as_user: Callable[..., str]) -> None:
@@ -285,7 +285,7 @@ def test_what_is_not_permitted_is_not_checked(as_user: Callable[..., str]) -> No
 def test_all_frontiers_are_not_looked_for_without_the_right(as_user: Callable[..., str]) -> None:
     settings = Settings({"REDIS_URL": as_user(*rights())})
     found = list(examine(settings, lambda: find_frontiers(settings)))
-    assert any("frontiers: not permitted: not checked" in text for text in of("warning", found))
+    assert any("frontiers: not permitted: some or all" in text for text in of("warning", found))
 
 
 # -- the settings --------------------------------------------------------------------------------------
@@ -306,21 +306,21 @@ def test_settings_as_they_should_be_are_ok() -> None:
         ({"SCHEDULER_FLUSH_ON_START": True, "SCHEDULER_PERSIST": True}, "SCHEDULER_FLUSH_ON_START clears"),
         ({"FRONTIER_PREFETCH": 8}, "FRONTIER_PREFETCH (8) is less than CONCURRENT_REQUESTS (16)"),
         ({"FRONTIER_MAX_WAITING": 100}, "FRONTIER_MAX_WAITING (100) is less than"),
-        ({"FRONTIER_MAX_WAITING_POLICY": "drop-lowest"}, "nothing is bounded"),
+        ({"FRONTIER_MAX_WAITING_POLICY": "drop-lowest"}, "so the queue has no limit"),
         ({"FRONTIER_SLOTS": {"a": {"delay": 1}}, "FRONTIER_BY_SLOT": False}, "FRONTIER_SLOTS has no effect"),
-        ({"AUTOTHROTTLE_ENABLED": True}, "each worker keep delays of its own"),
-        ({"CONCURRENT_REQUESTS_PER_IP": 4}, "has Scrapy's slots be IP addresses"),
+        ({"AUTOTHROTTLE_ENABLED": True}, "each worker keeps its own delays"),
+        ({"CONCURRENT_REQUESTS_PER_IP": 4}, "Scrapy's slots are IP addresses"),
         ({"FRONTIER_LEASE_TIMEOUT": 2}, "FRONTIER_LEASE_TIMEOUT is 2 s"),
         ({"FRONTIER_LEASE_TIMEOUT": 5}, "is not longer than the socket_timeout"),
-        ({"REDIS_PARAMS": {"socket_timeout": None}}, "no socket_timeout"),
+        ({"REDIS_PARAMS": {"socket_timeout": None}}, "has the socket_timeout None"),
         ({"REDIS_PARAMS": {"decode_responses": True}}, "decode_responses"),
-        ({"REDIS_URL": "redis://a", "REDIS_HOST": "b"}, "so REDIS_HOST does not count"),
-        ({"SCHEDULER_SERIALIZER": "pickle"}, "runs code in the workers"),
-        ({"SCHEDULER_SERIALIZER": "scrapy_rq_sched.picklecompat"}, "runs code in the workers"),
+        ({"REDIS_URL": "redis://a", "REDIS_HOST": "b"}, "so REDIS_HOST has no effect"),
+        ({"SCHEDULER_SERIALIZER": "pickle"}, "can run code in the workers"),
+        ({"SCHEDULER_SERIALIZER": "scrapy_rq_sched.picklecompat"}, "can run code in the workers"),
         ({"JOBDIR": "/tmp/x"}, "JOBDIR is '/tmp/x': this scheduler keeps no requests"),
-        ({"FRONTIER_JOB": "x"}, "no key has it in its name"),
-        ({"SCHEDULER_QUEUE_KEY": "requests"}, "all spiders would have the same queue"),
-        ({"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}, "it is not shared"),
+        ({"FRONTIER_JOB": "x"}, "no key template contains %(job)s"),
+        ({"SCHEDULER_QUEUE_KEY": "requests"}, "all spiders would share one queue"),
+        ({"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}, "which workers do not share"),
         ({"SCHEDULER_QUEUE_CLASS": "tests.project.crawls.spiders.OwnQueue"}, "pushes and pops by itself"),
     ],
 )
@@ -339,7 +339,7 @@ def test_settings_that_contradict_each_other_are_a_warning(settings: dict[str, A
         ({"FRONTIER_PREFETCH": "many"}, "FRONTIER_PREFETCH is 'many'; it may be"),
         (
             {"FRONTIER_ORDER": "priority", "SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.FifoQueue"},
-            "FRONTIER_ORDER is 'priority', and FifoQueue knows no priorities",
+            "FRONTIER_ORDER is 'priority', but FifoQueue has no priorities",
         ),
         ({"SCHEDULER_SERIALIZER": "no.such"}, "SCHEDULER_SERIALIZER is 'no.such'"),
         (
@@ -429,22 +429,22 @@ def test_a_frontier_that_is_paused_is_told_of(server: redis.Redis, redis_url: st
     worker.push("x")
     since = int(server.time()[0] * 1000) - 600_000
     server.hset(worker.frontier.keys.meta, mapping={"state": "paused", "state_since": since})
-    assert only("warning", findings(redis_url)) == "spider s: it is paused for 10 minutes"
+    assert only("warning", findings(redis_url)) == "spider s: the crawl has been paused for 10 minutes"
 
 
 def test_workers_that_are_told_to_stop_are_told_of(
     server: redis.Redis, redis_url: str, worker: Client
 ) -> None:
     server.hset(worker.frontier.keys.meta, "stop", (int(server.time()[0]) + 5) * 1_000_000)
-    assert "1 of 1 workers alive are told to stop" in only("warning", findings(redis_url))
+    assert "1 of 1 live workers was told to stop" in only("warning", findings(redis_url))
 
 
 def test_what_waits_and_has_nobody_is_told_of(server: redis.Redis, redis_url: str, worker: Client) -> None:
     worker.push("x", "y")
     server.zadd(worker.frontier.keys.workers, {"a": 1})
-    assert "2 requests and seeds wait, and no worker is alive" in only("warning", findings(redis_url))
+    assert "no worker is alive, and waiting requests and seeds: 2" in only("warning", findings(redis_url))
     worker.frontier.leave(False, False)
-    assert "2 requests and seeds wait" in only("warning", findings(redis_url))
+    assert "waiting requests and seeds: 2" in only("warning", findings(redis_url))
 
 
 def test_dead_workers_that_hold_requests_are_told_of(
@@ -453,7 +453,8 @@ def test_dead_workers_that_hold_requests_are_told_of(
     worker.push("x", "y")
     worker.take(2)
     server.zadd(worker.frontier.keys.workers, {"a": 1})
-    assert "1 dead workers hold 2 requests, and nobody is alive" in only("warning", findings(redis_url))
+    said = "1 dead worker holds 2 requests, and no worker is alive"
+    assert said in only("warning", findings(redis_url))
 
 
 def test_workers_of_different_versions_are_told_of(
@@ -461,18 +462,38 @@ def test_workers_of_different_versions_are_told_of(
 ) -> None:
     Client(server, "b", "priority", 30.0, 5, keys=_keys(server)).open(about=json.dumps({"version": "0.2"}))
     server.hset(worker.frontier.keys.worker("a"), "about", json.dumps({"version": "0.1"}))
-    assert "different versions: 0.1, 0.2" in only("warning", findings(redis_url))
+    assert "different versions of scrapy-rq-sched: 0.1, 0.2" in only("warning", findings(redis_url))
+
+
+def test_the_name_of_a_spider_is_quoted_in_each_advice(server: redis.Redis, redis_url: str) -> None:
+    keys = Keys("my shop", hash_tag=connection.needs_hash_tag(server))
+    worker = Client(server, "a", "priority", 30.0, 5, keys=keys)
+    worker.open()
+    worker.push("x")
+    server.hset(keys.meta, "state", "paused")
+    server.rpush(keys.failed, "x")
+    advice = "\n".join(finding.advice for finding in findings(redis_url, "my shop"))
+    server.hset(keys.converting, mapping={"from": "import", "id": "x"})
+    advice += "\n".join(finding.advice for finding in findings(redis_url, "my shop"))
+    server.hset(keys.converting, mapping={"from": "pickle", "to": "json"})
+    server.zadd(keys.workers, {"a": 1})
+    server.zadd(keys.requests, {b"\x80\x04cos\nsystem\n.": -9})
+    advice += "\n".join(finding.advice for finding in findings(redis_url, "my shop"))
+    for command in ("clear 'my shop' --force", "convert 'my shop'", "resume 'my shop'", "failed 'my shop'"):
+        assert f"scrapy frontier {command}" in advice
+    assert "scrapy crawl 'my shop'" in advice
+    assert advice.count("my shop") == advice.count("'my shop'")
 
 
 def test_a_failed_list_is_told_of(server: redis.Redis, redis_url: str) -> None:
     server.rpush(_keys(server).failed, "x", "y")
-    assert only("warning", findings(redis_url)) == "spider s: 2 requests or seeds are in the failed list"
+    assert only("warning", findings(redis_url)) == "spider s: the failed list has 2 entries"
     assert "the oldest are dropped" in only("warning", findings(redis_url, FRONTIER_MAX_FAILED=2))
 
 
 def test_a_conversion_that_broke_off_is_a_problem(server: redis.Redis, redis_url: str) -> None:
     server.hset(_keys(server).converting, mapping={"from": "pickle", "to": "json"})
-    assert "are being converted (pickle to json), or that broke off" in only("problem", findings(redis_url))
+    assert "are being converted (pickle to json), or a conver" in only("problem", findings(redis_url))
 
 
 def test_pickles_of_scrapy_redis_are_a_problem_and_are_not_read(server: redis.Redis, redis_url: str) -> None:
@@ -483,7 +504,7 @@ def test_pickles_of_scrapy_redis_are_a_problem_and_are_not_read(server: redis.Re
 
 def test_another_format_is_a_problem(server: redis.Redis, redis_url: str, worker: Client) -> None:
     server.hset(worker.frontier.keys.meta, "format", "1")
-    assert f"it is of format 1, and this version of the package has {FORMAT}" in only(
+    assert f"it has the format 1, but this version of scrapy-rq-sched uses {FORMAT}" in only(
         "problem", findings(redis_url)
     )
 
@@ -506,7 +527,7 @@ def test_what_a_frontier_was_made_with_otherwise_is_a_problem(
     for arguments in (["graph"], []):
         done = doctor(redis_url, *arguments)
         assert done.returncode == 1
-        assert f"it was made with {name} {value!r}, and the settings have" in done.stdout
+        assert f"it was made with {name} {value!r}, but the settings have" in done.stdout
 
 
 def _keys_of_graph(server: redis.Redis) -> Keys:
@@ -518,7 +539,7 @@ def test_a_redis_that_refuses_to_write_is_a_problem(
     server: redis.Redis, redis_url: str, worker: Client
 ) -> None:
     with configured(server, "min-replicas-to-write", 3):
-        assert "no script runs that writes" in only("problem", findings(redis_url))
+        assert "scripts that write do not run" in only("problem", findings(redis_url))
 
 
 def test_an_import_that_broke_off_is_told_of_as_one(
@@ -526,7 +547,7 @@ def test_an_import_that_broke_off_is_told_of_as_one(
 ) -> None:
     server.hset(worker.frontier.keys.converting, mapping={"from": "import", "id": "x"})
     found = only("problem", findings(redis_url))
-    assert "a frontier is being imported here" in found
+    assert "a frontier is being imported" in found
 
 
 def test_a_growth_that_fills_the_memory_soon_is_told_of(
@@ -539,7 +560,7 @@ def test_a_growth_that_fills_the_memory_soon_is_told_of(
     server.rpush("s:pages", f"{now} 1 1000", f"{now - 60} 1 10")
     used = server.info("memory")["used_memory"]
     with configured(server, "maxmemory", used * 2):
-        assert "Redis is full in" in only("warning", findings(redis_url))
+        assert "Redis will be full in" in only("warning", findings(redis_url))
 
 
 def test_a_spider_that_nobody_knows_is_said(server: redis.Redis, redis_url: str) -> None:

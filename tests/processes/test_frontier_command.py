@@ -137,7 +137,7 @@ def test_a_url_is_explained(url: str) -> None:
     waits = as_json(url, "peek", "graph", "-n", "900")[-1]["url"]
     assert "waiting      yes, with priority 0, " in frontier(url, "explain", "graph", waits)
     crawled = frontier(url, "explain", "graph", page_url(0))
-    assert "It was found, and nothing is left to do for it" in crawled
+    assert "It was found and is finished" in crawled
     assert "scrapy frontier forget graph http://graph.test/0 --crawl" in crawled
     never = frontier(url, "explain", "graph", "http://elsewhere.test/")
     assert "It was never found" in never

@@ -1,0 +1,15 @@
+"""Words that several messages share."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def counted(count: int, noun: str) -> str:
+    """Return *count* and *noun*, such as ``1 worker`` or ``1,200 workers``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def crawl_command(spider: str) -> str:
+    """Return the command that starts a worker of *spider*, quoted for a shell."""
+    return f"scrapy crawl {shlex.quote(spider)}"
