@@ -1,7 +1,6 @@
-"""The frontier as one looks at it, and mends it, from outside: what is behind ``scrapy frontier``.
+"""Inspect and change a frontier from outside: the implementation of ``scrapy frontier``.
 
-Nothing here is on the path of a crawl, and no crawl imports it. Every method waits for Redis, and costs it a
-step of bounded length at a time.
+No crawl imports this package. Every method waits for Redis, and works in steps that are short for Redis.
 """
 
 from ..events.event import Event

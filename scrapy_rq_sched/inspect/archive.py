@@ -1,27 +1,28 @@
-"""The file that a frontier is exported to: text in UTF-8, a JSON array a line, that begins with what it has.
+"""Write and read the file of an exported frontier: text in UTF-8, on each line a JSON array, its kind first.
 
 =============  ==============================================================================================
 line           holds
 =============  ==============================================================================================
-``frontier``   first: an object that says of which spider it is, since when, what the frontier was made with,
-               and how much there was then
+``frontier``   first line: an object with the spider, the time, the settings that the frontier was made with,
+               and the counts at that time
 ``seen``       fingerprints of an exact filter; ``compact``: integers of a compact one; ``started``:
                fingerprints of start requests
-``waiting``    score, request, score, request, …: of a list from the end where it is pushed (``FifoQueue``)
-               or from the end where it is not (``LifoQueue``)
-``by slot``    waiting requests of a slot, as ``leased``, the next to be taken first
-``seeds``      ``<kind> <score> 0 <seed>``, as a worker would hold them, the next to be taken first
-``leased``     what workers held: ``<kind> <score> <deaths>@<second>@<slot>@<begin> <request>``
+``waiting``    score, request, score, request, …: those of a list are in order of age, the latest first
+               (``FifoQueue``) or the oldest first (``LifoQueue``)
+``by slot``    waiting requests of a slot, in the form of ``leased``, the next one first
+``seeds``      ``<kind> <score> 0 <seed>``, in the form of a seed's lease, the next one first
+``leased``     leases: ``<kind> <score> <deaths>@<second>@<slot>@<begin> <request>``
 ``delayed``    time, entry, time, entry, …
 ``failed``     entries of the failed list, the latest first
-``history``    what befell requests that came back: SHA-1, text, SHA-1, text, …
-``noted``      as ``leased``: what workers were through with while it was exported
-``counter``    how many were ever pushed
-``end``        last: an object that says how many lines and entries of each there are, and the SHA-256 of all
-               lines before
+``history``    deaths and refusals of the workers of a request: SHA-1, text, SHA-1, text, …
+``noted``      leases that ended during the export, in the form of ``leased``
+``counter``    the number of requests that were ever pushed
+``end``        last line: an object with the number of lines and of entries of each kind, and the SHA-256 of
+               all previous lines
 =============  ==============================================================================================
 
-What is not text in UTF-8 is an object: ``{"base64": "…"}``. Scores are text, for JSON has no infinity.
+A value that is not text in UTF-8 is an object: ``{"base64": "…"}``. Scores are text, because JSON has no
+infinity.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from ..errors import InspectionError, one_line
 
 FORMAT = "scrapy-rq-sched frontier"
 VERSION = 1
-#: How many values make an entry.
+#: The number of values of an entry.
 WIDTHS = {
     "seen": 1,
     "compact": 1,
@@ -53,11 +54,11 @@ WIDTHS = {
     "noted": 1,
     "counter": 1,
 }
-#: Those of which one value in two is a score.
+#: The kinds in which every second value is a score.
 _SCORED = ("waiting", "delayed")
-#: Bytes of a line, at the most: Redis has no value of more than 512 MB.
+#: Maximum length of a line, in bytes: no value in Redis is longer than 512 MB.
 LONGEST_LINE = 1 << 28
-#: Fields of ``meta`` that are not of the crawl, but of one Redis, or of a moment.
+#: Fields of ``meta`` that are not exported: they belong to one Redis, or to a moment, not to the crawl.
 OWN_META = re.compile(
     "epoch|state|state_since|stop|exporting|imported|spider|in_slots|clock|clock_ahead|rewound|rules|slot_default|limits_changed"
     "|slot_states|max_workers|stop_reason|run_.*|.*_keys?"
@@ -68,13 +69,13 @@ _SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 class Writer:
     """Makes the lines of a file.
 
-    :param header: what its first line says.
+    :param header: the contents of the first line.
     """
 
     def __init__(self, header: dict[str, Any]) -> None:
         self._header = header
         self._digest = hashlib.sha256()
-        #: How many lines, and entries, of each kind there are by now.
+        #: The number of lines, and of entries, of each kind so far.
         self.lines: Counter[str] = Counter()
         self.entries: Counter[str] = Counter()
 
@@ -86,7 +87,7 @@ class Writer:
         """Return a line of entries.
 
         :param kind: a key of :data:`WIDTHS`.
-        :param values: theirs, one after the other: bytes; of a compact filter integers.
+        :param values: the values of all entries in a row: bytes, or the integers of a compact filter.
         """
         self.lines[kind] += 1
         self.entries[kind] += len(values) // WIDTHS[kind]
@@ -106,8 +107,8 @@ class Writer:
 class ArchiveReader:
     """Reads a file, and checks it.
 
-    :param stream: the file, of which it reads a line at a time.
-    :raises InspectionError: if it does not begin as such a file does.
+    :param stream: the file; it is read line by line.
+    :raises InspectionError: if its first line is not that of an exported frontier.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -115,23 +116,26 @@ class ArchiveReader:
         self._digest = hashlib.sha256()
         self._number = 0
         self._lines: Counter[str] = Counter()
-        #: How many entries of each kind were read.
+        #: The number of entries of each kind that were read.
         self.entries: Counter[str] = Counter()
         kind, header = self._parse(self._read())
         if kind != "frontier" or not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise InspectionError("This is no exported frontier: its first line does not say so")
+            raise InspectionError(
+                "This is not an exported frontier: the first line is not the one that scrapy frontier export "
+                "writes"
+            )
         if header.get("version") != VERSION:
             raise InspectionError(
-                f"This frontier was exported in version {header.get('version')!r} of the format, and this "
-                f"scrapy-rq-sched reads version {VERSION}. Import it with the one that exported it"
+                f"This frontier was exported in version {header.get('version')!r} of the format, but this "
+                f"scrapy-rq-sched reads version {VERSION}. Import it with the version that exported it"
             )
-        #: What its first line says.
+        #: The contents of the first line.
         self.header: dict[str, Any] = header
 
     def __iter__(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield the kind and the values of each line, to the last, by which all of them are checked.
+        """Yield the kind and the values of each line, and check them all against the last line.
 
-        :raises InspectionError: if the file is cut, or was changed.
+        :raises InspectionError: if the file is incomplete, or was changed.
         """
         while True:
             before = self._digest.hexdigest()
@@ -152,8 +156,8 @@ class ArchiveReader:
         self._number += 1
         if not line.endswith(b"\n"):
             raise InspectionError(
-                f"The file ends in line {self._number}, before its end: it was cut, or the export broke off. "
-                "Export the frontier again"
+                f"The file is incomplete: it ends at line {self._number}. It was cut off, or the export was "
+                "interrupted. Export the frontier again"
             )
         self._digest.update(line)
         return line
@@ -167,35 +171,40 @@ class ArchiveReader:
 
     def _load(self, kind: str, values: Any) -> list[bytes]:
         if not isinstance(values, list):
-            raise TypeError("its values are no list")
+            raise TypeError("its values are not a list")
         loaded = _members(values) if kind == "compact" else [load(value) for value in values]
         if len(loaded) % WIDTHS[kind]:
             raise ValueError("a value is missing")
         if kind in _SCORED and not all(map(_SCORE.fullmatch, loaded[::2])):
-            raise ValueError("a score is no number")
+            raise ValueError("a score is not a number")
         return loaded
 
     def _not_ours(self, error: Exception) -> InspectionError:
         return InspectionError(
-            f"Line {self._number} is none of an exported frontier ({one_line(error)}): the file was changed. "
-            "Export the frontier again"
+            f"Line {self._number} is not valid in an exported frontier ({one_line(error)}): the file was "
+            "changed. Export the frontier again"
         )
 
     def _check(self, said: Any, digest: str) -> None:
         is_object = isinstance(said, dict)
         if not is_object or said.get("sha256") != digest:
             raise InspectionError(
-                "The file was changed since it was exported: its SHA-256 is another than its last line says. "
+                "The file was changed after the export: its SHA-256 differs from that in its last line. "
                 "Export the frontier again"
             )
         if said.get("lines") != self._lines or said.get("entries") != self.entries:
-            raise InspectionError("The file has not as many entries as its last line says")
+            raise InspectionError(
+                "The number of entries differs from that in the last line. Export the frontier again"
+            )
         if self._stream.readline(1):
-            raise InspectionError("The file goes on after its end: something was added to it")
+            raise InspectionError(
+                "The file continues after its last line: something was added to it. Remove the additional "
+                "lines, or export the frontier again"
+            )
 
 
 def dumped(value: bytes) -> Any:
-    """Return *value* as JSON can say it."""
+    """Return *value* in a form that JSON can express."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -203,9 +212,9 @@ def dumped(value: bytes) -> Any:
 
 
 def load(value: Any) -> bytes:
-    """Return what :func:`dumped` was given.
+    """Return the bytes from which :func:`dumped` made *value*.
 
-    :raises ValueError, TypeError, KeyError, AttributeError: if it was not.
+    :raises ValueError, TypeError, KeyError, AttributeError: if :func:`dumped` did not make it.
     """
     if isinstance(value, dict):
         return base64.b64decode(value["base64"], validate=True)
@@ -216,5 +225,5 @@ def load(value: Any) -> bytes:
 def _members(values: Iterable[Any]) -> list[bytes]:
     # See lua/filter/compact.lua: 32 bits and 1, and nine digits.
     if not all(type(value) is int and 10**9 <= value < (2**32 + 1) * 10**9 for value in values):
-        raise ValueError("a number is none of a compact filter")
+        raise ValueError("a number is not a member of a compact filter")
     return [b"%d" % value for value in values]

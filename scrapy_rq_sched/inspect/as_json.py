@@ -1,4 +1,4 @@
-"""What is found, as JSON: the commands print it with ``--json``, and the dashboard's API has its names."""
+"""Turn results into JSON, for the option ``--json`` of the commands and for the dashboard's API."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from .explain import Explanation
 from .slots import SlotStatus
 from .status import Status, Worker
 
-#: Lists in lists, or mappings, that are shown: a request may have more than Python can go through.
+#: Depth to which nested lists and mappings are shown: a request may nest deeper than Python can recurse.
 DEEPEST = 100
 
 
 def dump(value: Any) -> str:
-    """Return *value* as JSON, on one line, in ASCII."""
+    """Return *value* as one line of JSON, in ASCII."""
     return json.dumps(_plain(value, DEEPEST), allow_nan=False)
 
 
 def status(found: Status) -> dict[str, Any]:
-    """Return how a frontier stands."""
+    """Return the status of a frontier as a dict."""
     return {**dataclasses.asdict(found), "history": [list(moment) for moment in found.history]}
 
 
 def worker(found: Worker) -> dict[str, Any]:
-    """Return a worker."""
+    """Return a worker as a dict."""
     return dataclasses.asdict(found)
 
 
 def slot(found: SlotStatus) -> dict[str, Any]:
-    """Return how a slot stands."""
+    """Return the status of a slot as a dict."""
     return {**dataclasses.asdict(found), "why": found.why}
 
 
 def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:
-    """Return an entry of the failed list *requests*."""
+    """Return an entry of the failed list *requests* as a dict."""
     fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
     del fields["entry"]
     data = fields.pop("data")
@@ -51,7 +51,7 @@ def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:
 
 
 def entry(one: Entry) -> dict[str, Any]:
-    """Return a request or a seed."""
+    """Return a request or a seed as a dict."""
     said: dict[str, Any] = {"kind": one.kind, "url": one.url, "priority": one.priority}
     if one.score is not None:
         said["score"] = one.score
@@ -61,7 +61,7 @@ def entry(one: Entry) -> dict[str, Any]:
 
 
 def held(one: Held) -> dict[str, Any]:
-    """Return what a worker holds."""
+    """Return a lease as a dict."""
     return {
         "worker": one.worker,
         "alive": one.alive,
@@ -73,7 +73,7 @@ def held(one: Held) -> dict[str, Any]:
 
 
 def explanation(found: Explanation) -> dict[str, Any]:
-    """Return what is known of a URL."""
+    """Return all that is known of a URL as a dict."""
     return {
         "url": found.url,
         "fingerprint": found.fingerprint,
@@ -92,7 +92,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
 
 
 def _plain(value: Any, deepest: int) -> Any:
-    """Return *value* as JSON can have it: what is in Redis may have bytes for keys, or no number for one."""
+    """Return *value* with JSON's types only: a request may contain bytes as keys, or NaN."""
     if isinstance(value, (dict, list, tuple)) and not deepest:
         return "…"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What was done to a frontier by the dashboard: who did it, and when."""
+"""Keep the list of the dashboard's actions on a frontier, each with its user and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..connection import server_of
 from .view import View
 
-#: Entries that are kept.
+#: Number of entries that are kept.
 MOST = 200
 #: Characters of the arguments, and of the result, that are kept.
 LONGEST = 1000
@@ -23,10 +23,10 @@ class Audit:
         self._server = server_of(view.server, view.keys.requests)
 
     def note(self, who: str, action: str, arguments: Mapping[str, Any], result: str) -> None:
-        """Note that *who* has had *action* done.
+        """Add an entry: the user *who* has done *action*.
 
-        :param arguments: what it was done to; they are kept as far as they are not too long.
-        :param result: what became of it, in a sentence.
+        :param arguments: those of the action; long ones are truncated.
+        :param result: its result, in a sentence.
         """
         seconds, microseconds = self._server.time()
         said = {name: _short(value) for name, value in arguments.items()}
@@ -37,14 +37,14 @@ class Audit:
             "arguments": said,
             "result": result[:LONGEST],
         }
-        # No transaction: a user with few rights may have none, and one entry too many does no harm.
+        # Without a transaction: the user may lack the right to MULTI, and one entry too many does no harm.
         pipe = self._server.pipeline(transaction=False)
         pipe.lpush(self._key, json.dumps(entry))
         pipe.ltrim(self._key, 0, MOST - 1)
         pipe.execute()
 
     def latest(self, count: int = MOST) -> list[dict[str, Any]]:
-        """Return the latest *count* entries, the latest first; without what somebody else has written."""
+        """Return the latest *count* entries, the latest first; skip any that is not a JSON object."""
         entries = (_parsed(entry) for entry in self._server.lrange(self._key, 0, count - 1))
         return [entry for entry in entries if entry]
 

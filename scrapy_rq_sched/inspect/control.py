@@ -1,4 +1,4 @@
-"""What all workers of a frontier are told: they learn it by their next exchange, within two seconds."""
+"""Pause, drain, stop or resume all workers of a frontier. They obey at their next exchange, within 2 s."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .view import View
 
 
 class Control:
-    """Tells all workers of *view*'s frontier to pause, to drain, to stop, or to go on."""
+    """Tells all workers of *view*'s frontier to pause, to drain, to stop, or to resume."""
 
     def __init__(self, view: View) -> None:
         view.require()
@@ -15,24 +15,24 @@ class Control:
         self._script = register(view.server, "control")
 
     def pause(self) -> int:
-        """Have workers begin nothing, until they are told to go on. Returns how many are alive.
+        """Let workers begin no request until :meth:`resume`. Return the number of live workers.
 
-        What they are at they finish, what they have not begun goes back to the queue, and they stay.
+        They finish the requests that they have begun, give the others back to the queue, and keep running.
         """
         return self._tell("paused")
 
     def drain(self) -> int:
-        """Have workers do what they have in hand, and take no more. Returns how many are alive."""
+        """Let workers finish the requests that they hold, and take no more. Return how many are alive."""
         return self._tell("draining")
 
     def resume(self) -> int:
-        """Have workers go on. Returns how many are alive."""
+        """End a pause or a drain. Return the number of live workers."""
         return self._tell("")
 
     def stop(self) -> int:
-        """Have the workers that are alive now close, each cleanly. Returns how many there are.
+        """Let all live workers close cleanly. Return their number.
 
-        Those that join later are not meant.
+        Workers that join later are not affected.
         """
         return self._tell("stop")
 

@@ -1,4 +1,4 @@
-"""Change what a frontier has: what waits, in which order, what was seen; or clear all of it."""
+"""Change a frontier: remove or reorder waiting requests, forget seen ones, or clear all of it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any
 
-from ..errors import InspectionError, UnserializableRequestError
+from ..errors import InspectionError, UnserializableRequestError, frontier_command
 from ..frontier.scripts import filter_step, register
 from ..serializers import faithful
 from .entries import STEP, Entry, Reader
 from .queues import Queues
 from .view import View
+from .wording import counted
 
-#: Whether an entry is meant.
+#: Tells whether an entry is to be changed.
 Chosen = Callable[[Entry], bool]
 
-#: What :func:`clear` may be told to keep.
+#: The parts of a frontier that :func:`clear` can keep.
 KEEPABLE = ("seeds", "failed", "seen")
 
 
 class Waiting:
-    """The waiting requests of *view*'s frontier, to be changed.
+    """Changes the waiting requests of *view*'s frontier.
 
-    :raises InspectionError: if there is no frontier, or if its queue cannot be looked into.
+    :raises InspectionError: if there is no frontier, or if its queue cannot be inspected.
     """
 
     def __init__(self, view: View) -> None:
@@ -32,15 +33,15 @@ class Waiting:
         self._view = view
         self._reader = Reader(view)
         self._queues = Queues(view)
-        #: What could not be written with another priority, and why.
+        #: The requests that could not be written with another priority, each with the reason.
         self.unwritable: list[str] = []
         self._rewrite = register(view.server, "rewrite", "priority")
         self._sift = register(view.server, "sift")
 
     def find(self, chosen: Chosen, needle: bytes | None = None) -> Iterator[list[Entry]]:
-        """Yield what waits and is *chosen*, a step at a time; empty lists, too.
+        """Yield the waiting requests that are *chosen*, a list for each step, which may be empty.
 
-        :param needle: what all that are chosen have in them as bytes, if that is known.
+        :param needle: bytes that all chosen entries contain, if known.
         """
         for entries in self._queues.waiting(needle):
             yield [entry for _, entry in entries if chosen(entry)]
@@ -52,13 +53,13 @@ class Waiting:
         ends: Callable[[], bool] = lambda: False,
         before: Callable[[list[Entry]], None] = lambda _: None,
     ) -> Iterator[list[Entry]]:
-        """Remove what is *chosen*, a step at a time, and yield what was. It still counts as seen.
+        """Remove the *chosen* requests, a step at a time, and yield those removed. They still count as seen.
 
-        Of a list all entries are turned round once, so that no step is long: nobody may take any meanwhile.
+        A list is rotated once completely, so that each step is short. Meanwhile no worker may take from it.
 
-        :param before: told what is about to be removed.
-        :param ends: asked whether to remove no more: a list is turned all the way round nevertheless.
-        :raises InspectionError: if the queue is a list, and workers take from it; or if it is exported.
+        :param before: called with the requests that are about to be removed.
+        :param ends: returns whether to remove no more; even then a list is rotated to its end.
+        :raises InspectionError: if the queue is a list from which workers take, or if it is being exported.
         """
         if self._view.is_sorted:
             for entries in self.find(chosen, needle):
@@ -74,11 +75,11 @@ class Waiting:
     def reprioritize(
         self, chosen: Chosen, priority: int, needle: bytes | None = None
     ) -> Iterator[list[Entry]]:
-        """Give what is *chosen* another priority, a step at a time, and yield what was given it.
+        """Give the *chosen* requests another priority, a step at a time, and yield those changed.
 
-        Equal priorities keep the order of their arrival.
+        Requests of equal priority keep the order of their arrival.
 
-        :raises InspectionError: if the queue has no priorities, or if it is exported.
+        :raises InspectionError: if the queue has no priorities, or if it is being exported.
         """
         if not self._view.is_sorted:
             raise InspectionError(
@@ -95,7 +96,7 @@ class Waiting:
 
     def _with_priority(self, entry: Entry, priority: int) -> tuple[Entry, bytes, float] | None:
         fields = dict(entry.fields or {})
-        # What it leads to, a retry say, has its priority, too.
+        # Also in the request itself: a retry copies its priority from there.
         fields["priority"] = priority
         if not priority and "_class" not in fields:
             del fields["priority"]
@@ -135,9 +136,9 @@ class Waiting:
         state = view.server.hget(view.keys.meta, "state")
         if workers and (leased or state not in (b"paused", b"draining")):
             raise InspectionError(
-                f"The queue of spider {view.spider!r} is a list, from whose middle nothing can be taken "
-                f"while workers are at it. First: scrapy frontier pause {view.spider}, until nothing is "
-                "leased"
+                f"The queue of spider {view.spider!r} is a list. Requests cannot be removed from its middle "
+                f"while workers use it. First pause the crawl ({frontier_command('pause', view.spider)}) and "
+                "wait until no request is leased"
             )
 
     def _sift_list(
@@ -148,7 +149,7 @@ class Waiting:
         while left > 0:
             tail = server.lrange(key, -min(STEP, left), -1)[::-1]
             entries = [self._reader.request(data, None, slot) for data in tail]
-            # Turned half round it would be crawled in another order: so all the way, whoever interrupts.
+            # Rotate to the end even when interrupted: a list rotated halfway would have another order.
             gone = [not ends() and chosen(entry) for entry in entries]
             before([entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone])
             arguments: list[Any] = [len(entries)]
@@ -157,17 +158,17 @@ class Waiting:
             done = self._sift(self._view.keys.of_queue(slot), arguments)
             if done == -1:
                 raise _exported(self._view)
-            if done:  # else somebody has taken some, and the tail is read again
+            if done:  # else a worker has taken some of them, and the tail is read again
                 left -= len(entries)
                 yield [entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone]
             left = min(left, server.llen(key))
 
 
 def forget(view: View, fingerprints: Iterable[str]) -> int:
-    """Have requests count as not seen, and not as start requests that this crawl has had.
+    """Make requests count as not seen, and as start requests that this crawl has not sent yet.
 
-    :param fingerprints: theirs, as :class:`Fingerprinter` makes them.
-    :return: how many of them were seen.
+    :param fingerprints: those of the requests, made by :class:`Fingerprinter`.
+    :return: how many of them had been seen.
     """
     script = register(view.server, "forget", dupefilter=view.dupefilter)
     forgotten = 0
@@ -179,9 +180,9 @@ def forget(view: View, fingerprints: Iterable[str]) -> int:
 def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     """Remove the frontier. Items and statistics stay.
 
-    :param force: whether to do so though workers are alive; they say so in their logs.
-    :param keep: what of :data:`KEEPABLE` stays.
-    :return: whose the filter is as well, so that it was not cleared; empty if nobody's.
+    :param force: whether to clear it even if workers are alive; they log that it was removed.
+    :param keep: members of :data:`KEEPABLE` that stay.
+    :return: the other frontier that shares the dupefilter, which was therefore kept; empty if there is none.
     :raises InspectionError: if workers are alive, unless *force*.
     """
     script = register(view.server, "clear")
@@ -189,12 +190,14 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     flags = [int(name in keep) for name in KEEPABLE]
     problem, what = script(view.keys.all(), [int(force), *flags, view.keys.prefix])
     if problem == b"alive":
+        alive = "1 worker is" if int(what) == 1 else f"{counted(int(what), 'worker')} are"
         raise InspectionError(
-            f"{int(what)} workers are at the frontier of spider {view.spider!r}. First: scrapy frontier stop "
-            f"{view.spider}; or --force, and their logs will say that it is gone"
+            f"{alive} alive at the frontier of spider {view.spider!r}. Stop the crawl first: "
+            f"{frontier_command('stop', view.spider)}. Or add --force: the workers will log that the "
+            "frontier was removed"
         )
     view.wait_until_freed()
-    # Only a compact one has what is to be swept, and there is no meta any more that would tell.
+    # Only a compact filter needs this; meta, which names the filter, is already deleted.
     step = filter_step(view.server, view.keys.dupefilter, "compact")
     while problem != b"shared" and "seen" not in keep and step("sweep"):
         pass
@@ -206,13 +209,13 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
 
 def _exported(view: View) -> InspectionError:
     return InspectionError(
-        f"The frontier of spider {view.spider!r} is being exported, which what moves would escape. Try again "
-        "when that is over"
+        f"The frontier of spider {view.spider!r} is being exported, and the export would miss requests that "
+        "move. Try again after the export"
     )
 
 
 def in_steps(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield lists of as many *values* as a step may change."""
+    """Yield *values* in lists of the length of a step."""
     rest = iter(values)
     while part := list(islice(rest, STEP)):
         yield part

@@ -1,4 +1,4 @@
-"""What is in the queue, in workers' hands and set back, decoded: requests and seeds, and where they stand."""
+"""Read and decode requests and seeds that wait, are leased, or are delayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import PayloadError
 from ..serializers import faithful
 from .view import View
 
-#: Entries that a step reads.
+#: Number of entries that a step reads.
 STEP = 200
 
 _LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*)@?([^ @]*)\S* (.*)", re.DOTALL)
@@ -27,11 +27,11 @@ class Entry:
     """A request or a seed in Redis.
 
     :param kind: ``request`` or ``seed``.
-    :param data: what is in Redis.
+    :param data: its bytes in Redis.
     :param score: its score, if it has one: ``-priority`` and a fraction.
-    :param fields: what it says, as a dict; empty if it cannot be read.
-    :param problem: why it cannot be read; empty if it can.
-    :param slot: the name of its slot; empty if no worker knew it, and of a seed.
+    :param fields: its decoded fields; None if it cannot be decoded.
+    :param problem: why it cannot be decoded; empty if it can.
+    :param slot: the name of its slot; empty for a seed, and if no worker knew the slot.
     """
 
     kind: str
@@ -43,22 +43,22 @@ class Entry:
 
     @property
     def method(self) -> str:
-        """Its method; empty if it cannot be read."""
+        """Its method; empty if it cannot be decoded."""
         return str(self.fields.get("method", "GET")) if self.fields else ""
 
     @property
     def callback(self) -> str:
-        """The name of its callback; empty if it cannot be read."""
+        """The name of its callback; empty if it cannot be decoded."""
         return str(self.fields.get("callback") or "parse") if self.fields else ""
 
     @property
     def url(self) -> str:
-        """Its URL; empty if it cannot be read."""
+        """Its URL; empty if it cannot be decoded."""
         return str((self.fields or {}).get("url", ""))
 
     @property
     def priority(self) -> int:
-        """Its priority as the queue has it, or as it says itself where the queue has none."""
+        """Its priority in the queue, or in its own fields if the queue has no priorities."""
         if self.score is not None and math.isfinite(self.score):
             return -math.floor(self.score)
         said = (self.fields or {}).get("priority", 0)
@@ -67,11 +67,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Held:
-    """What a worker holds.
+    """A lease.
 
     :param worker: the worker's name, and :param alive: whether it is alive.
     :param lease: the lease's name.
-    :param since: since when, in seconds since 1970, by the server's clock; 0 if unknown.
+    :param since: when the lease began, in seconds since 1970, by the server's clock; 0 if unknown.
     :param deaths: how many workers died while they held it.
     """
 
@@ -91,17 +91,17 @@ class Reader:
         self._server = server_of(view.server, view.keys.requests)
 
     def request(self, data: bytes, score: float | None = None, slot: str = "") -> Entry:
-        """Return the request that *data* is."""
+        """Decode a request from *data*."""
         try:
             fields = faithful.load(self.view.serializer, data)
         except PayloadError as error:
             return Entry("request", data, score, None, _why_unreadable(data, error), slot)
         if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
-            return Entry("request", data, score, None, "it is no request", slot)
+            return Entry("request", data, score, None, "it is not a request", slot)
         return Entry("request", data, score, fields, "", slot)
 
     def seed(self, data: bytes) -> Entry:
-        """Return the seed that *data* is: a URL, or a JSON object with one."""
+        """Decode a seed from *data*: a URL, or a JSON object with one."""
         text = data.decode(self.view.settings.encoding, "replace").strip()
         if not text.startswith("{"):
             return Entry("seed", data, fields={"url": text})
@@ -112,10 +112,7 @@ class Reader:
         return Entry("seed", data, fields=fields)
 
     def held(self, worker: str | None = None) -> Iterator[Held]:
-        """Yield what workers hold.
-
-        :param worker: whose; by default, all workers'.
-        """
+        """Yield the leases of *worker*; by default, those of all workers."""
         seconds, microseconds = self._server.time()
         now = seconds * 1000 + microseconds / 1000
         for name, deadline in self._server.zrange(self.view.keys.workers, 0, -1, withscores=True):
@@ -128,22 +125,22 @@ class Reader:
         name = lease.decode("utf-8", "replace")
         parts = _LEASE.fullmatch(value)
         if parts is None:
-            return Held(worker, alive, name, 0, 0, Entry("request", value, problem="it is no lease"))
+            return Held(worker, alive, name, 0, 0, Entry("request", value, problem="it is not a lease"))
         kind, score, deaths, since, slot, data = parts.groups()
         entry = self._of_kind(kind, score, slot, data)
         return Held(worker, alive, name, _number(since), _number(deaths), entry)
 
     def delayed(self) -> Iterator[tuple[float, Entry]]:
-        """Yield what is set back for another worker, and when it is due, in seconds since 1970."""
+        """Yield the delayed requests, each with the end of its delay, in seconds since 1970."""
         for value, due in self._server.zscan_iter(self.view.keys.delayed, count=STEP):
             parts = _DELAYED.fullmatch(value)
             if parts is None:
-                yield due / 1000, Entry("request", value, problem="it is no request set back")
+                yield due / 1000, Entry("request", value, problem="it is not a delayed request")
             else:
                 yield due / 1000, self._of_kind(*parts.groups())
 
     def seeds(self) -> Iterator[tuple[str, int | None, Entry]]:
-        """Yield the seeds: their key, how many come before each if that is known, and the seed."""
+        """Yield each seed with its key, and the number of seeds before it, None if unknown."""
         for key in self.view.keys.start_urls:
             kind = self._server.type(key).decode()
             if kind == "list":
@@ -170,12 +167,12 @@ class Reader:
 def _why_unreadable(data: bytes, error: PayloadError) -> str:
     if data.startswith(PICKLE):
         return (
-            f"a pickle of {len(data)} bytes, which is not read, because it may run code. If you trust it: "
-            "-s SCHEDULER_SERIALIZER=pickle"
+            f"a pickle of {len(data)} bytes, which is not read because that may run code. If you trust it, "
+            "add -s SCHEDULER_SERIALIZER=pickle"
         )
     return str(error)
 
 
 def _number(digits: bytes) -> int:
-    # What somebody else has written there may have thousands of them.
+    # Another program may have written thousands of digits.
     return int(digits) if 0 < len(digits) < 19 else 0

@@ -1,4 +1,4 @@
-"""The events of a frontier: those that Redis keeps, and those that are to come."""
+"""Read the events of a frontier that Redis keeps, and follow new ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .view import View
 def read_events(view: View, since: str = "", count: int = 100) -> list[Event]:
     """Return events of *view*'s frontier, the oldest first.
 
-    :param since: the id of an event: those after it. Empty: the latest.
-    :param count: how many at the most.
+    :param since: the id of an event, to return the events after it; empty: the latest events.
+    :param count: the maximum number of events.
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
     stream = stream_of(view)
@@ -25,14 +25,14 @@ def read_events(view: View, since: str = "", count: int = 100) -> list[Event]:
 def follow_events(
     settings: Any, *spiders: str, since: str = "", said: Callable[[str], None] = lambda text: None
 ) -> Iterator[Event]:
-    """Yield the events of *spiders* as they happen, without an end, each once and in order.
+    """Yield the events of *spiders* as they happen, without end, each once and in order.
 
-    Redis may be away meanwhile: what has happened then comes when it answers again.
+    If Redis does not answer for a while, the events of that time follow when it answers again.
 
     :param settings: Scrapy's, as ``scrapy.utils.project.get_project_settings()`` returns them.
-    :param since: the id of an event, to have those after it first; empty: only what happens from now on.
-    :param said: is told once that Redis does not answer, and once that it does again.
-    :raises SettingError: if a setting has a value that it may not have.
+    :param since: the id of an event, to yield the events after it first; empty: only new events.
+    :param said: called with a line when Redis stops answering, and when it answers again.
+    :raises SettingError: if a setting has an invalid value.
     """
     streams = [stream_of(View.without_meta(settings, spider)) for spider in spiders]
     follower = Follower(settings, streams, {stream.key: since for stream in streams}, said)
@@ -43,5 +43,5 @@ def follow_events(
 
 
 def stream_of(view: View) -> Stream:
-    """Return where the events of *view*'s frontier are."""
+    """Return the stream of events of *view*'s frontier."""
     return Stream(view.keys.events, view.spider)

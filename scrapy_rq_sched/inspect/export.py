@@ -1,39 +1,38 @@
-"""A frontier as a stream, for a backup or another Redis. A crawl may be under way.
+"""Export a frontier as a stream, for a backup or another Redis, even while it is crawled.
 
-A crawl goes on while many short steps read it, and yet nothing is lost, by the order of the steps:
+Many short steps read the frontier while the crawl continues. Their order ensures that no request is lost:
 
-1. From now on workers note what they are through with or give back (see ``note_for_export`` in
-   ``lua/leases.lua``): each lease that ends, except by its being set aside after a death.
-2. What was seen is read, then the start requests that the crawl has had. Of what was noted until then only
-   requests that were dropped because too many waited are of use: they no longer count as seen, and may in the
-   file. So they wait in it.
-3. What waits is read, and the seeds. An entry that is there all the time is met: a scan of Redis's sees to
-   it, and a list is read such that what is pushed or taken meanwhile at most has entries met twice.
-4. What the workers hold is read.
-5. What is delayed, what failed, and its history are read.
-6. What was noted is read, until one atomic step finds no more and ends the noting. It finds that the noting
-   has ended by itself if the frontier was cleared, or the crawl has finished, since step 1.
+1. From now on workers *note* each lease that ends or is given back (see ``note_for_export`` in
+   ``lua/leases.lua``), except those that are set aside after a death.
+2. Read the seen fingerprints, then those of the start requests. Of the notes until then, only those of
+   requests that were dropped because too many waited matter: such a request no longer counts as seen, but
+   may do so in the file. So it waits in the file.
+3. Read the waiting requests, and the seeds. An entry that stays in its key all the time is always met: a scan
+   of Redis guarantees it, and lists are read in such a way that pushes and pops can only repeat entries.
+4. Read the leases.
+5. Read the delayed requests, the failed list, and the history.
+6. Read the notes, until one atomic step finds no more of them and ends the noting. If the frontier was
+   cleared, or the crawl was finished, since step 1, the noting has ended already, and this step notices it.
 
-**What was there at the end of step 2 and is not finished then, is in the file.** It waits then, is a seed, is
-held, is delayed or has failed.
+**Every request or seed that is unfinished at the end of step 2 is in the file.** At that time it waits, is
+leased, is delayed or has failed.
 
-- If a worker holds it and is through with it after step 2, it was noted, and is read in step 6. Only from a
-  dead worker it may go to the failed list without that: before step 4 has read it, so before step 5 begins;
-  or step 4 has it.
-- If it is held and stays so to the end, it was taken before step 3 had read it, and step 4 finds it held; or
-  step 3 has it.
-- If nobody takes it, it is read where it is. What is delayed goes back to where it stood, and that is noted.
+- If it is leased, and the lease ends after step 2, the lease was noted, and step 6 reads it. The only
+  exception is the lease of a dead worker that goes to the failed list: if this happens before step 4 has read
+  the lease, step 5 reads the failed list; otherwise step 4 has read the lease.
+- If it is leased at the end of the export, it was taken either before step 3 came to it, and step 4 reads the
+  lease; or later, and step 3 has read it.
+- If no worker takes it, it is read in its place. A delayed request that returns to the queue is noted.
 
-**What is marked as seen or started later need not be in the file.** It was found by a page that was not
-finished at step 2. So that page is in the file, or one that leads to it and was itself found later; and none
-that was found later counts as seen in the file. So they are crawled again after an import, and it is found
-again. Start requests that were marked later are sent again.
+**A request that is marked as seen or started later need not be in the file.** The page that links to it was
+unfinished at step 2. So that page is in the file; or it was itself found later, and a page that leads to it
+is in the file. No page that was found later counts as seen in the file. So all of them are crawled again
+after an import, and the request is found again. Start requests that are marked later are sent again.
 
-So the export of a crawl that runs has some pages that are crawled twice, and none is missing. That is not so
-of what is not in Redis, requests that a worker keeps in its memory, nor of what is pushed from outside
-meanwhile: seeds.
+So after the import of a running crawl some pages are crawled twice, and none is missing. This does not hold
+for requests that are only in a worker's memory, nor for seeds that are pushed during the export.
 
-An export of a frontier at which nobody is has everything as it is.
+The export of a frontier without workers is exact.
 """
 
 from __future__ import annotations
@@ -55,9 +54,9 @@ from .read_status import read_status
 from .steps import FIRST, read_list, scan
 from .view import View
 
-#: Milliseconds for which workers note when no more is heard of an export, and seconds until it says more.
+#: Milliseconds for which workers note leases after the last renewal; and seconds between two renewals.
 NOTED_FOR, RENEWED_AFTER = 60_000, 5.0
-#: Members of a compact filter in a line, and its buckets in a step: of a few hundred members each.
+#: Members of a compact filter in a line, and buckets, of a few hundred members each, in a step.
 MEMBERS, BUCKETS = 500, 16
 
 _LEASE = re.compile(rb"(\d+)\.(\d+)")
@@ -67,7 +66,7 @@ _Values = Iterator[tuple[str, list[Any]]]
 class Export:
     """Exports *view*'s frontier.
 
-    :raises InspectionError: if there is none, or if its queue is of a class of the user's own.
+    :raises InspectionError: if there is no frontier, or if it has a custom queue class.
     """
 
     def __init__(self, view: View) -> None:
@@ -77,19 +76,19 @@ class Export:
         self._server = view.server
         self._begin = register(view.server, "export/begin")
         self._end = register(view.server, "export/end")
-        # Digits, of which the first is none that a number loses.
+        # Digits without a leading zero, so that Lua may treat it as a number.
         self._token = str(10**12 + secrets.randbelow(10**12))
         self._renewed: float | None = None
-        # How much was noted before what waits was read.
+        # The number of notes before the waiting requests were read.
         self._early = 0
-        #: How many entries there were at the beginning, about; and what the file has by now.
+        #: The status at the beginning; and the number of entries that are in the file so far.
         self.status = read_status(view)
         self._writer = Writer(self._header())
         self.entries = self._writer.entries
 
     @property
     def total(self) -> int:
-        """How many entries there are, about."""
+        """The approximate number of entries."""
         status = self.status
         return status.seen + status.waiting + status.seeds + status.leased + status.delayed + status.failed
 
@@ -97,7 +96,7 @@ class Export:
         """Yield the lines of the file.
 
         :raises InspectionError: if an export, a conversion or an import is under way, or if the frontier was
-            cleared meanwhile; what was yielded is no whole file then.
+            cleared meanwhile. The file is then incomplete.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
         self._tell("look")
@@ -112,10 +111,10 @@ class Export:
         finally:
             self._stop_noting()
         if self._server_id() != before:
-            # What a scan has promised holds for one server.
+            # A scan is complete only on one server.
             raise InspectionError(
-                f"The Redis of spider {self._keys.spider!r} was restarted, or another has taken over. Export "
-                "it again"
+                f"The Redis of spider {self._keys.spider!r} was restarted, or another server has taken over, "
+                "so the export is incomplete. Export the frontier again"
             )
         if counter:
             yield self._writer.line("counter", [counter])
@@ -145,15 +144,15 @@ class Export:
             if self._renewed is not None and time.monotonic() - self._renewed > RENEWED_AFTER:
                 self._tell("renew")
 
-    # -- in the order of the module's text -------------------------------------------------------
+    # -- the steps, in the order of the module's docstring ---------------------------------------
 
     def _seen(self) -> _Values:
-        # What is converted meanwhile goes from the set to the buckets.
+        # The set comes first: a change to a compact filter moves members from the set to the buckets.
         for found in scan(self._server, "sscan", self._keys.dupefilter):
             yield "seen", found
         for members in self._buckets():
             yield "compact", members
-        # Of a crawl that is finished only workers that come late need them: the next begins anew.
+        # A finished crawl keeps them only for workers that join late; the next crawl starts without them.
         if not self._server.exists(self._keys.finished):
             for found in scan(self._server, "sscan", self._keys.started):
                 yield "started", found
@@ -167,7 +166,7 @@ class Export:
             until = min(number + BUCKETS, last + 1)
             for bucket in range(number, until):
                 pipe.smembers(f"{self._keys.dupefilter}:{name.decode()}:{bucket}")
-            # Afterwards: what was split before it was read has gone to buckets of higher numbers.
+            # Read after the members: a bucket that was split before that has moved some to a higher number.
             pipe.hmget(state, "name", "first")
             *buckets, (same, first) = pipe.execute()
             if same != name:
@@ -186,7 +185,7 @@ class Export:
             yield from self._leases(self._keys.leases(worker.decode("utf-8", "surrogateescape")))
         for found in scan(self._server, "zscan", self._keys.delayed):
             yield "delayed", flat(found)
-        # Pushed at its tail.
+        # The list is pushed at its tail.
         for entries in read_list(self._server, self._keys.failed, from_tail=True):
             yield "failed", entries
         for pairs in scan(self._server, "hscan", self._keys.history):
@@ -196,7 +195,7 @@ class Export:
         kind = connection.server_of(self._server, key).type(key)
         form = b"%s%s %%s 0 %%s" % (kind, number)
         if kind == b"list":
-            # Taken from its head. So those of each step come before those of the one before.
+            # Seeds are taken from the head, so the entries of each step come before those of the last step.
             for entries in read_list(self._server, key, from_tail=True):
                 yield "seeds", [form % (b"0", seed) for seed in reversed(entries)]
         elif kind == b"set":
@@ -207,7 +206,7 @@ class Export:
                 yield "seeds", [form % (repr(score).encode(), seed) for seed, score in found]
 
     def _leases(self, key: str) -> _Values:
-        # Whole: a worker holds few, and they go back in the order in which it took them.
+        # All at once: a worker holds few leases, and they return in the order in which it took them.
         held = dict(pair for pairs in scan(self._server, "hscan", key) for pair in pairs)
         values = [held[lease] for lease in sorted(held, key=_place)]
         for end in range(len(values), 0, -FIRST):
@@ -230,20 +229,21 @@ class Export:
                 self._renewed = None
                 return rest[0]
 
-    # -- what the steps consist of ---------------------------------------------------------------
+    # -- parts of the steps ----------------------------------------------------------------------
 
     def _tell(self, how: str) -> None:
         problem, *rest = self._begin(self._keys.all(), [how, self._token, NOTED_FOR])
         spider = self._keys.spider
         if problem == b"exporting":
             raise InspectionError(
-                f"Another export of spider {spider!r} is under way, or broke off a moment ago. Try again in "
-                f"{rest[0] // 1000 + 1} s"
+                f"Another export of spider {spider!r} is under way, or was interrupted a moment ago. Try "
+                f"again in {rest[0] // 1000 + 1} s"
             )
         if problem == b"converting":
-            what = "imported" if rest == [b"import"] else "converted"
+            doing = "imported" if rest == [b"import"] else "converted"
             raise InspectionError(
-                f"The frontier of spider {spider!r} is being {what}, or that broke off. Let it end first"
+                f"The frontier of spider {spider!r} is being {doing}, or that was interrupted. Finish that "
+                "before the export"
             )
         if problem:
             raise self._gone()
@@ -252,16 +252,16 @@ class Export:
 
     def _gone(self) -> InspectionError:
         return InspectionError(
-            f"The crawl of spider {self._keys.spider!r} has finished meanwhile, or its frontier was cleared, "
-            f"or this export was held up for {NOTED_FOR // 1000} s, so that workers have noted nothing for "
-            "it. Export it again"
+            f"The export of spider {self._keys.spider!r} is incomplete: the crawl has finished meanwhile, "
+            f"its frontier was cleared, or this export was delayed for {NOTED_FOR // 1000} s, so that "
+            "workers have stopped noting changes for it. Export the frontier again"
         )
 
     def _stop_noting(self) -> None:
         if self._renewed is None:
             return
         self._renewed = None
-        # It also ends by itself; and what went wrong before is being raised.
+        # Noting also ends by itself, and an earlier error must not be hidden.
         with contextlib.suppress(connection.RedisError, FrontierError):
             self._end(self._keys.all(), [self._token, -1])
 

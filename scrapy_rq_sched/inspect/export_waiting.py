@@ -1,4 +1,4 @@
-"""What an export has of the requests that wait."""
+"""Read the waiting requests for an export."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .view import View
 
 
 def export_waiting(view: View) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the requests that wait in *view*'s frontier, a step at a time, by the kind of their line."""
+    """Yield the waiting requests of *view*'s frontier, a step at a time, with the kind of their line."""
     server, keys = server_of(view.server, view.keys.requests), view.keys
     if view.is_sorted:
         for found in scan(server, "zscan", keys.requests):
@@ -21,7 +21,7 @@ def export_waiting(view: View) -> Iterator[tuple[str, list[Any]]]:
     else:
         for entries in read_list(server, keys.requests, _reads_from_tail(view)):
             yield "waiting", [part for entry in entries for part in (b"0", entry)]
-    # A slot that comes meanwhile has nothing that was there before.
+    # Slots that appear during the export hold no request that was there before it.
     for slot in [slot for slot in Queues(view).slots() if slot]:
         for values in _of_slot(view, server, slot):
             yield "by slot", values
@@ -38,11 +38,11 @@ def _of_slot(view: View, server: Any, slot: str) -> Iterator[list[bytes]]:
 
 
 def _reads_from_tail(view: View) -> bool:
-    # Of FifoQueue what is pushed comes in at the head, where it is read from; of LifoQueue it comes and
-    # goes at the other end.
+    # A FifoQueue is pushed at its head, and read from there; a LifoQueue is pushed and popped at its head, so
+    # it is read from its tail.
     return bool(view.queue_class.discipline == "lifo")
 
 
 def flat(found: list[tuple[bytes, float]]) -> list[bytes]:
-    """Return score, member, score, member, …; the text of a score is exact."""
+    """Return score, member, score, member, …, with the exact text of each score."""
     return [part for member, score in found for part in (repr(score).encode(), member)]

@@ -1,4 +1,4 @@
-"""The fingerprint of a URL, as the workers of a frontier make it."""
+"""Make the same fingerprint of a URL as the workers of a frontier."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ..errors import InspectionError, SeedError, UnknownCodeError
 from ..fingerprints import ScrapyRedisFingerprinter, only_url_matters
 from .view import View
 
-#: By these the fingerprint goes by the canonical URL.
+#: The fingerprinters that use the canonical URL.
 _SCRAPYS = {
     f"{cls.__module__}.{cls.__qualname__}" for cls in (RequestFingerprinter, ScrapyRedisFingerprinter)
 }
 
 
 class Fingerprinter:
-    """Makes fingerprints as the workers of *view*'s frontier do.
+    """Makes the same fingerprints as the workers of *view*'s frontier.
 
-    :raises InspectionError: if they make them in a way that is not known here.
+    :raises InspectionError: if the workers use a fingerprinter that this process does not have.
     """
 
     def __init__(self, view: View) -> None:
         spidercls: Any = view.spidercls or type("_Spider", (Spider,), {"name": view.spider})
-        self._spider: Spider = object.__new__(spidercls)  # its __init__ may need what only a crawl has
+        self._spider: Spider = object.__new__(spidercls)  # its __init__ may need a running crawl
         self._spider.name = view.spider
         crawler = Crawler(spidercls, view.scrapy_settings)
         crawler.spider = self._spider
         try:
-            crawler.addons.load_settings(crawler.settings)  # one may bring a fingerprinter
+            crawler.addons.load_settings(crawler.settings)  # an add-on may set a fingerprinter
             cls: Any = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
             crawler.request_fingerprinter = build_from_crawler(cls, crawler)
             dupefilter = load_dupefilter(crawler, view.server, view.keys.dupefilter)
@@ -47,27 +47,28 @@ class Fingerprinter:
         theirs = view.meta.get("REQUEST_FINGERPRINTER_CLASS", ours)
         if ours != theirs:
             raise InspectionError(
-                f"The fingerprints of spider {view.spider!r} are made by {theirs}, and here by {ours}. Run "
-                "this in the project of its workers, or say -s REQUEST_FINGERPRINTER_CLASS=…"
+                f"The workers of spider {view.spider!r} make fingerprints with {theirs}, but this command "
+                f"would use {ours}. Run it in the project of the workers, or add -s "
+                "REQUEST_FINGERPRINTER_CLASS=…"
             )
         self._make = load_fingerprints(crawler, dupefilter, 0).of
-        #: Whether a request's fingerprint is that of its URL, canonical, with its method and body.
+        #: Whether a fingerprint depends only on the canonical URL, the method and the body.
         self.is_of_url = only_url_matters(getattr(dupefilter, "fingerprinter", None)) and ours in _SCRAPYS
 
     def request(self, text: str) -> Request:
-        """Return the request of a URL, or of a JSON object with any of ``Request``'s fields.
+        """Make a request of a URL, or of a JSON object with any of ``Request``'s fields.
 
-        :raises InspectionError: if it is neither.
+        :raises InspectionError: if *text* is neither.
         """
         try:
             return request_from_seed(text.encode("utf-8", "surrogateescape"), self._spider)
         except (SeedError, UnknownCodeError) as error:
             raise InspectionError(
-                f"{text!r} is no URL, nor a JSON object that describes a request: {error}"
+                f"{text!r} is neither a valid URL nor a JSON object that describes a request: {error}"
             ) from error
 
     def of_fields(self, fields: dict[str, Any]) -> str:
-        """Return the fingerprint of the request that *fields* describes; empty if there is none."""
+        """Return the fingerprint of the request that *fields* describes; empty if it cannot be made."""
         wanted = {
             name: fields[name]
             for name in ("url", "method", "body", "headers", "encoding", "meta")
@@ -85,7 +86,7 @@ class Fingerprinter:
         """
         try:
             return str(self._make(request))
-        except Exception as error:  # it may be the user's, which may raise anything
+        except Exception as error:  # a custom fingerprinter may raise anything
             raise InspectionError(
                 f"The fingerprinter cannot make a fingerprint of {request}: {type(error).__name__}: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""What keeps a crawl from going faster."""
+"""Find out what limits the speed of a crawl."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .status import Status
 
 
 def limit_of(status: Status) -> Limit:
-    """Return what keeps a crawl from going faster now: what at least half of its workers say."""
+    """Return the limit that at least half of the live workers report."""
     if status.state != "crawling":
         return "none"
-    if status.next_turn_in > 0:  # whatever the workers were at, all that waits has to wait for its time
+    if status.next_turn_in > 0:  # all waiting requests are delayed, so the workers' reports do not matter
         return "politeness"
     votes = Counter(worker.limit for worker in status.workers if worker.alive)
     for cause, count in votes.most_common(1):

@@ -1,4 +1,4 @@
-"""The requests that wait: those of each slot in a queue of its own, and in one those of no known slot."""
+"""Read the waiting requests: each slot has its own queue, and requests of unknown slots share one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .entries import STEP, Entry, Reader
 from .steps import scan
 from .view import View
 
-#: Members that Redis looks at in a step of a search.
+#: Number of members that Redis searches in a step.
 SEARCH_STEP = 500
-#: Slots whose requests are read together, where they have so few.
+#: Number of slots that are read in one round trip, and the maximum of requests that each of them may have.
 TOGETHER, FEW = 50, 20
 
 
 class Queues:
-    """Reads what waits in *view*'s frontier.
+    """Reads the waiting requests of *view*'s frontier.
 
-    Where the slot of a queue is asked for, an empty text is that of the requests whose slot no worker knows.
+    As a slot, an empty text stands for the requests of unknown slots.
     """
 
     def __init__(self, view: View) -> None:
@@ -33,20 +33,20 @@ class Queues:
         self._server = server_of(view.server, view.keys.requests)
 
     def slots(self) -> Iterator[str]:
-        """Yield the slots that may have requests, the empty one first."""
+        """Yield all slots that can have waiting requests, the empty one first."""
         yield ""
         for found in scan(self._server, "zscan", self.view.keys.slots):
             yield from (slot.decode("utf-8", "replace") for slot, _ in found)
 
     def length(self, slot: str) -> int:
-        """Return how many requests of *slot* wait."""
+        """Return the number of waiting requests of *slot*."""
         key = self.view.keys.queue(slot)
         return int(self._server.zcard(key) if self.view.is_sorted else self._server.llen(key))
 
     def next(self, count: int) -> Iterator[Entry]:
-        """Yield the *count* requests that come next, and leave them there: slots take turns."""
+        """Yield the next *count* requests without taking them; slots take turns."""
         by_priority = self.view.settings.order == "priority" and self.view.is_sorted
-        # Those that were given requests since their last turn stand where nobody knows their priorities.
+        # By priority all slots are read: their order in the set does not reflect requests that came later.
         last = -1 if by_priority else count - 1
         turns = self._server.zrange(self.view.keys.slots, 0, last)
         each = (
@@ -58,17 +58,17 @@ class Queues:
         return islice(filter(None, entries), count)
 
     def place(self, entry: Entry) -> int | None:
-        """Return how many requests of a sorted set come before *entry*; None if it does not wait any more."""
+        """Return how many requests of a sorted set come before *entry*; None if it no longer waits."""
         rank: int | None = self._server.zrank(self.view.keys.queue(entry.slot), entry.data)
         return rank
 
     def waiting(self, needle: bytes | None = None) -> Iterator[list[tuple[int | None, Entry]]]:
-        """Yield all that waits, a step at a time, each with its index if the queue is a list.
+        """Yield the waiting requests, a step at a time, each with its index if the queue is a list.
 
-        What is there from the first step to the last is met; of the rest, some. A list is gone through from
-        the end at which nothing shifts towards the beginning: there an entry may be met twice.
+        Every request that waits from the first step to the last is met; others may be missed. A list is read
+        in the direction in which pops and pushes can only repeat entries, not skip them.
 
-        :param needle: what an entry has in it, or it is not wanted; so most need not be sent.
+        :param needle: bytes that an entry must contain; Redis filters by them, so that it sends less.
         """
         some: list[str] = []
         for slot in self.slots():
@@ -92,7 +92,7 @@ class Queues:
                 yield from self._sorted_set(slot, needle) if self.view.is_sorted else self._list(slot, needle)
                 continue
             entries = found if self.view.is_sorted else [(data, None) for data in found]
-            # Counted from the end at which nothing shifts: see waiting().
+            # Indexes count from the end that waiting() begins with.
             first = 0 if issubclass(self.view.queue_class, FifoQueue) else -len(found)
             for place, (data, score) in enumerate(entries, first):
                 if needle is None or needle in data:
@@ -128,7 +128,7 @@ class Queues:
             yield [(None, self._reader.request(data, score, slot)) for data, score in found]
 
     def _list(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
-        # Pushed at the head. A queue is taken from its tail, a stack from its head.
+        # All lists are pushed at the head. FifoQueue is popped at the tail, LifoQueue at the head.
         from_head = issubclass(self.view.queue_class, FifoQueue)
         key, start = self.view.keys.queue(slot), 0
         while (count := min(SEARCH_STEP, self._server.llen(key) - start)) > 0:

@@ -1,4 +1,4 @@
-"""How fast a crawl goes, from what its pages were counted to be every ten seconds."""
+"""Calculate the speed of a crawl from its counts of pages, of ten seconds each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from .status import Moment
 
-#: Seconds of which the pages are counted together; see ``lua/exchange.lua``.
+#: Seconds of one count of pages; see ``lua/exchange.lua``.
 BUCKET = 10
-#: Seconds over which the pages of a second are taken, those of an hour, and how the queue changes.
+#: Seconds from which the pages per second, the pages per hour, and the growth of the queue are calculated.
 MINUTE, HOUR, TREND = 60, 3600, 600
 
 
 def moments(entries: Sequence[bytes]) -> list[Moment]:
-    """Return what was counted, the oldest first; what somebody else has written there says nothing."""
+    """Return the counts, the oldest first; skip entries of any other form."""
     found = []
     for entry in reversed(entries):
         parts = entry.split()
@@ -24,10 +24,10 @@ def moments(entries: Sequence[bytes]) -> list[Moment]:
 
 
 class Rates:
-    """How fast a crawl goes, and how long it may take yet: see :class:`~.status.Status` for each attribute.
+    """The speed of a crawl, and the time left: :class:`~.status.Status` describes the attributes.
 
-    :param left: how much is left to do.
-    :param since: when the first of the workers that are alive joined; None if nothing is being done.
+    :param left: the number of unfinished requests and seeds.
+    :param since: the time when the first of the live workers joined; None if no request is being crawled.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Rates:
             return
         trend = [moment for moment in recent if moment.second > now - TREND]
         if len(trend) > 1 and now - trend[0].second > BUCKET:
-            # What waited at the end of the oldest ten seconds.
+            # A count of waiting requests is the last one of its ten seconds.
             self.growth = (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
         if self.per_second:
             self.seconds_left_at_least = left / self.per_second
@@ -54,7 +54,7 @@ class Rates:
     def _rate(history: list[Moment], now: float, seconds: int) -> float:
         if not history:
             return 0.0
-        # From the first ten seconds that are wholly within; a crawl that is younger is not a slower one.
+        # Begin with the first count that lies wholly within the period, or with the crawl if it is younger.
         begin = max(history[0].second, math.ceil((now - seconds) / BUCKET) * BUCKET)
         pages = sum(moment.pages for moment in history if moment.second >= begin)
         return pages / max(1.0, now - begin)

@@ -1,4 +1,4 @@
-"""Read how a crawl stands, in two round trips."""
+"""Read the status of a crawl, in two round trips."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .status import Status, Worker
 from .view import View
 from .wanted import workers_wanted
 
-#: Members that Redis looks at to estimate what a key takes, and slots of which it is asked.
+#: Number of members from which Redis estimates the size of a key; and number of slots that are sampled.
 SAMPLES = SLOTS = 5
 
-#: The fields of META that say with what a frontier was made.
+#: The fields of META with the settings that a frontier was made with.
 _MADE_WITH = (
     "format",
     "dupefilter",
@@ -30,18 +30,18 @@ _MADE_WITH = (
     "SCHEDULER_SERIALIZER",
     "REQUEST_FINGERPRINTER_CLASS",
 )
-#: What is asked about a worker.
+#: The fields that are read of each worker.
 _SAID = ("about", "pages", "busy", "joined", "heard", "limit")
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
 
 
 def read_status(view: View) -> Status:
-    """Return how *view*'s frontier stands, in two round trips.
+    """Return the status of *view*'s frontier, in two round trips.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
     told = _ask(view)
-    # Where Redis may not be asked, this machine's is the best.
+    # Without the right to TIME, use this machine's clock.
     now = told["time"][0] + told["time"][1] / 1e6 if told["time"] else time.time()
     meta = {_text(name): _text(text) for name, text in (told["meta"] or {}).items()}
     slots = [(_text(slot), score) for slot, score in told["first slots"] or ()]
@@ -66,13 +66,13 @@ def read_status(view: View) -> Status:
     line = [
         replace(_worker(name, True, sizes[f"about {name}"], 0, meta), place=place)
         for place, name in enumerate(_line(told), 1)
-        # Others are of another spider that shares the places.
+        # A worker in line without data here belongs to another spider that shares the places.
         if name not in at_it and any(sizes[f"about {name}"] or ())
     ]
     history = moments(told["pages"] or ())
     leased = sum(worker.in_hand for worker in about)
     left = waiting.count + leased + (told["delayed"] or 0) + seeds
-    # What was done before the first of those that are alive joined says nothing of how fast they are.
+    # Pages before the first live worker joined do not tell how fast the live ones are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
     state = _state(meta, about, waiting.count, left, bool(told["finished"]), told["converted"])
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
@@ -90,7 +90,7 @@ def read_status(view: View) -> Status:
         failed=told["failed"] or 0,
         seeds=seeds,
         seen=seen,
-        # Nothing takes none: where Redis may not be asked, it says nothing.
+        # 0 bytes of more than 0 entries means that this user may not ask for the size.
         waiting_bytes=waiting.bytes if waiting.bytes or not waiting.count else None,
         seen_bytes=seen_bytes if seen_bytes or not seen else None,
         pages=_number(meta.get("pages")),
@@ -118,19 +118,19 @@ def read_status(view: View) -> Status:
 
 
 class _Questions:
-    """The commands of one round trip."""
+    """Collects the commands of one round trip."""
 
     def __init__(self, view: View) -> None:
         self._pipe = view.pipeline()
         self._names: list[str] = []
 
     def ask(self, name: str) -> Any:
-        """Return what takes the command whose reply is to have this *name*."""
+        """Return the pipeline, for one command whose reply gets this *name*."""
         self._names.append(name)
         return self._pipe
 
     def replies(self) -> dict[str, Any]:
-        """Return the replies; None for what Redis refuses, as for a key of a wrong type."""
+        """Return the replies by name; None if Redis refused the command, as for a key of a wrong type."""
         replies = self._pipe.execute(raise_on_error=False)
         for reply in replies:
             if isinstance(reply, connection.RedisError) and not isinstance(reply, connection.ResponseError):
@@ -176,11 +176,11 @@ def _line(told: Mapping[str, Any]) -> list[str]:
 
 
 def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _Buckets) -> dict[str, Any]:
-    """Return lengths, bytes and what workers say; 0 for what Redis does not say."""
+    """Return lengths, sizes in bytes and data of workers and slots; 0 if Redis refused the command."""
     keys, questions = view.keys, _Questions(view)
     ask = questions.ask
     for key in (keys.requests, *keys.start_urls):
-        # What is of another type holds nothing that anybody would crawl: doctor tells.
+        # A key of another type counts as empty: workers do not read it, and the doctor reports it.
         kind = told[f"type of {key}"]
         command = getattr(ask(f"length of {key}"), _LENGTHS.get(kind, "exists"))
         command(key if kind in _LENGTHS else f"{key}:never")
@@ -198,15 +198,15 @@ def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _
 
 
 def _next_turn(score: float, state: Any) -> float:
-    """Return when a slot gives its next request; its score is later where it is left to a worker."""
+    """Return when a slot gives its next request; its score may be later if a worker has its turns."""
     tat, blocked = (_number(_text(said or b"").partition(".")[0]) / 1000 for said in state or (None, None))
     return min(score / 1e6, max(tat, blocked) or math.inf)
 
 
 class _Waiting:
-    """How many requests wait, and how many bytes they take, about.
+    """The number of waiting requests, and their approximate size in bytes.
 
-    :ivar flat: those that wait without slots.
+    :ivar flat: the number of those without a slot.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class _Waiting:
 
 
 class _Buckets:
-    """What a compact filter consists of: see ``lua/filter/compact.lua``."""
+    """The buckets of a compact filter: see ``lua/filter/compact.lua``."""
 
     def __init__(self, key: str, state: Sequence[Any]) -> None:
         name, first, self.count = _text(state[0] or b""), _number(state[1]), _number(state[2])
@@ -237,9 +237,9 @@ class _Buckets:
             self._whole = self._halves = 0
 
     def bytes(self, whole: int, half: int) -> int:
-        """Return how many it takes, about.
+        """Return the approximate size of all buckets.
 
-        :param whole: those of a bucket that is yet to be split, and :param half: of one that was.
+        :param whole: the size of a bucket that has not been split, and :param half: of one that has been.
         """
         return self._whole * whole + self._halves * half
 
@@ -251,7 +251,7 @@ def _text(data: bytes) -> str:
 def _number(text: Any) -> int:
     try:
         number = int(text or 0)
-    except (ValueError, TypeError, OverflowError):  # what somebody else has written there says nothing
+    except (ValueError, TypeError, OverflowError):  # another program has written it
         return 0
     return number if abs(number) < 2**63 else 0
 
@@ -290,7 +290,7 @@ def _state(
         return "importing" if converted == b"import" else "converting"
     if alive and all(worker.told_to_stop for worker in alive):
         return "stopping"
-    # Also where nothing waits and nobody is at it: a worker that is started then begins nothing.
+    # Even if the queue is empty and no worker is alive: a worker that starts now begins no request.
     if meta.get("state") in ("paused", "draining"):
         return meta["state"]
     if alive:

@@ -1,4 +1,4 @@
-"""An exported frontier, into a Redis where that spider has none."""
+"""Import an exported frontier into a Redis where the spider has no frontier."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from .. import connection
-from ..errors import FrontierError, InspectionError
+from ..errors import FrontierError, InspectionError, frontier_command
 from ..frontier.client import FORMAT
 from ..frontier.scripts import register
 from .archive import OWN_META, WIDTHS, ArchiveReader, load
 from .seeding import patiently
 from .view import View
+from .wording import counted
 
-#: Entries and bytes of a step, at the most; those with a score, and those that go to where they stood one by
-#: one, take longer.
+#: Maximum of entries and of bytes in a step. It is lower for entries with a score, and for those that return
+#: to their places one by one: both take longer.
 MOST, MOST_BYTES, MOST_SORTED, MOST_BACK = 1000, 1_000_000, 100, 100
-#: Members of a hash table that Redis looks at in a step, at the most, besides those of the step.
+#: Maximum of members of a hash table that Redis inspects in a step, in addition to those of the step.
 LOOKED_AT = 50_000
-#: The most that a compact filter is made for at once.
+#: Maximum number of fingerprints for which a compact filter is sized at the start.
 MOST_SEEN = 10**10
 
-#: What goes back to where it stood.
+#: The kinds of entries that return to their places one by one.
 _BACK = ("by slot", "seeds", "leased", "noted")
-#: How what waits is put where it stood: of a list from the one end that is read first.
+#: The command that restores the order of the waiting requests.
 _PUSHES = {"priority": "ZADD", "fifo": "RPUSH", "lifo": "LPUSH"}
 
 
 class Import:
-    """Imports the frontier that *reader* reads into *view*'s, in which nothing may be.
+    """Imports the frontier that *reader* reads into *view*'s, which must be empty.
 
     :raises InspectionError: if this package has another format of frontiers.
     """
@@ -45,12 +46,15 @@ class Import:
         self._meta = _loaded(header.get("meta"))
         self._seen = _count(header.get("counts"), "seen")
         if self._discipline not in _PUSHES:
-            raise InspectionError("The first line does not say in which order the exported frontier is kept")
+            raise InspectionError(
+                "The first line of the file does not contain the kind of queue of the exported frontier: the "
+                "file was changed. Export the frontier again"
+            )
         made_in = self._meta.get("format", b"").decode("utf-8", "replace")
         if made_in != FORMAT:
             raise InspectionError(
-                f"The exported frontier has the format {made_in!r}, and this scrapy-rq-sched has {FORMAT!r}. "
-                "Import it with the one that exported it"
+                f"The exported frontier has the format {made_in!r}, but this scrapy-rq-sched uses "
+                f"{FORMAT!r}. Import it with the version that exported it"
             )
         self._begin = register(view.server, "import/begin")
         self._plain = register(view.server, "import/step")
@@ -60,15 +64,15 @@ class Import:
 
     @property
     def total(self) -> int:
-        """How many entries there are, about."""
+        """The approximate number of entries."""
         counts = self._reader.header.get("counts")
         return sum(_count(counts, name) for name in counts) if isinstance(counts, dict) else 0
 
     def steps(self) -> Iterator[int]:
-        """Import, and yield after each step of how many entries it was. No worker joins until all is there.
+        """Import, and yield the number of entries after each step. No worker can join before the last step.
 
-        :raises InspectionError: if there is something; or if it breaks off, and then it says how to remove
-            what was imported.
+        :raises InspectionError: if the frontier is not empty; or if the import is interrupted: then the
+            message contains the command that removes the imported part.
         """
         self._view.wait_until_freed()
         self._lock()
@@ -92,37 +96,42 @@ class Import:
         said = [self._id, self._view.keys.prefix, self._view.spider, len(pairs) // 2, *pairs]
         problem, *rest = patiently(lambda: self._begin(self._keys, said))
         spider = self._view.spider
-        clear = f"scrapy frontier clear {spider}"
+        clear = frontier_command("clear", spider)
         if problem == b"converting" and rest == [b"import"]:
             raise InspectionError(
-                f"An import for spider {spider!r} is under way, or broke off. Let it end; or remove what was "
-                f"imported: {clear} --force"
+                f"An import for spider {spider!r} is under way, or was interrupted. Wait until it has ended; "
+                f"if it was interrupted, remove the imported part: {clear} --force"
             )
         if problem == b"converting":
-            raise InspectionError(f"The requests of spider {spider!r} are being converted, or that broke off")
-        if problem == b"alive":
             raise InspectionError(
-                f"{rest[0]} workers are at the frontier of spider {spider!r}. Stop them, and clear it first: "
-                f"{clear}"
+                f"The requests of spider {spider!r} are being converted, or a conversion was interrupted. "
+                f"Wait until it has ended; if it was interrupted, continue it: "
+                f"{frontier_command('convert', spider)}"
+            )
+        if problem == b"alive":
+            alive = "1 worker is" if rest[0] == 1 else f"{counted(rest[0], 'worker')} are"
+            raise InspectionError(
+                f"{alive} alive at the frontier of spider {spider!r}. Stop the crawl, and clear the frontier "
+                f"before the import: {frontier_command('stop', spider)}; {clear}"
             )
         if problem == b"full":
             raise InspectionError(
-                f"Spider {spider!r} has a frontier ({rest[0].decode('utf-8', 'replace')!r} is there). Clear "
-                f"it first: {clear}"
+                f"Spider {spider!r} already has a frontier: the key {rest[0].decode('utf-8', 'replace')!r} "
+                f"exists. Clear the frontier before the import: {clear}"
             )
         if problem:
             key, found, expected = (text.decode("utf-8", "replace") for text in rest)
             raise InspectionError(
-                f"Key {key!r} in Redis is a {found}, where the frontier of spider {spider!r} needs a "
-                f"{expected}. Rename or delete it"
+                f"Key {key!r} in Redis is a {found}, but the frontier of spider {spider!r} needs a "
+                f"{expected}. Rename or delete the key"
             )
 
     def _most(self, kind: str, coming: int) -> int:
-        """Return how many entries a step may have.
+        """Return the maximum number of entries of the next step.
 
-        A scan gives members in the order of a hash table. In this order they come to few places of a table
-        that grows with them, if it is of the same server process: so each of these has a chain that is long,
-        until about the square root of all members is there.
+        The file has members in the order of the exported hash table. In the same server process they fill
+        only few places of the new, growing table. So the chains of these places are long, until the new table
+        has about the square root of all members.
         """
         most = MOST_BACK if kind in _BACK else MOST if WIDTHS[kind] == 1 else MOST_SORTED
         there = self._reader.entries[kind] - coming // WIDTHS[kind]
@@ -143,7 +152,7 @@ class Import:
         self._require(reply)
 
     def _place(self, kind: str, values: Sequence[bytes]) -> tuple[str, str, Sequence[bytes]]:
-        """Return the key, the command and its values."""
+        """Return the key, the command and its values for a line of this *kind*."""
         keys = self._view.keys
         if kind == "waiting":
             is_sorted = self._discipline == "priority"
@@ -163,35 +172,35 @@ class Import:
         reply = patiently(lambda: self._end(self._keys, [self._id]))
         if reply[0] == b"differs":
             raise InspectionError(
-                f"Key {reply[1].decode('utf-8', 'replace')!r} has {reply[3]} members, and {reply[2]} were "
-                "imported: somebody else was at it"
+                f"Key {reply[1].decode('utf-8', 'replace')!r} has {reply[3]} members, but {reply[2]} were "
+                "imported: another program has changed it"
             )
         self._require(reply)
 
     def _require(self, reply: list[Any]) -> None:
         if reply[0] == b"lost":
             raise _LostError(
-                f"The frontier of spider {self._view.spider!r} was cleared while it was imported: this "
-                "import has ended, and what is there now is not of it"
+                f"The frontier of spider {self._view.spider!r} was cleared during the import, which has "
+                "therefore ended. The keys that exist now are not from this import"
             )
 
     def broken(self, what: str) -> InspectionError:
-        """Return the error to raise where it breaks off because of *what*."""
-        spider = self._view.spider
+        """Return the error of an import that was interrupted because of *what*."""
+        clear = frontier_command("clear", self._view.spider, "--force")
         return InspectionError(
-            f"{what}. The import broke off, and no worker joins what there is by now. Remove it, all seeds, "
-            f"too: scrapy frontier clear {spider} --force"
+            f"{what}. The import was interrupted, and no worker can join the incomplete frontier. Remove it, "
+            f"with all seeds: {clear}"
         )
 
 
 class _LostError(InspectionError):
-    """The import is no longer under way."""
+    """The frontier was cleared during the import."""
 
 
 def verify(stream: IO[bytes]) -> Iterator[int]:
-    """Read a whole file and check it, yield of how many entries each line is, and go back to its beginning.
+    """Read and check a whole file, and rewind it. Yield the number of entries of each line.
 
-    :raises InspectionError: if it is cut, or was changed.
+    :raises InspectionError: if the file is incomplete, or was changed.
     """
     start = stream.tell()
     for kind, values in ArchiveReader(stream):
@@ -200,7 +209,7 @@ def verify(stream: IO[bytes]) -> Iterator[int]:
 
 
 def _parts(kind: str, values: list[bytes], most: int) -> Iterator[list[bytes]]:
-    """Yield *values* in parts that are short enough for a step: of *most* entries, at the most."""
+    """Yield *values* in parts that are short enough for a step, of at most *most* entries."""
     width = WIDTHS[kind]
     entries = [values[place : place + width] for place in range(0, len(values), width)]
     parts: list[list[bytes]] = []
@@ -212,7 +221,7 @@ def _parts(kind: str, values: list[bytes], most: int) -> Iterator[list[bytes]]:
             size = count = 0
         parts[-1] += entry
         size, count = size + length, count + 1
-    # The first of what goes back stands before the others, so it goes last.
+    # Each entry that returns to its place goes before the others, so the first one goes last.
     yield from reversed(parts) if kind in _BACK else parts
 
 
@@ -230,5 +239,6 @@ def _loaded(meta: Any) -> dict[str, bytes]:
         }
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InspectionError(
-            "The first line does not say what the exported frontier was made with"
+            "The first line of the file does not contain the settings that the exported frontier was made "
+            "with: the file was changed. Export the frontier again"
         ) from None

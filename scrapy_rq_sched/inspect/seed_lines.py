@@ -1,4 +1,4 @@
-"""Seeds that stand in a file, one a line: read as often as is needed, and never as a whole."""
+"""Read seeds from a file, one on each line, repeatedly and without loading the whole file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import BinaryIO
 
 from ..errors import InspectionError
 
-#: What stands for the standard input where a file is named.
+#: The name of a file that stands for the standard input.
 STANDARD_INPUT = "-"
-#: Characters of a line. A longer one is passed over: it may be anything, and is no seed.
+#: Maximum length of a line, in characters. Longer lines are reported as bad seeds.
 LONGEST = 16 * 1024 * 1024
 
 
 class Lines:
-    """The lines of *file* that are not blank, each with its number; None stands for one that is too long.
+    """The lines of *file* that are not blank, each with its number; None stands for a line that is too long.
 
-    :param file: opened for bytes; it can be read anew from its beginning.
-    :param name: what it is called in an error.
-    :param encoding: of its text.
-    :param are_urls: whether they are URLs and JSON objects. Then white space around them means nothing, and
-        what begins with ``#`` is no seed but a comment.
+    :param file: a seekable file, opened for bytes.
+    :param name: the file's name in errors.
+    :param encoding: the encoding of its text.
+    :param are_urls: whether the lines are URLs and JSON objects. If so, white space around them is removed,
+        and a line that begins with ``#`` is a comment.
     """
 
     def __init__(self, file: BinaryIO, name: str, encoding: str, are_urls: bool = True) -> None:
@@ -37,9 +37,9 @@ class Lines:
         self._stamp = self._read_stamp()
 
     def __iter__(self) -> Iterator[tuple[int, str | None]]:
-        """Yield them, from the first one on.
+        """Yield the lines, beginning with the first.
 
-        :raises InspectionError: if the file cannot be read, or is not in this encoding.
+        :raises InspectionError: if the file cannot be read or decoded.
         """
         stripped = None if self._are_urls else "\r\n"
         for number, line in enumerate(self._read(), 1):
@@ -51,18 +51,19 @@ class Lines:
                     yield number, seed
 
     def check_unchanged(self) -> None:
-        """Check that these are still the lines that they were.
+        """Check that the file was not changed.
 
-        :raises InspectionError: if somebody has written to the file since.
+        :raises InspectionError: if it was.
         """
         if self._read_stamp() != self._stamp:
             raise InspectionError(
-                f"{self._name} was changed while it was read. Run this again when nobody writes to it"
+                f"{self._name} was changed while it was read. Run the command again when the file no longer "
+                "changes"
             )
 
     def _read(self) -> Iterator[str | None]:
         self._file.seek(0)
-        # What is no text is kept as it is: it is that line's fault, and is said of it.
+        # Bytes that are not text are kept, so that the error names their line.
         text = io.TextIOWrapper(self._file, self._encoding, "surrogateescape", newline="\n")
         try:
             line = text.readline(LONGEST).removeprefix("\ufeff")
@@ -78,10 +79,10 @@ class Lines:
             raise InspectionError(f"{self._name} cannot be read: {error.strerror}") from error
         except UnicodeError as error:
             raise InspectionError(
-                f"{self._name} is no text in {self._encoding}: {error}. Set REDIS_ENCODING to what it is in"
+                f"{self._name} is not text in {self._encoding}: {error}. Set REDIS_ENCODING to its encoding"
             ) from error
         finally:
-            text.detach()  # or the file would be closed with it
+            text.detach()  # so that closing the text does not close the file
 
     def _read_stamp(self) -> tuple[int, int]:
         status = os.fstat(self._file.fileno())
@@ -90,11 +91,11 @@ class Lines:
 
 @contextmanager
 def open_lines(path: str, encoding: str, are_urls: bool = True) -> Iterator[Lines]:
-    """Give the lines of the file at *path*, ``-`` for those of the standard input.
+    """Open the file at *path* and return its lines; ``-`` is the standard input.
 
-    What can be read only once, such as a pipe, is copied to a temporary file first.
+    A pipe, which can be read only once, is copied to a temporary file first.
 
-    :raises InspectionError: if it cannot be read.
+    :raises InspectionError: if the file cannot be read.
     """
     name = "The standard input" if path == STANDARD_INPUT else repr(path)
     with ExitStack() as stack:

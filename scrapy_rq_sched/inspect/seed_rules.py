@@ -1,4 +1,4 @@
-"""What may be a seed of a spider, and what seeds are given that do not say so themselves."""
+"""Check the seeds of a spider, and add a priority and meta to those without."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .view import View
 
 
 class SeedRules:
-    """What may be a seed of *view*'s spider: the same as its workers take.
+    """The rules for seeds of *view*'s spider, the same as those of its workers.
 
-    :param priority: what seeds get that have none; None: nothing.
-    :param meta: what is put into their meta, unless they have it there.
-    :raises InspectionError: if seeds of this spider cannot be given that.
+    :param priority: the priority of seeds that have none; None: add no priority.
+    :param meta: values that are added to the meta of seeds that lack them.
+    :raises InspectionError: if seeds of this spider cannot have them.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class SeedRules:
         self._priority = priority
         self._meta = dict(meta or {})
         make = getattr(view.spidercls, "make_request_from_data", None)
-        #: Whether the spider makes requests of its seeds in a way of its own; nobody else can tell good ones.
+        #: Whether the spider makes requests of seeds with its own method: then only a worker can check them.
         self.are_its_own = make not in (None, RedisMixin.make_request_from_data)
         #: The encoding of the seeds.
         self.encoding: str = (
@@ -42,9 +42,9 @@ class SeedRules:
         self._check_given()
 
     def prepare(self, text: str | None) -> bytes:
-        """Return what is pushed for the line *text*.
+        """Return the seed that is pushed for the line *text*.
 
-        :raises SeedError: if that cannot be written in the encoding of the seeds.
+        :raises SeedError: if it cannot be written in the encoding of the seeds.
         """
         if text is None:
             raise SeedError(f"longer than {LONGEST:,} characters")
@@ -58,14 +58,14 @@ class SeedRules:
     def request(self, seed: bytes) -> Request:
         """Return the request that a worker makes of *seed*.
 
-        :raises SeedError: saying what is wrong with it.
-        :raises UnknownCodeError: if the spider lacks a callback that it names.
+        :raises SeedError: if the seed is not valid, with the reason.
+        :raises UnknownCodeError: if the spider lacks a callback that the seed names.
         """
         spider = self._spider or spider_for(_parsed(seed, self.encoding), self._spider_name)
         return request_from_seed(seed, spider, self.encoding, self._form_data)
 
     def priority(self, seed: bytes) -> int:
-        """Return that of the request which a worker makes of *seed*, a good one."""
+        """Return the priority of the request that a worker makes of the valid *seed*."""
         if self.are_its_own or self._form_data:
             return 0
         return int(_parsed(seed, self.encoding).get("priority", 0))
@@ -75,7 +75,7 @@ class SeedRules:
             text.encode(self.encoding)
             fields = json.loads(text) if text.startswith("{") else {"url": text}
         except (ValueError, RecursionError):
-            return text  # what is wrong with it is said where it is checked
+            return text  # the check reports the reason
         meta = fields.get("meta", {})
         if self._meta and isinstance(meta, dict):
             fields["meta"] = {**self._meta, **meta}
@@ -88,29 +88,29 @@ class SeedRules:
             "".encode(self.encoding)
         except (LookupError, TypeError, ValueError):
             raise InspectionError(
-                f"redis_encoding of spider {self._spider_name!r} is {self.encoding!r}; it may be the name of "
-                "an encoding, such as 'utf-8'"
+                f"redis_encoding of spider {self._spider_name!r} must be the name of an encoding, such as "
+                f"'utf-8', not {self.encoding!r}"
             ) from None
         if self._priority is None and not self._meta:
             return
         if self.are_its_own:
             raise InspectionError(
-                f"Spider {self._spider_name!r} makes requests of its seeds in a way of its own "
-                "(make_request_from_data), so nobody else can add a priority or meta to them. Leave it away"
+                f"A priority or meta cannot be added: spider {self._spider_name!r} reads its seeds with its "
+                "own make_request_from_data. Leave the priority and the meta out"
             )
         if self._priority is not None and self._form_data:
             raise InspectionError(
-                "With FRONTIER_SEED_FORM_DATA a seed has no priority: it would be a field of its form. Leave "
-                "the priority away"
+                "With FRONTIER_SEED_FORM_DATA a seed has no priority: it would become a field of the form. "
+                "Leave the priority out"
             )
         try:
             self.request(self.prepare("http://localhost/"))
         except (SeedError, UnknownCodeError) as error:
-            raise InspectionError(f"Seeds cannot be given this priority or meta: {error}") from error
+            raise InspectionError(f"Seeds cannot have this priority or meta: {error}") from error
 
 
 def _without_init(view: View) -> Spider | None:
-    """Return the spider, not made as in a crawl: its constructor may do anything. None if it is not here."""
+    """Return the spider without running its constructor; None if its class is not in this project."""
     if view.spidercls is None:
         return None
     spider = view.spidercls.__new__(view.spidercls)
@@ -119,7 +119,7 @@ def _without_init(view: View) -> Spider | None:
 
 
 def _parsed(seed: bytes, encoding: str) -> dict[str, Any]:
-    """Return what *seed* has, if it is a JSON object."""
+    """Return the fields of *seed* if it is a JSON object, else an empty dict."""
     try:
         text = seed.decode(encoding).strip()
         return dict(json.loads(text)) if text.startswith("{") else {}

@@ -1,4 +1,4 @@
-"""Push seeds: all are checked before the first is pushed, and a push that broke off is gone on with."""
+"""Push seeds: check all of them before the first is pushed, and resume a push that was interrupted."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from ..frontier.scripts import register
 from .seed_rules import SeedRules
 from .view import View
 
-#: Seeds that are pushed in one step, and their bytes: Redis does nothing else meanwhile.
+#: Maximum of seeds, and of their bytes, in one step: Redis can do no other work during a step.
 STEP, STEP_BYTES = 1000, 1_000_000
-#: Seconds for which a push that broke off can be gone on with.
+#: Seconds for which an interrupted push can be resumed.
 KEPT_FOR = 7 * 24 * 3600
-#: How often what may not have got through is tried again: done twice it is done once.
+#: Number of retries of a command that may not have reached Redis; repeating it has no further effect.
 RETRIES = 5
-#: Of so many bad seeds it is said what is wrong with them.
+#: Maximum number of bad seeds that are reported with their reason.
 SHOWN = 10
 
 _KINDS = ("list", "set", "zset")
 
-#: Told of each so many that are done.
+#: Called with the number of further seeds that are done.
 Advance = Callable[[int], None]
 
 
 class Source(Protocol):
-    """Seeds as they are given, to be read as often as is needed."""
+    """The seeds of a file or a command line, which can be read repeatedly."""
 
     def __iter__(self) -> Iterator[tuple[int, str | None]]:
-        """Yield each with its number; None for one that is too long."""
+        """Yield each seed with its number; None for a seed that is too long."""
 
     def check_unchanged(self) -> None:
-        """Check that they are still what they were.
+        """Check that the seeds were not changed.
 
-        :raises InspectionError: if they are not.
+        :raises InspectionError: if they were.
         """
 
 
 class Few(list[tuple[int, str | None]]):
-    """Seeds that are given all at once: they are pushed in one step."""
+    """Seeds in memory, which are pushed in one step."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         super().__init__(enumerate(texts, 1))
 
     def check_unchanged(self) -> None:
-        """Check nothing: nobody else has them."""
+        """Do nothing: seeds in memory do not change."""
 
 
 @dataclass
 class Checked:
-    """What the seeds were found to be.
+    """The result of checking the seeds.
 
-    :param good: how many can be pushed.
-    :param bad: how many cannot.
-    :param problems: of the first :data:`SHOWN` of these, number and reason.
+    :param good: the number of seeds that can be pushed.
+    :param bad: the number of those that cannot.
+    :param problems: number and reason of the first :data:`SHOWN` bad seeds.
     """
 
     good: int = 0
@@ -86,10 +86,10 @@ class Seeding:
         self._rules = rules
         self._is_few = isinstance(source, Few)
         self._seeding = view.keys.seeding
-        #: The seeds' key, and its type: ``list`` if it is not there.
+        #: The seeds' key, and its type: ``list`` if it does not exist.
         self.key = view.keys.start_urls[0]
         self.kind = self._read_kind()
-        #: How many of them are in Redis, as far as is known.
+        #: The number of seeds that are known to be in Redis.
         self.pushed = 0
         self._digest = ""
         self._checked = Checked()
@@ -97,9 +97,9 @@ class Seeding:
         self._step = register(view.server, "seed")
 
     def check(self, advance: Advance) -> Checked:
-        """Return what the seeds are, and find out how many of them an earlier push has pushed.
+        """Check all seeds, and find out how many of them an earlier, interrupted push has pushed.
 
-        :raises InspectionError: if they cannot be read.
+        :raises InspectionError: if the seeds cannot be read.
         """
         digest = hashlib.sha256(self.key.encode() + b"\n")
         checked = self._checked = Checked()
@@ -116,28 +116,28 @@ class Seeding:
             if checked.good % STEP == 0:
                 advance(STEP)
         advance(checked.good % STEP)
-        # The same once more on a command line is meant to be pushed once more.
+        # A repeated command line pushes its seeds again, so each push of it has another name.
         self._digest = secrets.token_hex(16) if self._is_few else digest.hexdigest()
-        # So that one who is through with the same before this one has begun is noticed.
+        # Lets this push notice another one that finishes the same seeds before this one begins.
         patiently(lambda: self._server.hsetnx(self._seeding, self._digest, 0))
         patiently(lambda: self._server.expire(self._seeding, KEPT_FOR))
         self.look()
         return checked
 
     def look(self) -> int:
-        """Ask Redis how many are pushed, and return it."""
-        # No less than is known: at its end it is forgotten.
+        """Ask Redis how many seeds are pushed, and return the number."""
+        # Never less than before: Redis forgets the number at the end of a push.
         self.pushed = max(self.pushed, int(self._server.hget(self._seeding, self._digest) or 0))
         return self.pushed
 
     def forget(self) -> None:
-        """Forget how many are pushed, once all of them are."""
+        """Delete the number of pushed seeds from Redis, after all were pushed."""
         patiently(lambda: self._server.hdel(self._seeding, self._digest))
 
     def push(self, advance: Advance) -> None:
-        """Push the good ones that are not pushed yet, in their order.
+        """Push the good seeds that are not pushed yet, in their order.
 
-        :raises InspectionError: if they are not what they were, or Redis no longer knows how many are pushed.
+        :raises InspectionError: if the seeds were changed, or Redis no longer knows how many are pushed.
         """
         position = 0
         for seeds in self._steps():
@@ -159,13 +159,13 @@ class Seeding:
     def _check_known(self, least: int) -> None:
         if self.pushed < least:
             raise InspectionError(
-                f"Of these seeds {least:,} were pushed here, and Redis no longer knows of it: it has come "
-                "back with older data, or another that pushed the same was through with it. See what is in "
-                f"{self.key!r} before you run this again"
+                f"This command has pushed {least:,} of the seeds, but Redis no longer knows it: Redis was "
+                "restored from older data, or another command has finished pushing the same seeds. Inspect "
+                f"the key {self.key!r} before you run this command again"
             )
 
     def _steps(self) -> Iterator[list[_Seed]]:
-        """Yield the good ones, as many at a time as are pushed in a step."""
+        """Yield the good seeds, in lists of the length of a step."""
         seeds: list[_Seed] = []
         size = 0
         for seed in self._good():
@@ -180,7 +180,7 @@ class Seeding:
     def _good(self) -> Iterator[_Seed]:
         for _, text in self._source:
             try:
-                # They were checked: once more only to tell good from bad.
+                # All were checked before. Check again only if the bad ones must be left out.
                 seed = self._good_seed(text) if self._checked.bad else self._rules.prepare(text)
             except (SeedError, UnknownCodeError):
                 continue
@@ -198,14 +198,14 @@ class Seeding:
             return "list"
         if kind not in _KINDS:
             raise InspectionError(
-                f"Key {self.key!r} is a {kind}, where seeds are in a list, a set or a sorted set. Rename or "
-                "delete it"
+                f"Key {self.key!r} is a {kind}, but seeds need a list, a set or a sorted set. Rename or "
+                "delete the key"
             )
         return kind
 
 
 def patiently(call: Callable[[], Any]) -> Any:
-    """Return what *call* returns; it is repeated if it may not have got through, so twice must be as once."""
+    """Return the result of *call*, and retry it if Redis does not answer; it must be idempotent."""
     failures = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The failed list of a frontier that is looked at from outside."""
+"""Open the failed list of a frontier for inspection."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .view import View
 def set_aside(view: View, again: bool = False) -> tuple[FailedRequests, str]:
     """Return the failed list of *view*'s frontier, and why its URLs cannot be read; empty if they can.
 
-    :param again: whether entries are to be put back.
-    :raises InspectionError: if nothing can be put back to its queue.
+    :param again: whether entries will be put back into the queue.
+    :raises InspectionError: if entries cannot be put back into this queue.
     """
-    # Only what is put back has to know where to; who forgets, or looks, need not know the queue.
+    # Only putting entries back requires the queue's class; listing and forgetting them does not.
     discipline = view.queue_class.discipline if again else "custom"
     serializer: serializers.Serializer | None
     problem = ""

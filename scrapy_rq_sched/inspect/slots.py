@@ -1,4 +1,4 @@
-"""The slots of a frontier: how much waits in each, when each gives its next request, and why not sooner."""
+"""Read and change the slots of a frontier: waiting requests, next turn, limits, blocks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..frontier.scripts import register
 from .queues import Queues
 from .view import View, read_meta
 
-#: Slots of which is asked in a round trip.
+#: Number of slots in a round trip.
 STEP = 200
-#: What is at the place of a slot's state, and is the time of all that share the states; no slot is called so.
+#: Not a slot: this name's state is the clock of all spiders that share the states.
 CLOCK = "~clock"
 
 
 @dataclass(frozen=True)
 class SlotStatus:
-    """How a slot stands. Times are in seconds, by the server's clock.
+    """The status of a slot. Times are in seconds, by the server's clock.
 
     :param slot: its name.
-    :param waiting: how many of its requests wait.
-    :param next_in: in how many seconds it may give a request; 0: now, or it is nobody's turn yet.
-    :param blocked_for: for how many seconds it is blocked yet; 0 if it is not.
-    :param delay: seconds between two requests, :param jitter: by which share of these it may be shorter or
-        longer, and :param concurrency: downloads at a time, 0 for any number; None if that is not known.
-    :param is_set: whether these were set while the crawl ran.
-    :param owner: the worker that has turns of it; empty if none has.
-    :param active: its leases whose download is not over, where it has a concurrency.
+    :param waiting: the number of its waiting requests.
+    :param next_in: seconds until it can give a request; 0: now, or its next turn is not planned.
+    :param blocked_for: remaining seconds of its block; 0 if it is not blocked.
+    :param delay: seconds between two requests, :param jitter: the share by which the delay varies, and
+        :param concurrency: downloads at a time, 0 for any number; None if unknown.
+    :param is_set: whether these limits were set while the crawl ran.
+    :param owner: the worker that has its turns; empty if no worker has them.
+    :param active: the number of its leases that are still being downloaded, if it has a concurrency.
     """
 
     slot: str
@@ -50,7 +50,7 @@ class SlotStatus:
 
     @property
     def why(self) -> str:
-        """Why it gives no request now; empty if it does."""
+        """The reason why it gives no request now; empty if it does."""
         if self.blocked_for:
             return "blocked"
         if self.concurrency and self.active >= self.concurrency:
@@ -61,7 +61,7 @@ class SlotStatus:
 class Slots:
     """The slots of *view*'s frontier.
 
-    :raises InspectionError: if there is no frontier, or if its queue cannot be looked into.
+    :raises InspectionError: if there is no frontier, or if its queue cannot be inspected.
     """
 
     def __init__(self, view: View) -> None:
@@ -70,15 +70,15 @@ class Slots:
         self._script = register(view.server, "slot")
 
     def read(self, names: Iterable[str] | None = None) -> Iterator[SlotStatus]:
-        """Yield how slots stand: those of *names*, or all that have waiting requests, in no order."""
+        """Yield the status of the slots *names*; by default of all with waiting requests, in no order."""
         names = iter((slot for slot in Queues(self.view).slots() if slot) if names is None else names)
         while some := list(islice(names, STEP)):
             yield from self._read(some)
 
     def find(self, text: str) -> tuple[str, bool]:
-        """Return the name of the slot that somebody calls *text*, and whether anything is known of it.
+        """Return the name of the slot that a user calls *text*, and whether Redis has any data of it.
 
-        It may be what Scrapy calls it, its name as it is shown, or a host name with capital letters.
+        *text* is Scrapy's name of the slot, the name that our commands show, or a host name in any case.
         """
         names = [slot_name(text), text, slot_name(text.lower())]
         for name in names:
@@ -90,20 +90,20 @@ class Slots:
         return (text if is_name else names[2]), False
 
     def named(self, text: str) -> str:
-        """Return the name of the slot that is to be changed.
+        """Return the name of the slot to change.
 
-        :raises InspectionError: if it is a pattern or a URL, and nothing is known of a slot called so.
+        :raises InspectionError: if *text* is a pattern or a URL, and Redis has no slot of that name.
         """
         name, is_known = self.find(text)
         if not is_known and any(mark in text for mark in "*?/"):
             raise InspectionError(
-                f"{text!r} is not the name of a slot; it must be a host name such as www.example.com, or "
-                "what download_slot says. Patterns are for FRONTIER_SLOTS"
+                f"The name of a slot must be a host name such as www.example.com, or the value of "
+                f"download_slot, not {text!r}. Patterns work in FRONTIER_SLOTS only"
             )
         return name
 
     def with_state(self) -> Iterator[str]:
-        """Yield the slots that have a state, also without a request that waits. All keys are gone through."""
+        """Yield the slots that have a state, also those without waiting requests. This scans all keys."""
         prefix = self.view.keys.slot("")
         pattern = re.sub(r"([\[\]*?\\])", r"\\\1", prefix) + "*"
         for key in self.view.server.scan_iter(pattern, count=STEP, _type="hash"):
@@ -112,7 +112,7 @@ class Slots:
                 yield slot
 
     def set(self, slot: str, rule: SlotRule) -> None:
-        """Have *rule* hold for *slot* until the crawl is finished, whatever the settings say."""
+        """Apply *rule* to *slot* until the crawl is finished; it overrides the settings."""
         said = (
             "-" if value is None else repr(value) for value in (rule.delay, rule.jitter, rule.concurrency)
         )
@@ -122,15 +122,15 @@ class Slots:
         self._change(slot, "set", delay, jitter, concurrency)
 
     def reset(self, slot: str) -> None:
-        """Have what the settings say hold for *slot* again."""
+        """Apply the settings to *slot* again."""
         self._change(slot, "reset")
 
     def block(self, slot: str, seconds: float) -> None:
-        """Have *slot* give no request for so many seconds."""
+        """Let *slot* give no request for a number of *seconds*."""
         self._change(slot, "block", str(max(1, round(1000 * seconds))))
 
     def unblock(self, slot: str) -> None:
-        """Have *slot* give requests again."""
+        """Let *slot* give requests again."""
         self._change(slot, "block", "0")
 
     def _change(self, slot: str, *what: str) -> None:
@@ -148,12 +148,12 @@ class Slots:
             pipe.zscore(keys.slots, name)
             pipe.hgetall(keys.slot(name))
             pipe.hget(keys.slot_limits, name)
-        # Spiders that share the states of slots have one time.
+        # Spiders that share the states of slots also share a clock.
         ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
         pipe.hget(keys.slot(CLOCK), "clock_ahead")
         pipe.zrange(keys.workers, 0, -1, withscores=True)
         (seconds, microseconds), *replies, ahead, workers = pipe.execute()
-        # What the dead had counts no more; of other spiders' workers nothing is known here.
+        # Leases of dead workers do not count. Only this spider's workers are known here.
         dead = {worker for worker, deadline in workers if deadline <= seconds * 1000 + microseconds / 1000}
         meta = read_meta(self.view.server, keys.meta)
         ahead = _number(meta.get("clock_ahead") if ours_only else ahead)
@@ -164,7 +164,7 @@ class Slots:
 
 
 def _in_force(limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
-    """Return delay, jitter and concurrency of a slot, and whose they are."""
+    """Return delay, jitter and concurrency of a slot, and the origin of these limits."""
     default = meta.get("slot_default", "").split(" ")
     if len(default) != 3:
         default = ["-", "-", "-"]
@@ -209,6 +209,6 @@ def _status(
 def _number(text: Any) -> float:
     try:
         number = float(text or 0)
-    except (TypeError, ValueError):  # what somebody else has written there says nothing
+    except (TypeError, ValueError):  # another program has written it
         return 0.0
     return number if 0 <= number < 9e15 else 0.0

@@ -1,4 +1,4 @@
-"""How a crawl stands: what waits, who is at it, how fast it goes, and how long it may take yet."""
+"""The status of a crawl: its requests, workers, speed and time left."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..frontier.messages import Limit, is_much_unshared
 class Moment(NamedTuple):
     """Ten seconds of a crawl.
 
-    :param second: when they began, in seconds since 1970, by the server's clock.
-    :param pages: how many pages were done in them.
-    :param waiting: how many requests waited at the last of these.
+    :param second: the beginning, in seconds since 1970, by the server's clock.
+    :param pages: the number of pages that were finished in these seconds.
+    :param waiting: the number of waiting requests after the last of these pages.
     """
 
     second: int
@@ -24,20 +24,19 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker, as Redis knows it. Times are in seconds since 1970, by the server's clock.
+    """The data of a worker in Redis. Times are in seconds since 1970, by the server's clock.
 
     :param name: its id in the keys.
-    :param alive: whether it has been heard of within ``FRONTIER_LEASE_TIMEOUT``.
-    :param host: where it runs, :param pid: its process; empty and 0 if it does not say so.
-    :param version: of this package, :param scrapy: of Scrapy.
-    :param pages: how many pages it has done.
-    :param in_hand: requests and seeds that it holds.
+    :param alive: whether its last heartbeat is within ``FRONTIER_LEASE_TIMEOUT``.
+    :param host: its host, and :param pid: its process id; empty and 0 if unknown.
+    :param version: its version of this package, and :param scrapy: its version of Scrapy.
+    :param pages: the number of pages that it has finished.
+    :param in_hand: the number of its leases.
     :param busy: whether it reads its ``start()``, or has requests that are not in Redis.
-    :param joined: when it began, and :param heard: its last exchange; 0 if unknown.
-    :param told_to_stop: whether it is to close.
-    :param limit: what keeps it from going faster: ``politeness``, ``callbacks``, ``concurrency``, ``redis``;
-        or ``none``.
-    :param place: its place in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
+    :param joined: when it joined, and :param heard: its last exchange; 0 if unknown.
+    :param told_to_stop: whether it was told to close.
+    :param limit: the limit of its speed: ``politeness``, ``callbacks``, ``concurrency``, ``redis``, ``none``.
+    :param place: its number in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
     """
 
     name: str
@@ -58,39 +57,39 @@ class Worker:
 
 @dataclass(frozen=True)
 class Status:
-    """How a frontier stands. Times are in seconds since 1970, by the server's clock; sizes in bytes.
+    """The status of a frontier. Times are in seconds since 1970, by the server's clock; sizes in bytes.
 
-    :param spider: the spider's name, and :param key: its queue's key.
-    :param waiting: requests that wait, :param slots: how many slots these have, :param next_turn_in: in how
-        many seconds any of these may be begun, if none may be yet because of delays, :param leased: those in
-        workers' hands, with seeds, :param delayed: set back for another worker, :param failed: set aside,
-        :param seeds: not read yet, and :param seen: how many fingerprints the filter has.
+    :param spider: the spider's name, and :param key: the key of its queue.
+    :param waiting: the number of waiting requests, :param slots: of their slots, and :param next_turn_in:
+        the seconds until the first of them can be begun, if delays hold all of them back.
+    :param leased: the number of leases, :param delayed: of delayed requests, :param failed: of entries in the
+        failed list, :param seeds: of seeds that no worker has read, and :param seen: of fingerprints.
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
-        as its workers are told; ``stopped``: there is something to do, and nobody alive; ``finished``;
+        as its workers were told; ``stopped``: unfinished, without live workers; ``finished``;
         ``converting``; ``importing``; ``new``: no worker has joined it.
-    :param state_since: since when it is paused or drained; 0 if it is not.
-    :param now: when this was read.
-    :param seen_bytes: what those seen take, about; and :param waiting_bytes: those waiting; None if Redis
-        does not say.
-    :param pages: how many pages were done in this crawl.
-    :param finished_at: when the last crawl was finished, as long as that is known; 0 if it is not.
-    :param failed_by_reason: how many were ever set aside, by reason without its details.
-    :param exchange_seconds: how long the workers' exchanges took.
-    :param per_second: pages a second, in the last minute.
-    :param per_hour: pages in the last hour; of a younger crawl, what it would make at this rate.
-    :param growth: by how many a second the queue grows; less than 0: it shrinks; None if not known.
-    :param seconds_left: how long it takes yet, if the queue goes on to shrink so; else None.
-    :param seconds_left_at_least: how long it takes, if no more is found; None if nothing is being done.
-    :param found: how many requests workers have found that cannot share all of them; :param unshared: how
-        many of these are in one worker's memory only, and :param unshared_reason: why.
-    :param max_workers: how many workers may be at it (``FRONTIER_MAX_WORKERS``), 0: any number;
-        :param places_taken: how many there are, with those of other spiders that share the places, and
-        :param in_line: those that wait for a place.
-    :param workers_wanted: how many workers the crawl could use now: see ``wanted.py``.
-    :param limit: what keeps the fleet from going faster now, as for a :class:`Worker`.
-    :param workers: those that are at it, alive or not.
-    :param history: of the last hour, the oldest first.
-    :param made_with: queue class, serializer and so on.
+    :param state_since: when it was paused or drained; 0 if it was not.
+    :param now: when the status was read.
+    :param seen_bytes: the approximate size of the fingerprints, and :param waiting_bytes: of the waiting
+        requests; None if Redis does not report it.
+    :param pages: the number of pages that were finished in this crawl.
+    :param finished_at: when the last crawl was finished; 0 if unknown.
+    :param failed_by_reason: the number of entries that were ever set aside, by reason without its details.
+    :param exchange_seconds: the durations of the workers' exchanges.
+    :param per_second: pages per second, in the last minute.
+    :param per_hour: pages in the last hour; for a younger crawl, extrapolated to an hour.
+    :param growth: requests per second by which the queue grows; negative if it shrinks; None if unknown.
+    :param seconds_left: the time left if the queue keeps shrinking at this rate; None if it does not shrink.
+    :param seconds_left_at_least: the time left if no more requests are found; None if no page is crawled.
+    :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
+        many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
+    :param max_workers: the maximum number of workers (``FRONTIER_MAX_WORKERS``), 0: any number;
+        :param places_taken: the number of workers, with those of other spiders that share the places, and
+        :param in_line: the workers that wait for a place.
+    :param workers_wanted: the number of workers that the crawl could use now: see ``wanted.py``.
+    :param limit: the limit of the fleet's speed now, as for a :class:`Worker`.
+    :param workers: the workers that have joined, alive or dead.
+    :param history: the last hour, the oldest part first.
+    :param made_with: the settings that the frontier was made with, such as queue class and serializer.
     """
 
     spider: str
@@ -131,12 +130,12 @@ class Status:
 
     @property
     def alive(self) -> int:
-        """How many workers are alive."""
+        """The number of live workers."""
         return sum(worker.alive for worker in self.workers)
 
     @property
     def unshared_share(self) -> str:
-        """How much cannot be shared, and why; empty if it is little."""
+        """The share of requests that workers cannot share, and the reason; empty if it is small."""
         if not is_much_unshared(self.found, self.unshared):
             return ""
         share = 100 * self.unshared // self.found

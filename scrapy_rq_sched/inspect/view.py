@@ -1,8 +1,9 @@
-"""A frontier as one looks at it from outside: where it is, and what it was made with."""
+"""Find a frontier in Redis, with its keys and the settings that it was made with."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,13 +20,13 @@ from ..keys import Keys
 from ..queue import DISCIPLINES
 from ..settings import FrontierSettings
 
-#: Seconds for which it is waited that Redis has freed what was cleared, at the most.
+#: Maximum of seconds to wait until Redis has freed the memory of a cleared frontier.
 FREED_WITHIN = 30.0
-#: Keys that a step of a search looks at.
+#: Number of keys in a step of a search.
 SCAN_STEP = 1000
 
 _QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DISCIPLINES}
-#: What may be read whoever says so. What Redis says of pickle, or of code of the user's, is not followed.
+#: Serializers that are used because Redis names them. Pickle, or custom code, must be named in the settings.
 _HARMLESS = ("json", "json+deflate", "msgpack")
 
 
@@ -35,10 +36,10 @@ class View:
 
     :param server: a redis-py client whose replies are bytes.
     :param keys: the frontier's keys.
-    :param settings: those of who looks; what the frontier was made with comes before them.
-    :param meta: what is in the frontier's ``meta``; empty if no worker has ever joined it.
-    :param spidercls: the spider's class, if there is a project that has it.
-    :param scrapy_settings: Scrapy's, with what the spider has of its own.
+    :param settings: the settings of this process; those that the frontier was made with take precedence.
+    :param meta: the fields of the frontier's ``meta``; empty if no worker has ever joined it.
+    :param spidercls: the spider's class, if this project has it.
+    :param scrapy_settings: Scrapy's settings, with those of the spider.
     """
 
     server: Any
@@ -55,9 +56,9 @@ class View:
         """Return the view of the frontier of the spider called *spider*.
 
         :param settings: Scrapy's, as ``scrapy.utils.project.get_project_settings()`` returns them.
-        :param spidercls: its class; its ``custom_settings`` and its ``redis_key`` hold as in a crawl.
-        :param redis_key: the seeds' key, or several, if the spider is given others than its class has.
-        :raises SettingError: if a setting has a value that it may not have.
+        :param spidercls: its class; its ``custom_settings`` and its ``redis_key`` apply as in a crawl.
+        :param redis_key: the seeds' key, or several, if they differ from those of the class.
+        :raises SettingError: if a setting has an invalid value.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
         return cls.without_meta(settings, spider, spidercls, redis_key).as_it_is_now(redis_key)
@@ -66,10 +67,10 @@ class View:
     def without_meta(
         cls, settings: Any, spider: str, spidercls: type[Spider] | None = None, redis_key: Any = None
     ) -> Self:
-        """Return the same, but for what Redis has of it: it is not asked.
+        """Return the view without asking Redis: its ``meta`` is empty.
 
-        :param spidercls: as in :meth:`from_settings`, and :param redis_key: as well.
-        :raises SettingError: if a setting has a value that it may not have.
+        :param spidercls: as in :meth:`from_settings`, like :param redis_key: the seeds' key.
+        :raises SettingError: if a setting has an invalid value.
         """
         if spidercls is not None:
             settings = settings.copy()
@@ -81,7 +82,7 @@ class View:
         return cls(server, keys, read, {}, spidercls, settings)
 
     def as_it_is_now(self, redis_key: Any = None) -> Self:
-        """Return the same frontier, with what Redis says now of how it was made.
+        """Return the same frontier with its current ``meta`` from Redis.
 
         :param redis_key: as in :meth:`from_settings`.
         :raises redis.exceptions.RedisError: if Redis does not answer.
@@ -92,10 +93,10 @@ class View:
         return replace(self, meta=meta, keys=keys)
 
     def of_spider(self, spidercls: type[Spider] | None) -> Self:
-        """Return the same frontier, with the settings of its spider's class, if there is one.
+        """Return the same frontier with the settings of its spider's class.
 
-        :param spidercls: the class, or None.
-        :raises SettingError: if one of them has a value that it may not have.
+        :param spidercls: the class; None: change nothing.
+        :raises SettingError: if a setting has an invalid value.
         """
         if spidercls is None:
             return self
@@ -111,50 +112,50 @@ class View:
 
     @property
     def exists(self) -> bool:
-        """Whether a worker has joined it, and no crawl that finished has cleared it since."""
+        """Whether the frontier exists: a worker has joined, and it was not cleared since."""
         return "epoch" in self.meta
 
     def require(self) -> None:
-        """Check that the frontier is there.
+        """Check that the frontier exists.
 
-        :raises InspectionError: if it is not.
+        :raises InspectionError: if it does not.
         """
         if not self.exists:
             raise InspectionError(
-                f"There is no frontier of spider {self.spider!r} at {connection.address(self.server)} "
-                f"({self.keys.meta!r} is not there): no worker has joined it yet, or its crawl is finished. "
-                "Which there are: scrapy frontier status"
+                f"There is no frontier of spider {self.spider!r} at {connection.address(self.server)} (key "
+                f"{self.keys.meta!r} does not exist): no worker has joined yet, or the crawl is finished. "
+                "To list all frontiers: scrapy frontier status"
             )
 
     @cached_property
     def named_queue_class(self) -> Any:
-        """The class that its queue is said to have, whatever is at the queue's key.
+        """The queue's class according to ``meta`` or the settings; the queue's key is not checked.
 
-        :raises InspectionError: if it is one that pushes and pops in its own way.
+        :raises InspectionError: if it is a custom class that pushes and pops by itself.
         :raises SettingError: if it cannot be loaded.
         """
         name = self.meta.get("SCHEDULER_QUEUE_CLASS", "")
         cls = _QUEUES.get(name) or load_queue_class(self.settings)
         if not issubclass(cls, DISCIPLINES):
             raise InspectionError(
-                f"The queue of spider {self.spider!r} is a {cls.__name__}, which keeps requests in its own "
-                "way: it cannot be looked into"
+                f"The queue of spider {self.spider!r} is a {cls.__name__}, which stores requests in its own "
+                "form: it cannot be inspected"
             )
         return cls
 
     @cached_property
     def queue_class(self) -> Any:
-        """The class of its queue.
+        """The queue's class, which fits the queue's key.
 
-        :raises InspectionError: if it cannot be known, or is one that pushes and pops in its own way.
+        :raises InspectionError: if it is unknown, or is a custom class that pushes and pops by itself.
         """
         cls = self.named_queue_class
         kind = connection.server_of(self.server, self.keys.requests).type(self.keys.requests).decode()
         expected = cls.key_type
         if kind not in ("none", expected):
             raise InspectionError(
-                f"Key {self.keys.requests!r} is a {kind}, where {cls.__name__} has a {expected}. Say which "
-                "class the queue has: -s SCHEDULER_QUEUE_CLASS=…"
+                f"Key {self.keys.requests!r} is a {kind}, but {cls.__name__} uses a {expected}. Add the "
+                "queue's class: -s SCHEDULER_QUEUE_CLASS=…"
             )
         return cls
 
@@ -165,7 +166,7 @@ class View:
 
     @cached_property
     def serializer(self) -> serializers.Serializer:
-        """What reads the waiting requests.
+        """The serializer of the waiting requests.
 
         :raises InspectionError: if the frontier names one that may run code, and the settings do not.
         """
@@ -176,42 +177,42 @@ class View:
         if theirs in _HARMLESS:
             return serializers.load_serializer(theirs)
         raise InspectionError(
-            f"The requests of spider {self.spider!r} were written by {theirs!r}, which may run what is in "
-            f"Redis. If you trust it: -s SCHEDULER_SERIALIZER={theirs}"
+            f"The requests of spider {self.spider!r} were written by {theirs!r}, which may run code that is "
+            f"stored in Redis. If you trust it, add -s {shlex.quote(f'SCHEDULER_SERIALIZER={theirs}')}"
         )
 
     @property
     def dupefilter(self) -> str:
-        """Which ``lua/filter/<dupefilter>.lua`` keeps what was seen."""
+        """The dupefilter's kind, which names its script ``lua/filter/<dupefilter>.lua``."""
         return "compact" if self.meta.get("dupefilter") == "compact" else "exact"
 
     def wait_until_freed(self) -> None:
-        """Wait until Redis has freed in the background what was cleared: at once with other work is slow."""
+        """Wait until Redis has freed the memory of cleared keys, because it is slow meanwhile."""
         server = connection.server_of(self.server, self.keys.requests)
         patience = time.monotonic() + FREED_WITHIN
-        with contextlib.suppress(connection.ResponseError):  # this user may not ask
+        with contextlib.suppress(connection.ResponseError):  # this user may lack the right to INFO
             while server.info("memory").get("lazyfree_pending_objects", 0) and time.monotonic() < patience:
                 time.sleep(0.25)
 
     def pipeline(self) -> Any:
-        """Return a pipeline to the server that has the frontier, which is no transaction."""
+        """Return a pipeline, without a transaction, to the server that has the frontier."""
         return connection.server_of(self.server, self.keys.requests).pipeline(transaction=False)
 
 
 def read_meta(server: Any, key: str) -> dict[str, str]:
-    """Return what the hash *key* has, as text."""
+    """Return the fields of the hash *key* as text."""
     found = server.hgetall(key)
     return {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in found.items()}
 
 
 def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
-    """Yield all frontiers of a Redis, whoever's they are, in the order of their spiders' names.
+    """Yield all frontiers in a Redis, of any project, in the order of their spiders' names.
 
-    Redis goes through the names of all its keys for that, :data:`SCAN_STEP` at a time.
+    This scans the names of all keys, :data:`SCAN_STEP` at a time.
 
-    :param settings: Scrapy's.
-    :param server: a client whose replies are bytes; by default, one that is made of *settings*.
-    :raises SettingError: if a setting has a value that it may not have.
+    :param settings: Scrapy's settings.
+    :param server: a client whose replies are bytes; by default, one is made from *settings*.
+    :raises SettingError: if a setting has an invalid value.
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
     read = FrontierSettings.from_settings(settings)

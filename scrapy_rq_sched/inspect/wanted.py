@@ -1,4 +1,4 @@
-"""How many workers a crawl could use: what an autoscaler asks."""
+"""Calculate the number of workers that a crawl could use, for an autoscaler."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 
 from .status import Status
 
-#: Seconds in which so many workers as are wanted should be through with what waits now.
+#: Seconds in which the wanted number of workers should finish all requests that wait now.
 WITHIN = 600
-#: At this share of the requests that the delays of slots allow, more workers would not help.
+#: If the crawl reaches this share of the rate that the slots' delays allow, more workers would not help.
 NEAR_THE_LIMIT = 0.8
 
 
 def workers_wanted(status: Status, delay: float) -> int:
-    """Return how many workers the crawl of *status* could use.
+    """Return the number of workers that the crawl of *status* could use.
 
-    :param delay: seconds between two requests to a slot that has no limits of its own; 0: there is none.
+    :param delay: the default delay of slots, in seconds; 0: no delay.
     """
     left = status.waiting + status.leased + status.delayed + status.seeds
     if status.state in ("new", "stopped"):
@@ -23,7 +23,7 @@ def workers_wanted(status: Status, delay: float) -> int:
     elif status.state == "crawling":
         wanted = status.alive if _is_limited(status, delay) else _for(left, status)
     else:
-        # Paused or drained, more workers would wait as well; else there is nothing to do.
+        # If the crawl is paused or drained, further workers would only wait; in other states it has no work.
         wanted = status.alive if status.state in ("paused", "draining") else 0
     return min(wanted, status.max_workers) if status.max_workers else wanted
 
@@ -34,7 +34,7 @@ def _is_limited(status: Status, delay: float) -> bool:
 
 
 def _for(left: int, status: Status) -> int:
-    if not status.per_second:  # it has just begun: nobody knows how fast a worker is
+    if not status.per_second:  # the crawl has just begun: the speed of a worker is unknown
         return max(1, status.alive)
     a_worker = status.per_second / max(1, status.alive)
     return max(1, math.ceil(left / (a_worker * WITHIN)))

@@ -1,1 +1,1 @@
-"""Several ``scrapy crawl`` of one machine, watched: what ``scrapy frontier crawl`` is made of."""
+"""Run several ``scrapy crawl`` on one machine: the implementation of ``scrapy frontier crawl``."""

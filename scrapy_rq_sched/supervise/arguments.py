@@ -1,4 +1,4 @@
-"""What ``scrapy crawl`` is told, so that an existing project is crawled by several workers."""
+"""Make the command line of each worker, so that several of them can crawl an existing project."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..errors import SettingError
 from ..feeds import PART_SCHEME
 from .feeds import STORAGE, Feed, path_of
 
-#: The settings that say where Redis is.
+#: The settings with the address of Redis.
 _REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 
 
 def says_where_redis_is(settings: Any) -> bool:
-    """Return whether *settings* do; if not, the project has a Redis of its own."""
+    """Return whether *settings* contain the address of Redis; if not, the project gets a private Redis."""
     return any(settings.get(name) for name in _REDIS)
 
 
 class Project:
-    """What a project and its spider set.
+    """The settings of a project and its spider.
 
-    :param settings: Scrapy's, with what the command line says.
-    :param spidercls: whose ``custom_settings`` hold as well.
-    :ivar settings: as a crawl of the spider has them.
+    :param settings: Scrapy's settings, with those of the command line.
+    :param spidercls: the spider's class, with its ``custom_settings``.
+    :ivar settings: the settings in a crawl of the spider.
     """
 
     def __init__(self, settings: Any, spidercls: type[Spider]) -> None:
@@ -39,24 +39,24 @@ class Project:
 
     @property
     def has_our_scheduler(self) -> bool:
-        """Whether a crawl of it is shared."""
+        """Whether the project uses our scheduler, so that several workers can share a crawl."""
         addons = self.settings.getdict("ADDONS")
         if any(load_object(addon) is Addon for addon, place in addons.items() if place is not None):
             return True
-        # Every command of Scrapy's loads this module, and few need that one.
+        # Imported here, because every Scrapy command loads this module.
         from ..scheduler import Scheduler
 
-        # To issubclass(), whatever has the methods of a scheduler is one: Scrapy's metaclass has it so.
+        # Not issubclass(): to Scrapy's metaclass, any class with a scheduler's methods is a subclass.
         scheduler = self.settings.get("SCHEDULER")
         try:
             return Scheduler in getattr(load_object(scheduler), "__mro__", ())
         except (ImportError, NameError, ValueError, TypeError) as error:
             raise SettingError(
-                f"SCHEDULER is {scheduler!r}, which cannot be loaded: {error}. Correct the path"
+                f"SCHEDULER is {scheduler!r}, which cannot be loaded: {error}. Correct the import path"
             ) from None
 
     def feed_storages(self) -> str:
-        """Return ``FEED_STORAGES`` with that of parts, in JSON."""
+        """Return ``FEED_STORAGES`` with the storage of parts added, as JSON."""
         paths = {
             scheme: value if isinstance(value, str | None) else f"{value.__module__}.{value.__qualname__}"
             for scheme, value in self.settings.getdict("FEED_STORAGES").items()
@@ -68,7 +68,7 @@ class Arguments:
     """Makes the command lines of the workers.
 
     :param spider: the spider's name.
-    :param settings: what ``-s`` is, and :param spider_arguments: what ``-a`` is, each as ``NAME=VALUE``.
+    :param settings: the values of ``-s``, and :param spider_arguments: those of ``-a``, as ``NAME=VALUE``.
     """
 
     def __init__(self, spider: str, settings: Sequence[str], spider_arguments: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ class Arguments:
         self._settings = list(settings)
         self._spider_arguments = list(spider_arguments)
         self._outputs: list[str] = []
-        # Scrapy takes only one of both.
+        # Scrapy refuses a command line with both -o and -O.
         self._flag = "-o"
         self.feeds: list[Feed] = []
 
@@ -85,11 +85,12 @@ class Arguments:
         self._settings.append(f"{name}={value}")
 
     def write(self, project: Project, outputs: list[str], overwrite: bool, folder: Path) -> None:
-        """Have the workers write their items to *outputs*: what ``-o`` says, or ``-O``.
+        """Let the workers write their items to *outputs*, the values of ``-o`` or ``-O``.
 
-        :param folder: where the parts of files are until the end.
-        :raises SettingError: if several workers cannot write one of them.
-        :raises scrapy.exceptions.UsageError: if Scrapy would refuse it.
+        :param overwrite: whether the option is ``-O``.
+        :param folder: the folder for the parts of files until they are joined.
+        :raises SettingError: if several workers cannot write one of the outputs together.
+        :raises scrapy.exceptions.UsageError: if Scrapy would refuse an output.
         """
         self._flag = "-O" if overwrite else "-o"
         encoding = project.settings.get("FEED_EXPORT_ENCODING") or "utf-8"
@@ -105,14 +106,14 @@ class Arguments:
             else:
                 where = "-" if uri == "stdout:" else uri
                 raise SettingError(
-                    f"-o {where}: several workers cannot write there together. Write a file, or put "
-                    "%(worker)s into the name"
+                    f"-o {where}: several workers cannot write to the same place. Write to a file, or add "
+                    "%(worker)s to the name"
                 )
         if self.feeds:
             self.set("FEED_STORAGES", project.feed_storages())
 
     def of(self, process: str) -> list[str]:
-        """Return what follows ``scrapy`` for the process of this name."""
+        """Return the arguments of ``scrapy`` for the process called *process*."""
         parts = [text for feed in self.feeds for text in (self._flag, feed.option(process))]
         settings = [text for setting in self._settings for text in ("-s", setting)]
         own = [text for argument in self._spider_arguments for text in ("-a", argument)]

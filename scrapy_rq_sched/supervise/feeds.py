@@ -1,7 +1,7 @@
-"""One file of items from several workers: each process writes a part, and the parts are joined at the end.
+"""Join the items of several workers in one file: each process writes a part, joined at the end.
 
-A part is written without a buffer (:class:`scrapy_rq_sched.feeds.PartStorage`): an item is in it before its
-page is released. What is there of a process that was killed counts up to the last whole line.
+Parts are written without a buffer (:class:`scrapy_rq_sched.feeds.PartStorage`), so an item is in its part
+before the lease of its page is released. If a process was killed, an incomplete last line is left out.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..errors import FrontierError, SettingError
 from ..feeds import PART_SCHEME
 from .worker_process import is_alive
 
-#: What stores a part.
+#: The storage class of parts.
 STORAGE = "scrapy_rq_sched.feeds.PartStorage"
-#: How a format is joined: line by line, or as a table.
+#: Formats that are joined line by line, and as tables.
 _LINES, _TABLES = ("jsonlines", "jsonl", "jl"), ("csv",)
 #: Bytes that are read at a time.
 CHUNK = 1 << 20
-#: This machine, in the names of parts: a folder may be shared by several.
+#: The name of this machine in the names of parts, because several machines may share a folder.
 _HOST = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname()) or "host"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
@@ -34,18 +34,18 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 class Feed:
     """A file that all workers write together.
 
-    :param path: where it is to be in the end.
+    :param path: the path of the joined file.
     :param format_: Scrapy's name of its format.
-    :param folder: where the parts are until then.
-    :param encoding: of a table.
-    :ivar replaces: whether what is there before is replaced at the end, and not appended to.
-    :raises SettingError: if the items of several workers cannot be put together in this way.
+    :param folder: the folder for the parts.
+    :param encoding: the encoding of a table.
+    :ivar replaces: whether the joined items replace an existing file; if not, they are appended.
+    :raises SettingError: if parts of this format cannot be joined.
     """
 
     def __init__(self, path: str, format_: str, folder: Path, encoding: str = "utf-8") -> None:
         if format_ not in (*_LINES, *_TABLES):
             raise SettingError(
-                f"-o {path}: the parts of several workers cannot be joined as {format_}. Write JSON lines "
+                f"-o {path}: the items of several workers cannot be joined as {format_}. Use JSON lines "
                 f"({Path(path).stem}.jsonl) or CSV"
             )
         self.path = Path(path).resolve()
@@ -58,27 +58,28 @@ class Feed:
         self.replaces = False
 
     def option(self, process: str) -> str:
-        """Return what ``-o`` is for the process of this name: no two have the same."""
+        """Return the value of ``-o`` for the process called *process*, which no other process has."""
         path = quote(str(self._folder / f"{_HOST}.{os.getpid()}-{process}"))
-        # Scrapy puts values into it where there is a %.
+        # Scrapy replaces placeholders after a %.
         return f"{PART_SCHEME}://{path}:{self._format}".replace("%", "%%")
 
     def forget_parts(self) -> None:
-        """Delete what a supervisor that was killed has left: it is of a crawl that is over."""
+        """Delete the parts that a killed supervisor has left of an earlier crawl."""
         for part in self._parts():
             part.unlink()
 
     def join(self) -> int:
-        """Put what the parts have into the file, and return how many items that are.
+        """Join the parts in the file, and return the number of their items.
 
-        Parts of a supervisor of this machine that was killed belong to it as well; not those of one that is
-        still at it, nor of one of another machine.
+        Parts of a killed supervisor of this machine are joined as well, but not those of a supervisor that
+        still runs, or of another machine.
 
-        :raises FrontierError: if one cannot be read, or the file not be written; what is not joined stays.
+        :raises FrontierError: if a part cannot be read, or the file cannot be written. The parts that are not
+            joined stay.
         """
         count = 0
         part = self._folder
-        # A field of a table may be a whole page. Only here: every command of Scrapy's loads this module.
+        # A field of a table may be a whole page. Not at import: every Scrapy command loads this module.
         csv.field_size_limit(2**31 - 1)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,8 +92,8 @@ class Feed:
                 part.unlink()
         except (OSError, UnicodeError, csv.Error) as error:
             raise FrontierError(
-                f"The items could not all be written to {self.path}: {error}. The rest is kept, the first in "
-                f"{part}; the next crawl with this file joins it"
+                f"Some items could not be written to {self.path}: {error}. They are kept, beginning with "
+                f"{part}, and the next crawl with the same file joins them"
             ) from error
         return count
 
@@ -132,7 +133,7 @@ class Feed:
         return count
 
     def _widen(self, columns: list[str]) -> None:
-        """Give the file further columns: items of some pages have fields that those before had not."""
+        """Add columns to the file, for fields that earlier items did not have."""
         rows = _rows(self.path, self._encoding)
         header = next(rows)
         wider = self.path.with_name(f"{self.path.name}.partial")
@@ -145,14 +146,14 @@ class Feed:
 
 
 def path_of(uri: str) -> str:
-    """Return the path of the one file that a feed's URI names for all workers; empty if it names none."""
+    """Return the path of the file that a feed's URI names; empty if it is not one file for all workers."""
     if uri.startswith("file://"):
         return unquote(urlparse(uri).path)
     return "" if _SCHEME.match(uri) or uri == "-" or "%(" in uri else uri
 
 
 def _rows(path: Path, encoding: str, is_whole: bool = True) -> Iterator[list[str]]:
-    """Yield the rows of a table; if it is not whole, without the last."""
+    """Yield the rows of a table; leave out the last one if the table is not whole."""
     before: list[str] | None = None
     with path.open(newline="", encoding=encoding) as file:
         for row in csv.reader(file):
@@ -164,7 +165,7 @@ def _rows(path: Path, encoding: str, is_whole: bool = True) -> Iterator[list[str
 
 
 def _end_line(path: Path) -> None:
-    """Have *path*, if it has anything, end with the end of a line."""
+    """Add a newline at the end of the file *path* if it is not empty and has none."""
     if path.exists() and path.stat().st_size:
         with path.open("rb+") as file:
             file.seek(-1, os.SEEK_END)
@@ -173,7 +174,7 @@ def _end_line(path: Path) -> None:
 
 
 def _is_torn(path: Path) -> bool:
-    """Return whether a table breaks off: in the midst of a line, or of a quoted field."""
+    """Return whether a table ends in the middle of a line, or of a quoted field."""
     quotes, last = 0, b""
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

@@ -1,4 +1,4 @@
-"""The log of a worker, read while it is written."""
+"""Read the log of a worker while the worker writes it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 #: The first line of a record of the level WARNING or above, by Scrapy's format or one like it.
 _GRAVE = re.compile(r"(?:^|[\s\[\]])(WARNING|ERROR|CRITICAL)(?=[\s:\]])")
-#: Characters at the beginning of a line in which its level is looked for.
+#: The level must be within this number of characters at the beginning of a line.
 _HEAD = 120
-#: What differs between two records of the same text.
+#: The time at the beginning of a record.
 _TIME = re.compile(r"^[\d\-/ :.,T]+(\[[^\]]*\] *)?")
-#: Lines that are kept for who asks why a worker has died.
+#: Number of last lines that are kept, to show them if the worker dies.
 LAST = 8
 #: Bytes that are read at a time.
 CHUNK = 1 << 20
 
 
 class LogTail:
-    """Reads what is added to the file at *path*.
+    """Reads the lines that are added to the file at *path*.
 
-    :ivar last: its last lines.
+    :ivar last: the last lines of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,7 @@ class LogTail:
         self._rest = b""
 
     def grave(self) -> Iterator[str]:
-        """Yield each new warning and error, in its first line."""
+        """Yield the first line of each new warning and error."""
         for line in self._lines():
             self.last.append(line)
             if _GRAVE.search(line[:_HEAD]):
@@ -55,11 +55,11 @@ class LogTail:
 
 
 def is_error(line: str) -> bool:
-    """Return whether a record that is grave is worse than a warning."""
+    """Return whether *line*, from :meth:`LogTail.grave`, is an error and not a warning."""
     found = _GRAVE.search(line[:_HEAD])
     return found is not None and found[1] != "WARNING"
 
 
 def without_time(line: str) -> str:
-    """Return *line* without the time at its beginning, so that two of the same text are equal."""
+    """Return *line* without the time at its beginning, so that records of the same text are equal."""
     return _TIME.sub("", line)

@@ -1,4 +1,4 @@
-"""The statistics of workers that have ended, and their sum."""
+"""Read the reports of workers that have ended, and add up their statistics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 Stats = dict[str, Any]
 
-#: Statistics of which the sum says nothing; whether the least or the greatest of them does.
+#: Statistics that are not added up: the total is the least, or the greatest, value.
 _LEAST = frozenset(("start_time",))
 _GREATEST = frozenset(
     ("finish_time", "elapsed_time_seconds", "memusage/max", "memusage/startup", "request_depth_max")
@@ -16,10 +16,10 @@ _GREATEST = frozenset(
 
 
 class Report(NamedTuple):
-    """What a worker has said at its end.
+    """The report of a worker at its end.
 
-    :param has_begun: whether it came as far as to open its spider.
-    :param reason: why it has closed its spider, in Scrapy's words; empty if it has not said.
+    :param has_begun: whether it has opened its spider.
+    :param reason: Scrapy's reason for closing the spider; empty if the worker has not reported one.
     :param stats: its statistics.
     """
 
@@ -29,7 +29,7 @@ class Report(NamedTuple):
 
 
 def read(path: Path) -> Report:
-    """Return what a worker has reported to *path*."""
+    """Read the report of a worker from *path*."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -41,7 +41,7 @@ def read(path: Path) -> Report:
 
 
 def total(reports: list[Stats]) -> Stats:
-    """Return the statistics of all workers together: numbers are added up, and time is from first to last."""
+    """Return the statistics of all workers together: add up numbers, and take times from first to last."""
     result: Stats = {}
     for name in sorted({name for report in reports for name in report}):
         values = [report[name] for report in reports if name in report]

@@ -1,4 +1,4 @@
-"""A fleet on one machine: so many workers, started again when they die, until the crawl is finished."""
+"""Run workers on one machine until the crawl is finished, and restart those that die."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from . import report
 from .log_tail import is_error, without_time
 from .worker_process import WorkerProcess
 
-#: How often a worker may die in a row, and for how many seconds it must run for a death not to be in a row. A
-#: request that kills its workers is set aside sooner (FRONTIER_MAX_DELIVERIES).
+#: Number of deaths in a row after which a worker is not restarted. A run of at least STABLE seconds ends the
+#: row. A request that kills its workers is set aside sooner (FRONTIER_MAX_DELIVERIES).
 MOST_DEATHS, STABLE = 10, 60.0
-#: Seconds before a worker is started again after its first death; each further one doubles that, up to the
-#: longest.
+#: Seconds before a worker is restarted after its first death; each further death doubles them, up to the
+#: maximum.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-#: Seconds after a second request to end after which workers are killed.
+#: Seconds after the second request to end until workers are killed.
 PATIENCE = 5.0
-#: Seconds for which workers may finish what they are at when the supervisor cannot go on.
+#: Seconds for which workers may finish their requests if the supervisor fails.
 LAST_PATIENCE = 60.0
-#: Reasons for which Scrapy closes a spider: a worker that grew too large is replaced, and one that cannot
-#: begin is not started again.
+#: Reasons for closing a spider. A worker that is too large is replaced; a refused one is not restarted.
 TOO_LARGE, REFUSED, FINISHED, SHUTDOWN = "memusage_exceeded", "frontier_error", "finished", "shutdown"
-#: Why they close when `scrapy frontier stop` has told all of them to.
+#: The reason after `scrapy frontier stop`.
 STOPPED = "stopped"
-#: What two warnings of one kind differ in, and how many kinds are remembered.
+#: Parts in which two warnings of one kind differ; and maximum number of kinds that are remembered.
 _DIFFERS, MOST_KINDS = re.compile(r"<[^>]*>|\(referer: .*\)|\b\w+://\S+|\d+"), 1000
 
 
 @dataclass
 class Member:
-    """One of the workers: a process, and those that have had its place before.
+    """A worker: its process, and the number of earlier ones that it replaces.
 
-    :ivar starts_at: when it is started again; None: it runs, or is done.
+    :ivar starts_at: when it will be restarted; None: it runs, or is done.
     """
 
     number: int
@@ -48,17 +47,18 @@ class Member:
 
 
 class Supervisor:
-    """Starts workers and watches them; :meth:`step` is called again and again.
+    """Starts and watches workers; the caller must call :meth:`step` repeatedly.
 
-    Of the warnings and errors in their logs, the first of each kind is passed on.
+    The first warning or error of each kind in the workers' logs is passed on to *say*.
 
-    :param count: how many workers.
-    :param arguments: returns what follows ``scrapy`` for the process of a name.
-    :param folder: where logs and reports go.
-    :param say: told in a line what happens.
+    :param count: the number of workers.
+    :param arguments: returns the arguments of ``scrapy`` for the process of a name.
+    :param folder: the folder for logs and reports.
+    :param say: called with a line for each event.
     :ivar reports: the statistics of each process that has reported.
-    :ivar reasons: why workers have closed their spiders, the last one last.
-    :ivar set_aside: how many workers are not started again; :ivar errors: how many errors their logs have.
+    :ivar reasons: the reasons for which workers have closed their spiders, in order.
+    :ivar set_aside: the number of workers that will not be restarted after a failure.
+    :ivar errors: the number of errors in the workers' logs.
     """
 
     def __init__(
@@ -81,31 +81,31 @@ class Supervisor:
 
     @property
     def running(self) -> int:
-        """How many workers run."""
+        """The number of running workers."""
         return sum(not (member.is_done or member.starts_at is not None) for member in self.members)
 
     @property
     def processes(self) -> int:
-        """How many processes were started."""
+        """The number of processes that were started."""
         return sum(member.starts for member in self.members)
 
     @property
     def is_over(self) -> bool:
-        """Whether no worker runs or will."""
+        """Whether no worker runs or will be restarted."""
         return all(member.is_done for member in self.members)
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the crawl came to an end by itself."""
+        """Whether the crawl has ended by itself."""
         if FINISHED in self.reasons:
             return True
-        # Whoever has told each worker by itself to end has interrupted the crawl.
+        # Workers that were told one by one to shut down have not ended by themselves.
         return not self.set_aside and any(
             reason not in (SHUTDOWN, REFUSED, TOO_LARGE) for reason in self.reasons
         )
 
     def step(self) -> None:
-        """See what the workers say and which have ended; start again those that are due."""
+        """Read the workers' logs, notice workers that have ended, and restart those that are due."""
         now = time.monotonic()
         for member in self.members:
             if member.is_done:
@@ -116,12 +116,12 @@ class Supervisor:
                 if has_ended:
                     self._ended(member, now)
             if member.starts_at is not None and (self.requests_to_end or self._is_told_to_end):
-                # Nothing is left to do, or it is not to be done.
+                # The crawl is over, or is being stopped.
                 member.starts_at, member.is_done = None, True
             if member.starts_at is not None and now >= member.starts_at:
                 self._start_again(member, now)
         if STOPPED in self.reasons:
-            # One that was started again since has joined after the fleet was told.
+            # A worker that was restarted meanwhile may have joined after the stop.
             for member in self.members:
                 member.process.end()
         if self._kill_at is not None and now >= self._kill_at:
@@ -130,12 +130,12 @@ class Supervisor:
 
     @property
     def _is_told_to_end(self) -> bool:
-        """Whether workers have closed for a reason for which none should be started again."""
+        """Whether a worker has closed for a reason after which no worker should be restarted."""
         reasons = (FINISHED, STOPPED)
         return any(reason in reasons or reason.startswith("closespider_") for reason in self.reasons)
 
     def end(self) -> None:
-        """Have all workers finish cleanly; asked a second time, at once."""
+        """Tell all workers to close cleanly; when called again, to end at once."""
         self.requests_to_end += 1
         hurries = self.requests_to_end > 1
         for member in self.members:
@@ -147,7 +147,7 @@ class Supervisor:
             self._kill_at = time.monotonic() + PATIENCE
 
     def finish(self) -> None:
-        """Have all workers close, if any still runs: whatever has happened here, none stays behind."""
+        """Close all workers that still run, so that no worker outlives a supervisor that failed."""
         deadline = time.monotonic() + LAST_PATIENCE
         self._say = lambda text: None
         if not (self.is_over or self.requests_to_end):
@@ -158,7 +158,7 @@ class Supervisor:
         self.kill()
 
     def kill(self) -> None:
-        """Kill whatever still runs."""
+        """Kill all workers that still run."""
         for member in self.members:
             member.process.kill()
 
@@ -189,32 +189,32 @@ class Supervisor:
         if self.requests_to_end or (reason and reason not in (TOO_LARGE, REFUSED)):
             member.is_done = True
         elif not reason and member.process.exit_code == 0:
-            # What was not to be crawled again would be.
+            # A restart could crawl a finished crawl again.
             member.is_done = True
-            self._say(f"Worker {member.number} has ended without saying why, and is not started again")
+            self._say(f"Worker {member.number} has ended without a reason. It will not be restarted")
         elif reason == TOO_LARGE and now - member.started >= STABLE:
-            self._say(f"Worker {member.number} has grown too large, and is replaced")
+            self._say(f"Worker {member.number} has reached the memory limit. A new worker replaces it")
             member.starts_at = now
         elif reason == REFUSED and member.starts == 1:
-            # Why, its log says in one line, which was passed on.
+            # The line of its log with the reason was passed on.
             member.is_done = True
             self.set_aside += 1
-            self._say(f"Worker {member.number} cannot start, and is not started again")
+            self._say(f"Worker {member.number} cannot start. It will not be restarted")
         elif not has_begun and member.process.exit_code > 0 and member.starts == 1:
             self._aside(member, "cannot start")
         elif reason == TOO_LARGE:
-            self._died(member, now, f"too large after {now - member.started:.0f} s")
+            self._died(member, now, f"memory limit reached after {now - member.started:.0f} s")
         else:
             self._died(member, now, member.process.how_it_ended())
 
     def _died(self, member: Member, now: float, how: str) -> None:
         member.deaths = 1 if now - member.started >= STABLE else member.deaths + 1
         if member.deaths >= MOST_DEATHS:
-            self._aside(member, f"has died {member.deaths} times in a row ({how})")
+            self._aside(member, f"has died {member.deaths} times in a row (last: {how})")
             return
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (member.deaths - 1))
         member.starts_at = now + pause
-        self._say(f"Worker {member.number} has died ({how}). It is started again in {pause:g} s")
+        self._say(f"Worker {member.number} has died ({how}). It will be restarted in {pause:g} s")
 
     def _aside(self, member: Member, why: str) -> None:
         member.is_done = True
@@ -222,5 +222,5 @@ class Supervisor:
         log = member.process.log
         last = "".join(f"\n    {line}" for line in log.last)
         self._say(
-            f"Worker {member.number} {why}. It is not started again. Its log, {log.path}, ends with:{last}"
+            f"Worker {member.number} {why}. It will not be restarted. The end of its log, {log.path}:{last}"
         )

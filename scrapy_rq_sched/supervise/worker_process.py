@@ -1,4 +1,4 @@
-"""One process of a worker: how it is started, told to end, and what became of it."""
+"""Start the process of a worker, tell it to end, and find out how it ended."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .log_tail import LogTail
 
 
 class WorkerProcess:
-    """A ``scrapy crawl`` that was started.
+    """Starts a ``scrapy crawl``.
 
-    :param name: what its files are called; each process has another.
-    :param arguments: what follows ``scrapy``.
-    :param folder: where its log and its report go.
+    :param name: the name of its files, different for each process.
+    :param arguments: the arguments of ``scrapy``.
+    :param folder: the folder for its log and its report.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], folder: Path) -> None:
@@ -34,49 +34,49 @@ class WorkerProcess:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                # Ctrl-C in the terminal reaches the supervisor, which tells the workers, once.
+                # Ctrl-C in the terminal reaches only the supervisor, which tells the workers once.
                 start_new_session=True,
             )
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process id."""
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no more."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def report(self) -> report.Report:
-        """Return what a process that has ended has reported."""
+        """Return the report of a process that has ended."""
         return report.read(self._report)
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a process that has ended; less than 0 if a signal has ended it."""
+        """The exit code of a process that has ended; negative if a signal has ended it."""
         return int(self._process.returncode)
 
     def how_it_ended(self) -> str:
-        """Return in words how a process ended that has not reported."""
+        """Describe the end of a process that has sent no report."""
         code = self._process.returncode
         if code < 0:
             return f"killed by signal {-code} ({signal.Signals(-code).name})"
         return f"exit code {code}"
 
     def end(self) -> None:
-        """Tell it to close cleanly; once, for told twice it ends at once."""
+        """Tell the process to close cleanly, only once: a second signal would end it at once."""
         if not self._is_told_to_end:
             self._is_told_to_end = True
             self._send(signal.SIGTERM)
 
     def hurry(self) -> None:
-        """Tell it to end at once."""
+        """Tell the process to end at once."""
         self.end()
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Give it no chance to do anything any more."""
+        """Kill the process."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
@@ -85,7 +85,7 @@ class WorkerProcess:
 
 
 def is_alive(process: int) -> bool:
-    """Return whether there is a process of this number on this machine."""
+    """Return whether a process of this id runs on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

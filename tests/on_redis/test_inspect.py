@@ -525,7 +525,7 @@ def test_a_request_in_an_encoding_that_nobody_knows_is_another(join: Join, by_pr
 
 
 def test_what_is_no_url_is_refused(by_priority: View) -> None:
-    with pytest.raises(InspectionError, match="'nonsense' is no URL"):
+    with pytest.raises(InspectionError, match="'nonsense' is neither a valid URL"):
         Explainer(by_priority).explain("nonsense")
 
 
@@ -533,7 +533,7 @@ def test_fingerprints_that_are_made_otherwise_are_not_guessed(
     by_priority: View, look: Look, server: redis.Redis
 ) -> None:
     server.hset("s:meta", "REQUEST_FINGERPRINTER_CLASS", "shop.Fingerprinter")
-    with pytest.raises(InspectionError, match=r"made by shop\.Fingerprinter"):
+    with pytest.raises(InspectionError, match=r"make fingerprints with shop\.Fingerprinter"):
         Explainer(look())
 
 

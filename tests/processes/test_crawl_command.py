@@ -124,7 +124,7 @@ def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: 
     assert code == 0, said
     assert set(terminal.found()) == {page_url(number) for number in range(800)}
     assert "every worker writes to the same place" not in said
-    assert said.count("has died (killed by signal 9 (SIGKILL)). It is started again in") == 3
+    assert said.count("has died (killed by signal 9 (SIGKILL)). It will be restarted in") == 3
     assert "is finished" in said
 
 
@@ -277,14 +277,14 @@ def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal, ser
     server.set("pages:started", "x")
     code, said = terminal.run("pages", "-w", "2")
     assert code == 1
-    assert said.count("cannot start, and is not started again") == 2
+    assert said.count("cannot start. It will not be restarted") == 2
     assert said.count("The crawl cannot start: Key 'pages:started' in Redis is a string") == 1
 
 
 def test_the_log_of_a_worker_that_cannot_start_is_shown(terminal: Terminal) -> None:
     code, said = terminal.run("pages", "-w", "1", "-s", 'EXTENSIONS={"nowhere.Extension": 1}')
     assert code == 1
-    assert "Worker 1 cannot start. It is not started again. Its log, " in said
+    assert "Worker 1 cannot start. It will not be restarted. The end of its log, " in said
     assert "No module named 'nowhere'" in said
 
 
@@ -298,7 +298,7 @@ def test_a_spider_that_there_is_not(terminal: Terminal) -> None:
 def test_a_file_that_several_workers_cannot_write(terminal: Terminal) -> None:
     code, said = terminal.run("pages", "-o", "items.json")
     assert code == 1
-    assert "cannot be joined as json. Write JSON lines (items.jsonl) or CSV" in said
+    assert "cannot be joined as json. Use JSON lines (items.jsonl) or CSV" in said
 
 
 def test_without_a_setting_for_redis_the_project_has_one_of_its_own(

@@ -212,7 +212,7 @@ def test_a_user_who_may_only_look_can_look(url: str) -> None:
         (["status", "nobody"], "no spider 'nobody'"),
         (["remove", "graph"], "either a PATTERN or --host"),
         (["remove", "graph", "x", "--host", "y"], "either a PATTERN or --host"),
-        (["explain", "graph", "nonsense"], "'nonsense' is no URL"),
+        (["explain", "graph", "nonsense"], "'nonsense' is neither a valid URL"),
         (["forget", "graph"], "give URLs"),
         (["forget", "graph", "--file", "/nowhere"], "cannot be read"),
         (["pause", "seeds"], "no frontier of spider 'seeds'"),

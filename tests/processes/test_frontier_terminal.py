@@ -61,8 +61,8 @@ def test_a_pickle_is_shown_as_one_with_nothing_that_nobody_has_read(
     server.zadd("graph:requests", {data: -3})
     _, row = frontier(redis_url, "peek", "graph").splitlines()
     assert " ".join(row.split()) == (
-        f"1 3 - a pickle of {len(data)} bytes, which is not read, because it may run code. If you trust it: "
-        "-s SCHEDULER_SERIALIZER=pickle -"
+        f"1 3 - a pickle of {len(data)} bytes, which is not read because that may run code. If you trust it, "
+        "add -s SCHEDULER_SERIALIZER=pickle -"
     )
     (shown,) = map(json.loads, frontier(redis_url, "peek", "graph", "--json").splitlines())
     assert (shown["url"], shown["problem"][:8], shown["data_hex"]) == ("", "a pickle", data.hex())
@@ -121,7 +121,7 @@ def test_nothing_is_removed_if_it_could_not_be_forgotten(server: redis.Redis, re
     server.hset("graph:meta", mapping=mapping)
     server.zadd("graph:requests", {json.dumps({"url": page_url(1)}): 0})
     refusal = frontier(redis_url, "remove", "graph", "*", "--forget", code=1)
-    assert "made by shop.Fingerprinter" in refusal
+    assert "make fingerprints with shop.Fingerprinter" in refusal
     assert server.zcard("graph:requests") == 1
 
 

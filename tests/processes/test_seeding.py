@@ -297,7 +297,7 @@ def test_a_line_of_any_length_is_read_over(
         (["--file", "/nowhere/seeds.txt"], "'/nowhere/seeds.txt' cannot be read: No such file or directory"),
         (["--file", "/"], "'/' cannot be read: Is a directory"),
         (["--file", "/dev/null"], "Nothing was pushed: there is no seed in it"),
-        (["http://a.test/", "--meta", '{"ftp_local_filename": "/etc/passwd"}'], "cannot be given this"),
+        (["http://a.test/", "--meta", '{"ftp_local_filename": "/etc/passwd"}'], "Seeds cannot have this"),
         (["http://a.test/", "--priority", "1", "-s", "FRONTIER_SEED_FORM_DATA=1"], "a seed has no priority"),
     ],
 )
@@ -318,7 +318,7 @@ def test_meta_that_is_no_object_is_refused(redis_url: str, meta: str) -> None:
 def test_a_key_that_is_none_of_seeds_is_left_alone(server: redis.Redis, redis_url: str) -> None:
     server.hset(KEY, "a", "b")
     said = run("seeds", URLS[0], redis_url=redis_url, code=1)
-    assert "is a hash, where seeds are in a list, a set or a sorted set" in said
+    assert "is a hash, but seeds need a list, a set or a sorted set" in said
     assert server.hgetall(KEY) == {b"a": b"b"}
 
 
@@ -371,7 +371,7 @@ def test_seeds_of_another_form_are_pushed_as_they_are_and_it_is_said(
 
 @pytest.mark.parametrize("given", [{"priority": 3}, {"meta": {"a": 1}}])
 def test_seeds_of_another_form_are_given_nothing(redis_url: str, given: dict[str, Any]) -> None:
-    with pytest.raises(InspectionError, match="in a way of its own"):
+    with pytest.raises(InspectionError, match="with its own make_request_from_data"):
         SeedRules(a_view(redis_url, Own), **given)
 
 
@@ -391,7 +391,7 @@ def test_the_encoding_of_a_redis_spider_is_that_of_its_seeds(redis_url: str) -> 
 
     assert SeedRules(a_view(redis_url, Cyrillic)).encoding == "cp1251"
     Cyrillic.redis_encoding = "no such"
-    with pytest.raises(InspectionError, match="redis_encoding of spider 'seeds' is 'no such'"):
+    with pytest.raises(InspectionError, match="redis_encoding of spider 'seeds' must be the name"):
         SeedRules(a_view(redis_url, Cyrillic))
 
 
@@ -543,7 +543,7 @@ def test_of_two_that_push_the_same_at_once_the_second_is_told(
     # Both have checked before either has pushed.
     one, other = (Pushing(a_view(redis_url), some) for _ in "12")
     one.push.push(lambda _: None)
-    with pytest.raises(InspectionError, match="another that pushed the same was through with it"):
+    with pytest.raises(InspectionError, match="another command has finished pushing the same seeds"):
         other.push.push(lambda _: None)
     assert pushed(server) == [page_url(number) for number in range(SOME)]
 
@@ -556,7 +556,7 @@ def test_a_push_stops_where_redis_has_come_back_with_older_data(
     def restart(count: int) -> None:
         server.delete(PROGRESS)
 
-    with pytest.raises(InspectionError, match="Of these seeds 1,000 were pushed here, and Redis no longer"):
+    with pytest.raises(InspectionError, match="pushed 1,000 of the seeds, but Redis no longer"):
         pushing.push.push(restart)
     assert server.llen(KEY) == STEP
 

@@ -206,10 +206,10 @@ def test_a_feed_with_a_name_for_each_worker_stays_what_it_is(tmp_path: Path) -> 
     [
         ("items.json", "cannot be joined as json"),
         ("items.xml", "cannot be joined as xml"),
-        ("-:jsonlines", "cannot write there together"),
-        ("s3://bucket/items.jsonl", "cannot write there together"),
-        ("%(name)s.jsonl", "cannot write there together"),
-        ("items-%(batch_id)d.jsonl", "cannot write there together"),
+        ("-:jsonlines", "cannot write to the same place"),
+        ("s3://bucket/items.jsonl", "cannot write to the same place"),
+        ("%(name)s.jsonl", "cannot write to the same place"),
+        ("items-%(batch_id)d.jsonl", "cannot write to the same place"),
     ],
 )
 def test_what_several_workers_cannot_write_is_refused(tmp_path: Path, output: str, problem: str) -> None:
