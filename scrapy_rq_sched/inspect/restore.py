@@ -105,14 +105,14 @@ class Import:
         if problem == b"converting":
             raise InspectionError(
                 f"The requests of spider {spider!r} are being converted, or a conversion was interrupted. "
-                f"Wait until it has ended; if it was interrupted, continue it: "
+                "Wait until it has ended; if it was interrupted, continue it: "
                 f"{frontier_command('convert', spider)}"
             )
         if problem == b"alive":
             alive = "1 worker is" if rest[0] == 1 else f"{counted(rest[0], 'worker')} are"
             raise InspectionError(
-                f"{alive} alive at the frontier of spider {spider!r}. Stop the crawl, and clear the frontier "
-                f"before the import: {frontier_command('stop', spider)}; {clear}"
+                f"{alive} alive at the frontier of spider {spider!r}. Stop the crawl: "
+                f"{frontier_command('stop', spider)}. When all workers have closed, clear the frontier: {clear}"
             )
         if problem == b"full":
             raise InspectionError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import time
 from collections.abc import Callable
@@ -17,13 +18,14 @@ from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.frontier.client import FORMAT
 from scrapy_rq_sched.frontier.messages import Failed, Push
-from scrapy_rq_sched.inspect import View, find_frontiers, read_status
+from scrapy_rq_sched.inspect import ArchiveReader, Export, Import, View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.control import Control
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.entries import Entry, Reader
 from scrapy_rq_sched.inspect.explain import Explainer
 from scrapy_rq_sched.inspect.fingerprint import Fingerprinter
 from scrapy_rq_sched.inspect.queues import Queues
+from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Client, Join
 
@@ -725,6 +727,34 @@ def test_a_frontier_is_not_cleared_while_workers_are_alive(
     clear(look(), force=True)
     assert left(server) == {b"s:finished"}
     assert 0 < server.ttl("s:finished") <= 600
+
+
+def test_the_name_of_a_spider_is_quoted_in_each_command(look: Look, server: redis.Redis) -> None:
+    keys = Keys("my shop", hash_tag=needs_hash_tag(server))
+    worker = Client(server, "a", "fifo", 30, 5, keys=keys)
+    worker.open()
+    worker.push("one")
+    view = look("my shop", SCHEDULER_QUEUE_CLASS=QUEUES["fifo"])
+    with pytest.raises(InspectionError, match="scrapy frontier pause 'my shop'"):
+        list(Waiting(view).remove(named("one")))
+    with pytest.raises(InspectionError, match="scrapy frontier stop 'my shop'"):
+        clear(view)
+    archive = ArchiveReader(io.BytesIO(b"".join(Export(view).lines())))
+    command = "scrapy frontier stop 'my shop'.* scrapy frontier clear 'my shop'"
+    with pytest.raises(InspectionError, match=command):
+        list(Import(view, archive).steps())
+    assert "scrapy frontier clear 'my shop' --force" in str(Import(view, archive).broken("Interrupted"))
+    clear(view, force=True)
+    server.set(keys.finished, 1)
+    server.sadd(keys.dupefilter, "x")
+    with pytest.raises(InspectionError, match="scrapy frontier clear 'my shop'"):
+        list(Import(view, archive).steps())
+    server.hset(keys.converting, mapping={"from": "import", "id": "x"})
+    with pytest.raises(InspectionError, match="scrapy frontier clear 'my shop' --force"):
+        list(Import(view, archive).steps())
+    server.hset(keys.converting, mapping={"from": "pickle", "to": "json"})
+    with pytest.raises(InspectionError, match="scrapy frontier convert 'my shop'"):
+        list(Import(view, archive).steps())
 
 
 def test_what_is_kept_stays(join: Join, look: Look, server: redis.Redis) -> None:
