@@ -112,7 +112,8 @@ class Import:
             alive = "1 worker is" if rest[0] == 1 else f"{counted(rest[0], 'worker')} are"
             raise InspectionError(
                 f"{alive} alive at the frontier of spider {spider!r}. Stop the crawl: "
-                f"{frontier_command('stop', spider)}. When all workers have closed, clear the frontier: {clear}"
+                f"{frontier_command('stop', spider)}. When all workers have closed, clear the frontier: "
+                f"{clear}"
             )
         if problem == b"full":
             raise InspectionError(
