@@ -1,4 +1,4 @@
-"""Check the connection, the Redis server, the settings and the frontiers, and advise what to do."""
+"""Check the connection, the Redis server, the settings and the frontiers, and give advice."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
 
     :param force: whether to clear it even if workers are alive; they log that it was removed.
     :param keep: members of :data:`KEEPABLE` that stay.
-    :return: the other frontier that shares the dupefilter, which was therefore kept; empty if there is none.
+    :return: the other frontier that shares the dupefilter, which was therefore kept; empty if not shared.
     :raises InspectionError: if workers are alive, unless *force*.
     """
     script = register(view.server, "clear")

@@ -1,4 +1,4 @@
-"""Find out the state of a URL: whether it was seen, waits, is leased or failed, and what delays it."""
+"""Find out the state of a URL: whether it was seen, waits, is leased or failed, and its slot's delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out what limits the speed of a crawl."""
+"""Find out the limit of a crawl's speed."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class _Questions:
         self._names: list[str] = []
 
     def ask(self, name: str) -> Any:
-        """Return the pipeline, for one command whose reply gets this *name*."""
+        """Return the pipeline for one command; its reply gets this *name*."""
         self._names.append(name)
         return self._pipe
 

@@ -58,7 +58,7 @@ class Checked:
     """The result of checking the seeds.
 
     :param good: the number of seeds that can be pushed.
-    :param bad: the number of those that cannot.
+    :param bad: the number of seeds that cannot.
     :param problems: number and reason of the first :data:`SHOWN` bad seeds.
     """
 

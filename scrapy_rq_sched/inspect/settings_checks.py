@@ -70,7 +70,7 @@ def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
         yield warning(
             _WHAT,
             f"SCHEDULER_QUEUE_CLASS is {queue_class.__name__}, which pushes and pops by itself: requests are "
-            "not leased, so those that a killed worker had popped are lost",
+            "not leased, so a killed worker loses the requests that it had popped",
             "Set it to scrapy_rq_sched.PriorityQueue, FifoQueue or LifoQueue",
         )
         if read.max_waiting and read.max_waiting_policy == "drop-lowest":

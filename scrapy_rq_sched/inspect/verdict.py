@@ -1,4 +1,4 @@
-"""Tell in sentences why a URL has not been crawled, and what to do."""
+"""Tell in sentences why a URL has not been crawled, and give advice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .wording import crawl_command
 
 
 def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
-    """Return sentences that tell why the URL has not been crawled, and what to do.
+    """Return sentences that tell why the URL has not been crawled, and give advice.
 
     :param typed: the URL, or the JSON object, as the user gave it, quoted for a shell.
     """

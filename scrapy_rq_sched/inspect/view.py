@@ -34,9 +34,9 @@ _HARMLESS = ("json", "json+deflate", "msgpack")
 class View:
     """The frontier of one spider.
 
-    :param server: a redis-py client whose replies are bytes.
+    :param server: a redis-py client that returns bytes.
     :param keys: the frontier's keys.
-    :param settings: the settings of this process; those that the frontier was made with take precedence.
+    :param settings: the settings of this process; the frontier's own, in *meta*, take precedence.
     :param meta: the fields of the frontier's ``meta``; empty if no worker has ever joined it.
     :param spidercls: the spider's class, if this project has it.
     :param scrapy_settings: Scrapy's settings, with those of the spider.
@@ -211,7 +211,7 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     This scans the names of all keys, :data:`SCAN_STEP` at a time.
 
     :param settings: Scrapy's settings.
-    :param server: a client whose replies are bytes; by default, one is made from *settings*.
+    :param server: a client that returns bytes; by default, one is made from *settings*.
     :raises SettingError: if a setting has an invalid value.
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """

@@ -1,4 +1,4 @@
-"""Run workers on one machine until the crawl is finished, and restart those that die."""
+"""Run workers on one machine until the crawl is finished, and restart workers that die."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Supervisor:
         )
 
     def step(self) -> None:
-        """Read the workers' logs, notice workers that have ended, and restart those that are due."""
+        """Read the workers' logs, notice workers that have ended, and restart them when they are due."""
         now = time.monotonic()
         for member in self.members:
             if member.is_done:
