@@ -1,4 +1,4 @@
-"""Every setting, its default and its check, read once when the crawl starts."""
+"""Every setting with its default and its check. They are read once, when the crawl starts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .events.event import TEXTS
 
 logger = logging.getLogger(__name__)
 
-#: What ``FRONTIER_SET_ASIDE`` may name: requests whose callback raised, and those whose download failed
-#: for good.
+#: Values of ``FRONTIER_SET_ASIDE``: requests that made their callback raise, and requests that could not be
+#: downloaded even after Scrapy's retries.
 SET_ASIDE = ("callback", "download")
 
-#: What ``FRONTIER_FLEET_LIMITS`` may name: limits of a slot that all workers keep together.
+#: Values of ``FRONTIER_FLEET_LIMITS``: limits of a slot that all workers keep together.
 FLEET_LIMITS = ("delay", "concurrency")
 
-#: Seeds that an exchange may take.
+#: The maximum number of seeds in one exchange.
 MOST_SEEDS = 1000
 
 
@@ -44,11 +44,11 @@ class FrontierSettings:
     flush_on_start: bool = False
     #: ``SCHEDULER_IDLE_BEFORE_CLOSE``, in seconds
     idle_before_close: float = 0.0
-    #: ``MAX_IDLE_TIME_BEFORE_CLOSE``, in seconds; 0 is for ever
+    #: ``MAX_IDLE_TIME_BEFORE_CLOSE``, in seconds; 0: forever
     max_idle_time: float = 0.0
     #: ``REDIS_ITEMS_KEY``
     items_key: str = keys.ITEMS
-    #: ``REDIS_ITEMS_SERIALIZER``; None is Scrapy's JSON
+    #: ``REDIS_ITEMS_SERIALIZER``; None: Scrapy's JSON
     items_serializer: Callable[[Any], Any] | None = None
     #: ``STATS_KEY``
     stats_key: str = keys.STATS
@@ -56,7 +56,7 @@ class FrontierSettings:
     start_urls_keys: tuple[str, ...] = (keys.START_URLS,)
     #: ``FRONTIER_JOB``
     job: str = ""
-    #: ``REDIS_START_URLS_BATCH_SIZE``, in seeds an exchange
+    #: ``REDIS_START_URLS_BATCH_SIZE``, in seeds per exchange
     seed_batch: int = 100
     #: ``FRONTIER_SEED_FORM_DATA``
     seed_form_data: bool = False
@@ -72,15 +72,15 @@ class FrontierSettings:
     max_deliveries: int = 5
     #: ``FRONTIER_MAX_FAILED``, in entries
     max_failed: int = 10_000
-    #: ``FRONTIER_MAX_WAITING``, in requests; 0 is any number
+    #: ``FRONTIER_MAX_WAITING``, in requests; 0: no limit
     max_waiting: int = 0
     #: ``FRONTIER_MAX_WAITING_POLICY``
     max_waiting_policy: str = "slow"
-    #: ``FRONTIER_MAX_WORKERS``, in workers; 0 is any number
+    #: ``FRONTIER_MAX_WORKERS``, in workers; 0: no limit
     max_workers: int = 0
     #: ``FRONTIER_MAX_WORKERS_POLICY``
     max_workers_policy: str = "wait"
-    #: ``FRONTIER_MAX_WORKERS_KEY``; empty: of the spider
+    #: ``FRONTIER_MAX_WORKERS_KEY``; empty: a key of the spider's own
     places_key: str = ""
     #: ``FRONTIER_CLOSE_PAGECOUNT``, in responses
     close_pagecount: int = 0
@@ -90,15 +90,15 @@ class FrontierSettings:
     close_errorcount: int = 0
     #: ``FRONTIER_CLOSE_TIMEOUT``, in seconds
     close_timeout: float = 0.0
-    #: ``FRONTIER_STALL_TIMEOUT``, in seconds; 0 is never
+    #: ``FRONTIER_STALL_TIMEOUT``, in seconds; 0: never
     stall_timeout: float = 600.0
-    #: ``FRONTIER_MAX_EVENTS``, in events; 0 is none
+    #: ``FRONTIER_MAX_EVENTS``, in events; 0: no events
     max_events: int = 10_000
-    #: ``FRONTIER_WEBHOOK_URL``; empty: none
+    #: ``FRONTIER_WEBHOOK_URL``; empty: no webhook
     webhook_url: str = field(default="", repr=False)
-    #: ``FRONTIER_WEBHOOK_SECRET``; empty: what is sent is not signed
+    #: ``FRONTIER_WEBHOOK_SECRET``; empty: events are not signed
     webhook_secret: str = field(default="", repr=False)
-    #: ``FRONTIER_WEBHOOK_TYPES``; empty: all
+    #: ``FRONTIER_WEBHOOK_TYPES``; empty: all types
     webhook_types: frozenset[str] = frozenset()
     #: ``FRONTIER_BY_SLOT``
     by_slot: bool = True
@@ -108,7 +108,7 @@ class FrontierSettings:
     fleet_limits: frozenset[str] = frozenset({"delay"})
     #: ``FRONTIER_SLOTS``
     slots: tuple[SlotRule, ...] = ()
-    #: ``FRONTIER_SLOTS_KEY``; empty: of the spider
+    #: ``FRONTIER_SLOTS_KEY``; empty: keys of the spider's own
     slots_key: str = ""
     #: ``FRONTIER_SET_ASIDE``
     set_aside: frozenset[str] = frozenset()
@@ -122,14 +122,15 @@ class FrontierSettings:
     outbox_size: int = 10_000
     #: ``FRONTIER_SEEN_CACHE``, in fingerprints
     seen_cache: int = 100_000
-    #: ``CONCURRENT_REQUESTS``, which is Scrapy's
+    #: Scrapy's ``CONCURRENT_REQUESTS``
     concurrency: int = 16
 
     @classmethod
     def from_settings(cls, settings: Any) -> FrontierSettings:
         """Read and check Scrapy's *settings*.
 
-        :raises SettingError: naming the setting, what it was, and what it may be.
+        :raises SettingError: if a value is not valid. The message names the setting, its value, and the valid
+            values.
         """
         read = SettingReader(settings)
         return cls(
@@ -162,7 +163,7 @@ class FrontierSettings:
             max_workers_policy=read.choice(
                 "FRONTIER_MAX_WORKERS_POLICY", cls.max_workers_policy, ("wait", "exit")
             ),
-            places_key=read.optional_template("FRONTIER_MAX_WORKERS_KEY"),
+            places_key=read.optional_template("FRONTIER_MAX_WORKERS_KEY", "crawlers"),
             close_pagecount=read.whole("FRONTIER_CLOSE_PAGECOUNT", cls.close_pagecount, 0),
             close_itemcount=read.whole("FRONTIER_CLOSE_ITEMCOUNT", cls.close_itemcount, 0),
             close_errorcount=read.whole("FRONTIER_CLOSE_ERRORCOUNT", cls.close_errorcount, 0),
@@ -176,7 +177,7 @@ class FrontierSettings:
             order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
             fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),
             slots=slot_rules("FRONTIER_SLOTS", settings.get("FRONTIER_SLOTS")),
-            slots_key=read.optional_template("FRONTIER_SLOTS_KEY"),
+            slots_key=read.optional_template("FRONTIER_SLOTS_KEY", "politeness"),
             set_aside=read.choices("FRONTIER_SET_ASIDE", SET_ASIDE),
             wait_replicas=read.whole("FRONTIER_WAIT_REPLICAS", cls.wait_replicas, 0),
             prefetch=read.whole("FRONTIER_PREFETCH", cls.prefetch, 1, 1000),
@@ -187,11 +188,11 @@ class FrontierSettings:
         )
 
     def of_spider(self, spider: Any) -> FrontierSettings:
-        """Return these settings with what *spider* says otherwise: ``redis_batch_size``.
+        """Return these settings with the attribute ``redis_batch_size`` of *spider*, if it has one.
 
-        What is more than an exchange may take is lowered to that, with one line in the log.
+        A batch size above the maximum is lowered to the maximum, with a warning.
 
-        :raises SettingError: if it is not a number that it may be.
+        :raises SettingError: if ``redis_batch_size`` is not valid.
         """
         name, size = "REDIS_START_URLS_BATCH_SIZE", self.seed_batch
         own = getattr(spider, "redis_batch_size", None)
@@ -202,7 +203,7 @@ class FrontierSettings:
             except (TypeError, ValueError):
                 size = 0
             if size < 1:
-                raise SettingError(f"{name} is {own!r}; it may be a whole number of 1 or more")
+                raise SettingError(f"{name} must be an integer ≥ 1, not {own!r}")
         if size > MOST_SEEDS:
             logger.warning("%s is %d: the scheduler takes at most %d seeds at a time", name, size, MOST_SEEDS)
         return replace(self, seed_batch=min(size, MOST_SEEDS))

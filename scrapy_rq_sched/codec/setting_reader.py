@@ -1,4 +1,4 @@
-"""How one setting is read: as text or as what it is, and refused in one line if it is something else."""
+"""Read and check one setting at a time. A value may also be text, as from the command line."""
 
 from __future__ import annotations
 
@@ -21,23 +21,35 @@ _JOB = re.compile(r"[^\s:{}%]+")
 class SettingReader:
     """Reads one setting at a time.
 
-    Each method raises ``SettingError`` if the setting has a value that it must not have.
+    Each method raises ``SettingError`` if the value is not valid. The message shows the value, unless it may
+    hold a secret.
 
-    :param settings: Scrapy's.
+    :param settings: Scrapy's settings.
     """
 
     def __init__(self, settings: Any) -> None:
         self._settings = settings
 
     def boolean(self, name: str, default: bool = False) -> bool:
-        """Return a setting that is True or False."""
+        """Return a setting that must be True or False."""
         try:
             return bool(self._settings.getbool(name, default))
         except (ValueError, TypeError):
             raise self._refusal(name, "True or False") from None
 
     def number(self, name: str, default: float, least: float, most: float = math.inf) -> float:
-        """Return a setting that is a number from *least* to *most*."""
+        """Return a setting that must be a number from *least* to *most*."""
+        return self._number(name, default, least, most, f"a number {_range(least, most)}")
+
+    def whole(self, name: str, default: int, least: int, most: float = math.inf) -> int:
+        """Return a setting that must be an integer from *least* to *most*."""
+        expected = f"an integer {_range(least, most)}"
+        number = self._number(name, default, least, most, expected)
+        if number != int(number):
+            raise self._refusal(name, expected)
+        return int(number)
+
+    def _number(self, name: str, default: float, least: float, most: float, expected: str) -> float:
         value = self._settings.get(name)
         if value is None:
             return default
@@ -46,25 +58,21 @@ class SettingReader:
         except (TypeError, ValueError):
             number = math.nan
         if isinstance(value, bool) or not least <= number <= most or math.isinf(number):
-            raise self._refusal(name, f"a number of {_range(least, most)}")
+            raise self._refusal(name, expected)
         return number
 
-    def whole(self, name: str, default: int, least: int, most: float = math.inf) -> int:
-        """Return a setting that is a whole number from *least* to *most*."""
-        number = self.number(name, default, least, most)
-        if number != int(number):
-            raise self._refusal(name, f"a whole number of {_range(least, most)}")
-        return int(number)
-
     def concurrency(self, default: int, prefetch: int) -> int:
-        """Return how many requests a worker may be at: if Scrapy has no limit, as many as at hand."""
+        """Return the number of requests that a worker may have begun and not released.
+
+        It is ``CONCURRENT_REQUESTS``, or ``FRONTIER_PREFETCH`` if that is 0.
+        """
         concurrency = int(self._settings.getint("CONCURRENT_REQUESTS", default))
-        # 0 is no limit to Scrapy. What is begun is fetched again when a worker is killed, so it has one here:
-        # as many as a worker may have at hand.
+        # To Scrapy 0 means no limit. Here there must be one: if a worker is killed, all requests that it had
+        # begun are fetched again.
         return concurrency if concurrency > 0 else self.whole("FRONTIER_PREFETCH", prefetch, 1, 1000)
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        """Return a setting that is one of those *allowed*."""
+        """Return a setting that must be one of the values *allowed*."""
         value = self._settings.get(name) or default
         if value not in allowed:
             raise self._refusal(name, " or ".join(map(repr, allowed)))
@@ -73,7 +81,7 @@ class SettingReader:
     def choices(
         self, name: str, allowed: tuple[str, ...], default: frozenset[str] = frozenset()
     ) -> frozenset[str]:
-        """Return a setting that is a list of any of those *allowed*."""
+        """Return a setting that must be a list of any of the values *allowed*."""
         if self._settings.get(name) is None:
             return default
         try:
@@ -85,72 +93,80 @@ class SettingReader:
         return values
 
     def template(self, name: str, default: str) -> str:
-        """Return a setting that is a key."""
+        """Return a setting that must be the template of a key."""
         value = self._settings.get(name) or default
         if not is_template(value):
-            raise self._refusal(name, f"a key such as {default!r}, with %(spider)s for the spider's name")
+            raise self._refusal(
+                name, f"a key such as {default!r}, in which %(spider)s stands for the spider's name"
+            )
         check_job(name, value, self.job())
         return str(value)
 
-    def optional_template(self, name: str) -> str:
-        """Return a setting that is a key, or empty."""
-        return self.template(name, "") if self._settings.get(name) else ""
+    def optional_template(self, name: str, example: str) -> str:
+        """Return a setting that must be the template of a key, or empty.
+
+        :param example: a valid value, for the error.
+        """
+        return self.template(name, example) if self._settings.get(name) else ""
 
     def templates(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a setting that is a key, or a list of keys."""
+        """Return a setting that must be the template of a key, or a list of templates."""
         return templates_of_seeds(name, self._settings.get(name) or default, self.job())
 
     def job(self) -> str:
-        """Return the job: ``FRONTIER_JOB``, or what Scrapyd has put into the environment."""
+        """Return the job: ``FRONTIER_JOB``, or Scrapyd's environment variable ``SCRAPY_JOB``."""
         job = self._settings.get("FRONTIER_JOB") or os.environ.get("SCRAPY_JOB")
         if job and not _JOB.fullmatch(str(job)):
             raise SettingError(
-                f"FRONTIER_JOB is {job!r}; it may be a name with no space, colon, %, {{ or }} in it"
+                f"FRONTIER_JOB must be a name without spaces, colons, %, {{ and }}, not {job!r}"
             )
         return str(job or "")
 
     def function(self, name: str) -> Callable[[Any], Any] | None:
-        """Return the function that a setting names; None if it is not set."""
+        """Return the function that a setting names, or None if the setting is not set."""
         value = self._settings.get(name)
         if not value:
             return None
         try:
             function: Callable[[Any], Any] = load_object(value)
         except (ImportError, NameError, ValueError, TypeError) as error:
-            raise SettingError(f"{name} is {value!r}, which cannot be loaded: {error}") from None
+            raise SettingError(
+                f"{name} must be a function or its import path, not {value!r}. It cannot be loaded: {error}"
+            ) from None
         if not callable(function):
-            raise self._refusal(name, "a function, or the path of one")
+            raise self._refusal(name, "a function or its import path")
         return function
 
     def url(self, name: str) -> str:
-        """Return a setting that is the URL of a web server, or empty; an error does not show it."""
+        """Return a setting that must be an HTTP URL, or empty. An error shows only how the value begins."""
         value = str(self._settings.get(name) or "")
         try:
             parts = urlsplit(value)
             is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-            # What no header can carry, and a login: urllib would look for a host of that name.
+            # No header can carry other characters; and urllib takes a login for a part of the host name.
             is_one = is_one and value.isascii() and value.isprintable() and not set(value) & {" ", "@"}
         except ValueError:
             is_one = False
         if value and not is_one:
             raise SettingError(
-                f"{name} is no URL such as 'https://example.com/hook': it begins with {value[:8]!r}"
+                f"{name} must be a URL such as 'https://example.com/hook', not a text that begins with "
+                f"{value[:8]!r}"
             )
         return value
 
     def secret(self, name: str) -> str:
-        """Return a setting that nobody may see, and that is in base64 if it begins with ``whsec_``."""
+        """Return a setting that no error shows. After ``whsec_`` it must be in base64."""
         value = str(self._settings.get(name) or "")
         try:
             is_one = bool(base64.b64decode(value.removeprefix("whsec_"), validate=True))
         except ValueError:
             is_one = False
         if value.startswith("whsec_") and not is_one:
-            raise SettingError(f"{name} begins with 'whsec_', and what follows is not base64")
+            raise SettingError(f"{name} must be valid base64 after 'whsec_'. Its value is not shown here")
         return value
 
     def encoding(self, name: str, default: str) -> str:
-        """Return a setting that is the name of an encoding."""
+        """Return a setting that must be the name of an encoding."""
         value = self._settings.get(name) or default
         try:
             "".encode(value)
@@ -158,9 +174,9 @@ class SettingReader:
             raise self._refusal(name, "the name of an encoding, such as 'utf-8'") from None
         return str(value)
 
-    def _refusal(self, name: str, allowed: str) -> SettingError:
-        return SettingError(f"{name} is {self._settings.get(name)!r}; it may be {allowed}")
+    def _refusal(self, name: str, expected: str) -> SettingError:
+        return SettingError(f"{name} must be {expected}, not {self._settings.get(name)!r}")
 
 
 def _range(least: float, most: float) -> str:
-    return f"{least} or more" if math.isinf(most) else f"{least} to {most}"
+    return f"≥ {least}" if math.isinf(most) else f"from {least} to {most}"

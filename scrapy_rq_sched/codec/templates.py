@@ -29,7 +29,7 @@ def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
         several = tuple(value)
     if not several or not all(map(is_template, several)) or len(set(several)) < len(several):
         raise SettingError(
-            f"{name} is {value!r}; it may be a key such as '%(name)s:start_urls', or a list of different ones"
+            f"{name} must be a key such as '%(name)s:start_urls', or a list of different keys, not {value!r}"
         )
     for template in several:
         check_job(name, template, job)

@@ -295,7 +295,7 @@ def test_a_worker_with_another_serializer_is_refused_with_both_names(make: Make)
 
 
 def test_a_bad_setting_is_refused_by_name(make: Make) -> None:
-    with pytest.raises(SettingError, match=r"FRONTIER_LEASE_TIMEOUT is 'soon'; it may be a number"):
+    with pytest.raises(SettingError, match=r"FRONTIER_LEASE_TIMEOUT must be a number ≥ 0\.1, not 'soon'"):
         make(FRONTIER_LEASE_TIMEOUT="soon")
 
 
@@ -432,7 +432,7 @@ def test_a_redis_key_that_is_no_key_is_refused(make: Make) -> None:
     class KeyedSpider(ExampleSpider):
         redis_key = "50%off"
 
-    with pytest.raises(SettingError, match="redis_key is '50%off'"):
+    with pytest.raises(SettingError, match=r"redis_key must be a key such as .*, not '50%off'"):
         make(KeyedSpider)
 
 
@@ -482,7 +482,7 @@ class InNone(ExampleSpider):
 
 def test_a_spider_may_say_how_many_seeds_an_exchange_takes(make: Make, server: redis.Redis) -> None:
     assert make(InTens).settings.seed_batch == 10
-    with pytest.raises(SettingError, match="redis_batch_size is 0; it may be a whole number of 1 or more"):
+    with pytest.raises(SettingError, match="redis_batch_size must be an integer ≥ 1, not 0"):
         make(InNone)
 
 

@@ -270,7 +270,7 @@ def test_a_worker_that_dies_again_and_again_is_set_aside(
 def test_a_bad_setting_is_refused_at_once(terminal: Terminal) -> None:
     code, said = terminal.run("pages", "-w", "2", "-s", "FRONTIER_MAX_DELIVERIES=0")
     assert code == 1
-    assert said == "scrapy frontier: FRONTIER_MAX_DELIVERIES is '0'; it may be a number of 1 or more\n"
+    assert said == "scrapy frontier: FRONTIER_MAX_DELIVERIES must be an integer ≥ 1, not '0'\n"
 
 
 def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal, server: redis.Redis) -> None:

@@ -336,7 +336,7 @@ def test_settings_that_contradict_each_other_are_a_warning(settings: dict[str, A
     [
         ({"ADDONS": {}}, "crawls do not use the frontier"),
         ({"ADDONS": {}, "SCHEDULER": "no.such.Class"}, "crawls do not use the frontier"),
-        ({"FRONTIER_PREFETCH": "many"}, "FRONTIER_PREFETCH is 'many'; it may be"),
+        ({"FRONTIER_PREFETCH": "many"}, "FRONTIER_PREFETCH must be an integer from 1 to 1000, not 'many'"),
         (
             {"FRONTIER_ORDER": "priority", "SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.FifoQueue"},
             "FRONTIER_ORDER is 'priority', but FifoQueue has no priorities",

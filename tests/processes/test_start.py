@@ -63,7 +63,9 @@ def test_a_frontier_made_with_another_serializer(fleet: Fleet, server: redis.Red
 
 
 def test_a_bad_setting(fleet: Fleet) -> None:
-    assert "FRONTIER_MAX_DELIVERIES is '0'; it may be" in refusal(fleet, FRONTIER_MAX_DELIVERIES=0)
+    assert "FRONTIER_MAX_DELIVERIES must be an integer ≥ 1, not '0'" in refusal(
+        fleet, FRONTIER_MAX_DELIVERIES=0
+    )
 
 
 def test_a_bad_url(fleet: Fleet) -> None:

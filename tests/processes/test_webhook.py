@@ -193,7 +193,7 @@ def test_a_url_that_is_none_ends_the_crawl_with_one_line(fleet: Fleet) -> None:
     fleet.start("graph", FRONTIER_WEBHOOK_URL="hooks.example.com/t0p-secret")
     fleet.wait()
     assert fleet.workers[0].returncode == 1
-    assert "FRONTIER_WEBHOOK_URL is no URL such as 'https://example.com/hook'" in fleet.log()
+    assert "FRONTIER_WEBHOOK_URL must be a URL such as 'https://example.com/hook'" in fleet.log()
     assert "t0p-secret" not in fleet.log()
 
 

@@ -230,25 +230,29 @@ BAD_VALUES: dict[str, list[Any]] = {
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in BAD_VALUES.items() for value in values], ids=repr
 )
-def test_a_bad_value_is_refused_with_the_setting_the_value_and_what_it_may_be(name: str, value: Any) -> None:
+def test_a_bad_value_is_refused_with_the_setting_the_value_and_what_it_must_be(name: str, value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         read(**{name: value})
-    assert str(refusal.value).startswith(f"{name} is {value!r}; it may be ")
+    message = str(refusal.value)
+    assert message.startswith(f"{name} must be ")
+    assert message.endswith(f", not {value!r}")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("FRONTIER_MAX_DELIVERIES", "0", "1 or more"),
-        ("FRONTIER_MAX_DELIVERIES", "1.5", "a whole number of 1 or more"),
-        ("FRONTIER_PREFETCH", "5000", "1 to 1000"),
+        ("FRONTIER_MAX_DELIVERIES", "0", "an integer ≥ 1"),
+        ("FRONTIER_MAX_DELIVERIES", "1.5", "an integer ≥ 1"),
+        ("FRONTIER_LEASE_TIMEOUT", "0", "a number ≥ 0.1"),
+        ("FRONTIER_PREFETCH", "many", "an integer from 1 to 1000"),
+        ("FRONTIER_SLOTS_KEY", "%(worker)s", "'politeness'"),
         ("SCHEDULER_PERSIST", "yes", "True or False"),
         ("SCHEDULER_QUEUE_KEY", "%(worker)s", r"%\(spider\)s"),
         ("REDIS_ENCODING", "utf-9", "'utf-8'"),
     ],
 )
-def test_a_refusal_says_what_the_value_may_be(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(SettingError, match=f"it may be .*{allowed}"):
+def test_a_refusal_says_what_the_value_must_be(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(SettingError, match=f"{name} must be .*{allowed}"):
         read(**{name: value})
 
 
@@ -363,14 +367,14 @@ def test_a_bad_dupefilter_is_refused_with_what_it_was(value: Any) -> None:
     ],
 )
 def test_a_bad_url_of_a_webhook_is_refused_and_not_shown(value: Any) -> None:
-    with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_URL is no URL") as refused:
+    with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_URL must be a URL") as refused:
         read(FRONTIER_WEBHOOK_URL=value)
     assert len(str(value)) < 9 or str(value) not in str(refused.value)
 
 
 @pytest.mark.parametrize("value", ["whsec_t0p!", "whsec_"])
 def test_a_secret_that_is_not_base64_is_refused_and_not_shown(value: str) -> None:
-    with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_SECRET begins with 'whsec_'") as refused:
+    with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_SECRET must be valid base64") as refused:
         read(FRONTIER_WEBHOOK_SECRET=value)
     assert "t0p!" not in str(refused.value)
 
