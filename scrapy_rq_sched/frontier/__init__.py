@@ -1,1 +1,1 @@
-"""What the fleet shares: the frontier in Redis, and the messages that go there and back."""
+"""The frontier in Redis, which the fleet shares, and the messages between it and a worker."""

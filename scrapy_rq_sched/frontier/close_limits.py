@@ -1,10 +1,11 @@
-"""When a whole fleet closes: after so many pages, items or errors, or so much time."""
+"""Limits after which the whole fleet closes: pages, items, errors, or time."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-#: The setting by which a fleet closes, by why its spiders are closed then. The reasons are Scrapy's.
+#: For each reason for which a fleet closes its spiders, the setting that has the limit. The reasons are
+#: Scrapy's.
 CLOSED_BY = {
     "closespider_pagecount": "FRONTIER_CLOSE_PAGECOUNT",
     "closespider_itemcount": "FRONTIER_CLOSE_ITEMCOUNT",
@@ -14,12 +15,12 @@ CLOSED_BY = {
 
 
 class CloseLimits(NamedTuple):
-    """How much all workers together do before they close; 0 is any number.
+    """How much all workers together do before they close; 0: no limit.
 
     :param pagecount: responses.
-    :param itemcount: items that were scraped.
+    :param itemcount: scraped items.
     :param errorcount: errors of callbacks.
-    :param timeout: seconds since the first of those that are at it joined.
+    :param timeout: seconds since the first worker of this run of the fleet joined.
     """
 
     pagecount: int = 0
@@ -29,7 +30,7 @@ class CloseLimits(NamedTuple):
 
     @classmethod
     def of(cls, settings: Any) -> CloseLimits:
-        """Return those that a worker's *settings* have."""
+        """Return the limits in a worker's *settings*."""
         return cls(
             settings.close_pagecount,
             settings.close_itemcount,
@@ -38,9 +39,9 @@ class CloseLimits(NamedTuple):
         )
 
     def said(self) -> dict[str, float]:
-        """Return those that there are, as the scripts take them."""
+        """Return the limits that are set, as the scripts take them."""
         return {name: limit for name, limit in self._asdict().items() if limit}
 
 
-#: A fleet that goes on until it is finished.
+#: The limits of a fleet that crawls until it is finished.
 NEVER = CloseLimits()

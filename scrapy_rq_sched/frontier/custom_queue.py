@@ -1,8 +1,8 @@
-"""The frontier of a user's own queue class: plain ``push`` and ``pop``, with a weaker guarantee.
+"""The frontier for a user's own queue class, which has only ``push`` and ``pop``: with a weaker guarantee.
 
-Duplicates, start requests, seeds and the finish are the exchange's as ever. But a request is marked as
-seen and pushed in two steps, and popped, not leased: what a killed worker had popped or was about to
-push is lost.
+The exchange still handles duplicates, start requests, seeds and the finish. But a request is marked as seen
+in one step and pushed in another, and it is popped instead of leased. So a killed worker loses the requests
+that it had popped, and the requests that it was about to push.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 class CustomQueueFrontier(Frontier):
-    """A frontier whose waiting requests are in *queue*.
+    """A frontier that keeps its waiting requests in *queue*.
 
-    :param queue: has ``push(request)``, ``pop()``, ``__len__`` and ``clear()``.
+    :param queue: an object with ``push(request)``, ``pop()``, ``__len__`` and ``clear()``.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class CustomQueueFrontier(Frontier):
     ) -> None:
         super().__init__(server, keys, worker, "custom", bounds, dupefilter, length=lambda: len(queue))
         self._queue = queue
-        # Of the exchange with this number: places that are through, those the queue did not take, and
-        # what was popped.
+        # The number of the current exchange. In it: the places of the pushes that are done, of the pushes
+        # that the queue did not take, and the requests that were popped.
         self._number = 0
         self._is_busy = False
         self._done: set[int] = set()
@@ -58,11 +58,15 @@ class CustomQueueFrontier(Frontier):
         return found
 
     def exchange(self, batch: Batch) -> Reply:
-        """Exchange, then push what is new and pop what is wanted. A repeat goes on where it failed."""
+        """Make the exchange, push the new requests, and pop as many as are wanted.
+
+        A repeated exchange continues where the first attempt failed.
+        """
         if batch.number != self._number:
             self._number, self._done, self._kept, self._popped = batch.number, set(), [], []
             self._failed_at = None
-            # Said before anything is popped: nobody must take an empty queue for the end meanwhile.
+            # Redis hears this before anything is popped. Otherwise other workers could meanwhile take the
+            # empty queue for the end of the crawl.
             self._is_busy = len(self._queue) > 0
         said = replace(batch, busy=batch.busy or self._is_busy)
         reply = super().exchange(said)
@@ -84,15 +88,15 @@ class CustomQueueFrontier(Frontier):
             try:
                 self._queue.push(request)
             except Exception as error:  # the user's code; the request is crawled from memory
-                # An outage passes. What Redis refuses for the request's sake it refuses again.
+                # An outage ends. But if Redis refuses the request itself, it refuses a repeat, too.
                 refused = isinstance(error, DataError) or place == self._failed_at
                 if isinstance(error, RedisError) and not refused:
                     self._failed_at = None if may_pass(error) else place
                     raise
                 logger.log(
                     logging.DEBUG if self._told else logging.ERROR,
-                    "%s cannot be pushed to the queue, and is crawled from memory; more of this kind are "
-                    "logged as DEBUG",
+                    "%s cannot be pushed to the queue: this worker crawls it from memory. Further requests "
+                    "of this kind are logged as DEBUG",
                     request,
                     exc_info=True,
                 )
@@ -106,7 +110,7 @@ class CustomQueueFrontier(Frontier):
                 request = self._queue.pop()
             except RedisError:
                 raise
-            except Exception:  # the user's code; what it has popped is its own to save
+            except Exception:  # the user's code, which must itself save the entry that it has popped
                 logger.exception("An entry of the queue cannot be popped")
                 return
             if request is None:

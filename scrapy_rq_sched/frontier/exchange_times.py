@@ -1,4 +1,4 @@
-"""How long exchanges take: counted in buckets, which add up over a fleet."""
+"""Measure how long exchanges take, in the buckets of a histogram that adds up over the fleet."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-#: Seconds: the bounds of the buckets.
+#: The upper bounds of the buckets, in seconds.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Histogram(NamedTuple):
-    """How a quantity is distributed.
+    """The distribution of a measured quantity.
 
-    :param bounds: of the buckets, the least first.
-    :param counts: how often it was at most each of these, and at last how often it was measured.
-    :param sum: of all that was measured.
+    :param bounds: the upper bounds of the buckets, in rising order.
+    :param counts: for each bound, the number of values up to it; and last, the number of all values.
+    :param sum: the sum of all values.
     """
 
     bounds: Sequence[float]
@@ -24,19 +24,19 @@ class Histogram(NamedTuple):
 
 
 class ExchangeTimes:
-    """Counts the exchanges of a worker until they are said."""
+    """Counts the exchanges of a worker between two reports to Redis."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS) + 1)
         self._microseconds = 0
 
     def add(self, seconds: float) -> None:
-        """Count an exchange that took so long."""
+        """Count an exchange that took *seconds*."""
         self._counts[bisect_left(BOUNDS, seconds)] += 1
         self._microseconds += int(1e6 * seconds)
 
     def take(self) -> dict[str, int]:
-        """Return what was counted since this was asked last: as ``lua/exchange/upkeep.lua`` adds it up."""
+        """Return the counts since the last call, in the form that ``lua/exchange/upkeep.lua`` adds up."""
         said = {str(place): count for place, count in enumerate(self._counts) if count}
         if said:
             said["us"] = self._microseconds
@@ -46,7 +46,7 @@ class ExchangeTimes:
 
 
 def histogram(said: Mapping[str, int]) -> Histogram:
-    """Return the histogram of what all workers have said."""
+    """Return the histogram of the counts that all workers have reported."""
     counts, total = [], 0
     for place in range(len(BOUNDS) + 1):
         total += said.get(str(place), 0)
@@ -54,5 +54,5 @@ def histogram(said: Mapping[str, int]) -> Histogram:
     return Histogram(BOUNDS, counts, said.get("us", 0) / 1e6)
 
 
-#: No exchange was made.
+#: The histogram before the first exchange.
 NO_TIMES = histogram({})

@@ -1,4 +1,4 @@
-"""What a worker asks a server before it joins: whether it is one that it can rely on."""
+"""Check the Redis server before a worker joins: its version, and whether it may delete keys by itself."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..errors import RedisUnsuitableError, one_line
 
 
 def check_server(client: Client, key: str) -> list[str]:
-    """Ask the server that has *key* who it is, and return what the user should be warned of.
+    """Check the server that has *key*, and return warnings for the user.
 
-    :raises RedisUnreachableError: if it does not answer or does not let us in.
-    :raises RedisUnsuitableError: if it is too old.
+    :raises RedisUnreachableError: if the server does not answer or refuses this user.
+    :raises RedisUnsuitableError: if the server is too old.
     """
     try:
         server_of_key = server_of(client, key)
@@ -21,26 +21,28 @@ def check_server(client: Client, key: str) -> list[str]:
         try:
             server, memory = server_of_key.info("server"), server_of_key.info("memory")
         except NoPermissionError:
-            return ["this user may not call INFO: version and eviction policy are not checked"]
+            return ["This user may not call INFO, so the version and the eviction policy were not checked"]
     except RedisError as error:
         raise unreachable(client, error) from error
     version = one_line(server.get("redis_version", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SERVER:
-        raise RedisUnsuitableError(f"Redis at {address(client)} is version {version}; 6.2 or newer is needed")
+        raise RedisUnsuitableError(
+            f"Redis at {address(client)} is version {version}, but 6.2 or newer is needed. Update Redis"
+        )
     policy = one_line(memory.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         return [
-            f"Redis at {address(client)} has maxmemory-policy {policy}: when its memory is full it "
-            "deletes keys, and the crawl loses requests. Set it to noeviction"
+            f"Redis at {address(client)} has maxmemory-policy {policy}: when its memory is full, it deletes "
+            "keys, and the crawl loses requests. Set maxmemory-policy to noeviction"
         ]
     return []
 
 
 def server_age(client: Client, key: str) -> float:
-    """Return for how many seconds the server that has *key* is up; infinity where this user may not ask.
+    """Return for how many seconds the server that has *key* is up; infinity if INFO is not permitted.
 
-    :raises RedisUnreachableError: if it does not answer.
+    :raises RedisUnreachableError: if the server does not answer.
     """
     try:
         return float(server_of(client, key).info("server").get("uptime_in_seconds", math.inf))

@@ -1,4 +1,4 @@
-"""What all workers together may ask of a slot."""
+"""The limits of a slot, which all workers keep together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SlotLimits:
-    """What all workers together may ask of a slot.
+    """The limits of a slot, which all workers keep together.
 
-    :param delay: seconds between two requests; 0 is none.
-    :param jitter: by which share of the delay it may be shorter or longer.
-    :param concurrency: downloads at a time; 0 is any number.
+    :param delay: seconds between two requests; 0: no delay.
+    :param jitter: the share of the delay, from 0 to 1, by which a single delay may be shorter or longer.
+    :param concurrency: downloads at a time; 0: no limit.
     """
 
     delay: float = 0.0
@@ -19,15 +19,15 @@ class SlotLimits:
     concurrency: int = 0
 
     def said(self) -> list[float]:
-        """Return it as the scripts take it, in milliseconds."""
+        """Return the limits as the scripts take them: the delay in milliseconds, jitter, concurrency."""
         return [1000 * self.delay, self.jitter, self.concurrency]
 
     @classmethod
     def parse(cls, said: list[float]) -> SlotLimits:
-        """Return what the scripts say in the same form."""
+        """Return the limits that a script has sent in the form of :meth:`said`."""
         delay, jitter, concurrency = said
         return cls(delay / 1000, jitter, int(concurrency))
 
 
-#: A slot that has none.
+#: The limits of a slot without limits.
 UNLIMITED = SlotLimits()

@@ -204,7 +204,7 @@ def test_a_url_is_forgotten_whether_it_is_converted_or_not(join: Join, server: r
 
 def test_an_exact_filter_is_not_converted_while_others_use_it(join: Join) -> None:
     join("exact")
-    with pytest.raises(FrontierMismatchError, match=r"dupefilter 'exact'.*'compact'.*Stop them all"):
+    with pytest.raises(FrontierMismatchError, match=r"dupefilter 'exact'.*'compact'.*Stop all workers"):
         join("b", dupefilter="compact")
 
 
@@ -221,7 +221,7 @@ def test_a_worker_with_an_exact_filter_does_not_join_where_another_spider_keeps_
     join: Join, server: redis.Redis
 ) -> None:
     filter_step(server, KEY, "compact")("add", a_fingerprint(1))
-    with pytest.raises(RedisUnsuitableError, match=r"CompactDupeFilter at 's:dupefilter'"):
+    with pytest.raises(RedisUnsuitableError, match=r"'s:dupefilter' are stored by CompactDupeFilter"):
         join()
 
 
@@ -232,7 +232,7 @@ def test_a_worker_with_an_exact_filter_does_not_go_on_where_a_compact_one_has_co
     worker = join()
     push(worker, [1])
     filter_step(server, KEY, "compact")("add", a_fingerprint(2))
-    with pytest.raises(redis.exceptions.ResponseError, match=r"CompactDupeFilter at 's:dupefilter'"):
+    with pytest.raises(redis.exceptions.ResponseError, match=r"'s:dupefilter' are stored by CompactDupeFilter"):
         push(worker, [2])
 
 

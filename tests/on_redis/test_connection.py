@@ -430,7 +430,9 @@ def redis_of(version: str) -> Answer:
 def test_a_server_that_is_too_old_is_refused_with_its_version(version: str) -> None:
     with answering(redis_of(version)) as url, pytest.raises(RedisUnsuitableError) as refusal:
         health.check_server(client_of(REDIS_URL=url, REDIS_PARAMS={"protocol": 2}), "s:requests")
-    assert str(refusal.value) == f"Redis at {url} is version {version}; 6.2 or newer is needed"
+    assert (
+        str(refusal.value) == f"Redis at {url} is version {version}, but 6.2 or newer is needed. Update Redis"
+    )
 
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.10.1", "7.4.2", "10.0.0", "255.255.255"])

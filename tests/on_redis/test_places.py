@@ -197,7 +197,7 @@ def test_what_all_are_told_is_told_to_one_that_has_lost_its_place(
 
 def test_a_worker_is_refused_if_it_is_not_to_wait(arrive: Arrive, server: redis.Redis) -> None:
     assert arrive("a", 1).place == 0
-    with pytest.raises(FleetFullError, match="1 workers are at it"):
+    with pytest.raises(FleetFullError, match="1 worker is running, and FRONTIER_MAX_WORKERS allows no more"):
         arrive("b", 1, max_workers_policy="exit").ask()
     assert server.exists(arrive("b").client.frontier.keys.line) == 0
 

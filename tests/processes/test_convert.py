@@ -358,7 +358,7 @@ def test_a_conversion_does_not_go_on_to_another_serializer_than_it_began_with(
 ) -> None:
     filled(server, name)
     server.hset("pages:converting", mapping={"from": "pickle", "to": "json", "left": 2, "length": 4})
-    with pytest.raises(FrontierError, match=r"broke off.*--from pickle --to json"):
+    with pytest.raises(FrontierError, match=r"interrupted.*convert \S+ --from pickle --to json"):
         conversion(redis_url, name, "msgpack").run()
 
 
@@ -415,12 +415,14 @@ def test_nothing_is_converted_while_a_worker_is_at_it(redis_url: str, server: re
     settings = Settings({"REDIS_URL": redis_url})
     refused(
         Conversion.from_settings(settings, "s", target="msgpack"),
-        "1 workers are at the frontier of spider 's'",
+        "1 worker is running for spider 's'. Stop it first",
     )
     worker.push("x")
     worker.take(1)
     server.zadd("s:workers", {"a": 1})
-    refused(Conversion.from_settings(settings, "s", target="msgpack"), "Workers that died hold requests")
+    refused(
+        Conversion.from_settings(settings, "s", target="msgpack"), "Workers that died still hold requests"
+    )
 
 
 def refused(mine: Conversion, said: str) -> None:
@@ -432,7 +434,7 @@ def refused(mine: Conversion, said: str) -> None:
 
 def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis.Redis) -> None:
     filled(server, "FifoQueue")
-    refused(conversion(redis_url), "is a list, where this queue class needs a zset")
+    refused(conversion(redis_url), "is a list, but this queue class needs a zset")
 
 
 @pytest.mark.parametrize(
@@ -440,7 +442,11 @@ def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis
     [
         ("pages:meta", {"exporting": "99999999999999.7"}, "is being exported"),
         ("pages:converting", {"from": "import", "to": ""}, "is being imported"),
-        ("pages:converting", {"from": "pickle", "to": "msgpack"}, "from pickle to msgpack broke off"),
+        (
+            "pages:converting",
+            {"from": "pickle", "to": "msgpack"},
+            "from pickle to msgpack was interrupted",
+        ),
     ],
 )
 def test_nothing_is_converted_while_something_else_is_done_to_the_queue(
@@ -509,9 +515,7 @@ def test_the_command_refuses_before_it_says_what_it_would_do(redis_url: str, ser
     server.zadd("pages:workers", {"a": 99999999999999})
     refusal = command(redis_url, "pages")
     assert (refusal.returncode, refusal.stdout) == (1, "")
-    assert refusal.stderr == (
-        "scrapy frontier: 1 workers are at the frontier of spider 'pages'. Stop them first\n"
-    )
+    assert refusal.stderr == ("scrapy frontier: 1 worker is running for spider 'pages'. Stop it first\n")
     assert "24 requests wait" in command(redis_url, "pages", "--dry-run").stdout
 
 

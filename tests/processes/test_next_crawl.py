@@ -291,7 +291,7 @@ def test_another_project_with_a_spider_of_the_same_name_is_refused_with_what_to_
     wait_until(lambda: fleet.events("parsed"))
     fleet.start("graph", BOT_NAME="another")
     fleet.wait(workers=[1])
-    assert "is another project's" in fleet.log(1)
+    assert "belongs to another project" in fleet.log(1)
     assert "FRONTIER_JOB" in fleet.log(1)
     assert fleet.workers[1].returncode == 1
     fleet.start("graph", BOT_NAME="another", FRONTIER_PROJECT="crawls/crawls.spiders.GraphSpider")

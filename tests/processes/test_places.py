@@ -84,7 +84,7 @@ def test_a_worker_that_is_not_to_wait_closes_at_once_and_nothing_went_wrong(flee
     assert fleet.workers[1].returncode == 0
     assert fleet.reasons() == ["max_workers"]
     (line,) = [line for line in fleet.log(1).splitlines() if "This worker closes: " in line]
-    assert "1 workers are at it, as many as FRONTIER_MAX_WORKERS allows" in line
+    assert "1 worker is running, and FRONTIER_MAX_WORKERS allows no more" in line
     assert "ERROR" not in fleet.log(1)
 
 

@@ -111,7 +111,7 @@ def old_redis() -> Iterator[str]:
 
 
 def test_a_redis_that_is_too_old(fleet: Fleet, old_redis: str) -> None:
-    assert "is version 5.0.14; 6.2 or newer is needed" in refusal(fleet, REDIS_URL=old_redis)
+    assert "is version 5.0.14, but 6.2 or newer is needed" in refusal(fleet, REDIS_URL=old_redis)
 
 
 def test_a_redis_that_evicts_keys_is_warned_of(fleet: Fleet, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The atomic steps of the frontier, one a Lua file, and the queue disciplines they are built on."""
+"""The Lua scripts: one file for each atomic step of the frontier, and the modules that they use."""

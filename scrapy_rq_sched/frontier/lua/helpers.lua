@@ -59,11 +59,12 @@ end
 local function wrong_type_error(problem)
   if problem[3] == 'none' then
     return redis.error_reply(string.format(
-      "WRONGTYPE What was seen is kept by CompactDupeFilter at '%s', and not by this worker's filter. Set its "
-      .. "DUPEFILTER_CLASS or its SCHEDULER_DUPEFILTER_KEY otherwise", (string.gsub(problem[1], ':buckets$', ''))))
+      "WRONGTYPE The fingerprints at '%s' are stored by CompactDupeFilter, but this worker uses another dupefilter. "
+      .. "Set its DUPEFILTER_CLASS to scrapy_rq_sched.CompactDupeFilter, or its SCHEDULER_DUPEFILTER_KEY to another "
+      .. "key", (string.gsub(problem[1], ':buckets$', ''))))
   end
   return redis.error_reply(string.format(
-    "WRONGTYPE Key '%s' is a %s, where the frontier needs a %s. Rename or delete it", unpack(problem)))
+    "WRONGTYPE Key '%s' is a %s, but the frontier needs a %s there. Rename or delete the key", unpack(problem)))
 end
 
 -- A module that most calls do without is made when something of it is first used.
