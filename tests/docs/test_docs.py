@@ -336,8 +336,8 @@ def documented(heading: str) -> list[str]:
     return [name for line in found for name in line.split(", ")]
 
 
-OURS = documented("## This package's, and those of scrapy-redis")
-SCRAPYS = documented("## Scrapy's own")
+OURS = documented("## This package's settings, and those of scrapy-redis")
+SCRAPYS = documented("## Scrapy's own settings")
 
 
 def is_setting(name: str) -> bool:

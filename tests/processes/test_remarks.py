@@ -34,7 +34,7 @@ def warnings_of(fleet: Fleet, worker: int = 0) -> list[str]:
 
 
 def test_the_known_settings_are_those_of_the_documentation() -> None:
-    entries = section(DOCS / "settings.md", "## This package's, and those of scrapy-redis")
+    entries = section(DOCS / "settings.md", "## This package's settings, and those of scrapy-redis")
     assert remarks.known_settings() == set(re.findall(r"^### (.+)$", entries, re.MULTILINE))
 
 
