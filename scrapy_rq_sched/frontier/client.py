@@ -1,6 +1,6 @@
-"""The frontier in Redis, as one worker talks to it: one method a script.
+"""The frontier in Redis, as one worker uses it: one method for each script.
 
-Every method waits for Redis, so none is called on the event loop of a running crawl.
+Every method blocks until Redis answers. So none of them is called on the event loop of a running crawl.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from .slot_limits import SlotLimits
 
 logger = logging.getLogger(__name__)
 
-#: The version of what is in Redis; a worker of another one is refused.
+#: The version of the data in Redis. A worker with another version is refused.
 FORMAT = "6"
-#: Seconds for which the start requests of a finished crawl are remembered, for workers that were
-#: started before it finished and are only now ready.
+#: Seconds for which Redis keeps the start requests of a finished crawl, for workers that were started before
+#: the finish and become ready only now.
 LATE_WORKER_GRACE = 600
-#: Seconds that an exchange waits for replicas, at the most. One that lags further behind has never heard of
-#: the last exchange before the next is made, so that nothing would ever be released.
+#: The maximum number of seconds that an exchange waits for replicas. If a replica lags further behind, it
+#: never has the last exchange before the next one is made, and nothing is ever released.
 REPLICA_TIMEOUT = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a worker finds when it joins.
+    """The state of the frontier when a worker joins. Most fields are counts.
 
-    :param kept_for: whose the filter is as well, so that it was not cleared.
-    :param failed: how many entries the failed list has.
-    :param unshared: how many requests an earlier worker of this crawl could not share.
+    :param flushed: whether the frontier was cleared first.
+    :param kept_for: another frontier that uses the dupefilter, so that it was not cleared; else empty.
+    :param seen: the number of fingerprints.
+    :param failed: the number of entries in the failed list.
+    :param unshared: the number of requests that earlier workers of this crawl could not share.
     """
 
     flushed: bool
@@ -55,14 +57,15 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a worker finds that has to wait for a place, because only so many workers may be at it.
+    """The answer to a worker that must wait in line for a place (``FRONTIER_MAX_WORKERS``).
 
-    :param place: its place in the line, from 1.
+    :param place: its position in the line, from 1.
     :param taken: how many places are taken.
-    :param came: when it came into the line; :meth:`Frontier.open` is told when it asks again.
-    :param free_in: in how many seconds the next place is free, unless its worker is heard before.
-    :param others: how many others are at this frontier. With ``FRONTIER_MAX_WORKERS_KEY``, workers of another
-        may have the places.
+    :param came: when it joined the line; it passes this to :meth:`Frontier.open` when it asks again.
+    :param free_in: in how many seconds the next place becomes free, unless the worker that has it makes an
+        exchange.
+    :param others: how many other workers this frontier has. With ``FRONTIER_MAX_WORKERS_KEY``, workers of
+        other frontiers may have the places.
     """
 
     place: int
@@ -73,11 +76,11 @@ class Waiting:
 
 
 class Left(NamedTuple):
-    """What a worker finds when it leaves.
+    """The state of the frontier when a worker leaves.
 
     :param cleared: whether the frontier was cleared, because this was the last worker of a finished crawl.
-    :param leases: how many leases it left behind.
-    :param failed: how many entries the failed list has.
+    :param leases: the number of leases that the worker left behind.
+    :param failed: the number of entries in the failed list.
     """
 
     cleared: bool
@@ -86,13 +89,13 @@ class Left(NamedTuple):
 
 
 class Frontier:
-    """One spider's frontier, as one worker talks to it.
+    """One spider's frontier, as one worker uses it.
 
     :param server: a redis-py client that does not repeat commands by itself.
     :param worker: the worker's name: no spaces, never used before.
-    :param discipline: which ``lua/queue/<discipline>.lua`` the queue follows.
-    :param dupefilter: which ``lua/filter/<dupefilter>.lua`` keeps what was seen.
-    :param length: how many wait in a queue of the user's own, which the scripts do not look into.
+    :param discipline: the queue discipline, in ``lua/queue/<discipline>.lua``.
+    :param dupefilter: the dupefilter, in ``lua/filter/<dupefilter>.lua``.
+    :param length: for a user's own queue, which the scripts cannot read: a function that returns its length.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Frontier:
         self._awaited = itertools.cycle(keys.start_urls)
 
     def limit_slots(self, limits: SlotLimits) -> None:
-        """Have *limits* hold for every slot that has none of its own."""
+        """Apply *limits* to every slot that has no limits of its own."""
         self.bounds = replace(self.bounds, slots=limits)
 
     def open(
@@ -134,22 +137,24 @@ class Frontier:
         server_age: float = math.inf,
         came: str = "",
     ) -> Opened | Waiting:
-        """Join the frontier; make it if there is none.
+        """Join the frontier, and create it if it does not exist.
 
-        :param made_with: what a worker must have been set up with to share it.
-        :param about: what this worker says of itself, for those who look into Redis.
-        :param age: seconds since its process started.
-        :param flush: whether to clear it first, if no worker is at it.
-        :param server_age: seconds since the server was started: if it was away, no worker could get
-            through to it, and all have as long again before they count as dead.
-        :param came: of a worker that waits for a place, when it came into the line.
-        :raises FleetFullError: if all places are taken, and this worker is not to wait for one.
-        :raises FleetFinishedError: if the crawl was finished while this worker waited.
+        :param made_with: the settings that all workers of the frontier must share.
+        :param about: a description of this worker, for people inspecting Redis.
+        :param age: seconds since this worker's process started.
+        :param busy: whether this worker may add requests without holding a lease: it reads ``start()``.
+        :param flush: whether to clear the frontier first, if no other worker is running.
+        :param persist: whether the fingerprints of a finished crawl stay.
+        :param server_age: seconds since the server was started. If it was down, no worker could reach it, so
+            all of them get a full lease again before they count as dead.
+        :param came: for a worker in line for a place: when it joined the line.
+        :raises FleetFullError: if all places are taken, and this worker should not wait.
+        :raises FleetFinishedError: if the crawl finished while this worker waited.
         :raises FleetStoppedError: if the fleet was told to stop while this worker waited.
-        :raises RedisUnsuitableError: if a key has a type that it should not have.
-        :raises FrontierMismatchError: if it was made with something else.
+        :raises RedisUnsuitableError: if a key has the wrong type.
+        :raises FrontierMismatchError: if the frontier was made with other settings.
         """
-        # Here there is time for it; the first exchange would have to ask twice.
+        # Load the script now, while there is time. Otherwise the first exchange would need two round trips.
         self._exchange.load(self.keys.requests)
         flags = (
             int(busy),
@@ -178,7 +183,7 @@ class Frontier:
         return Opened(bool(flushed), kept_for.decode(), *counts)
 
     def exchange(self, batch: Batch) -> Reply:
-        """Say *batch*, in one round trip and one atomic step. May be repeated."""
+        """Send *batch* and return the reply: one round trip, one atomic step. May be repeated."""
         arguments = (*batch.arguments(self.worker, self.bounds), *self._trailing())
         wanted, sent = self.bounds.wait_replicas, time.monotonic()
         if not wanted:
@@ -191,6 +196,7 @@ class Frontier:
         """Leave the fleet. May be repeated.
 
         :param finished: whether the worker closes because the fleet is finished.
+        :param persist: whether the fingerprints of a finished crawl stay.
         """
         flags = (int(finished), int(persist), LATE_WORKER_GRACE, self.keys.prefix)
         arguments = (self.worker, *flags, *self._trailing())
@@ -200,7 +206,7 @@ class Frontier:
         return Left(bool(cleared), leases, failed)
 
     def _sweep(self) -> None:
-        """Delete what is left of cleared filters in steps, as exchanges do while a crawl runs."""
+        """Delete the rest of cleared filters and slots in small steps, as exchanges do during a crawl."""
         try:
             while self._filter_step("sweep"):
                 pass
@@ -208,26 +214,26 @@ class Frontier:
                 pass
         except RedisError as error:
             logger.warning(
-                "What the finished crawl of spider %r has seen is not all deleted: %s. Its next crawl goes "
-                "on with that",
+                "Some data of the finished crawl of spider %r is not deleted yet: %s. The next crawl deletes "
+                "it",
                 self.keys.spider,
                 error,
             )
 
     def _trailing(self) -> tuple[int, ...]:
-        """Return what ``lua/queue/custom.lua`` reads from the end of ARGV."""
+        """Return the arguments that ``lua/queue/custom.lua`` reads from the end of ARGV."""
         return () if self._length is None else (self._length(),)
 
     def wait_for_seed(self, timeout: float) -> bool:
-        """Wait until there is a seed in the next of the seeds' keys, and leave it there.
+        """Wait for a seed in the next of the seeds' keys, without taking it.
 
-        :param timeout: seconds to wait at the most; less, if there are several keys.
-        :return: whether there is one.
+        :param timeout: the maximum number of seconds to wait, divided by the number of keys.
+        :return: whether there is a seed.
         """
         key = next(self._awaited)
         timeout /= len(self.keys.start_urls)
         try:
-            # From its head to its head: the list stays as it is.
+            # Moving the first seed from the head to the head does not change the list.
             return self.server.blmove(key, key, timeout, "LEFT", "LEFT") is not None
         except RedisTimeoutError:
             return False

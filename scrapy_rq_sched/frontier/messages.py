@@ -1,4 +1,4 @@
-"""What a worker says in an exchange; ``lua/exchange.lua`` reads it, and ``replies.py`` has the answer."""
+"""The message that a worker sends in an exchange, as ``lua/exchange.lua`` reads it. See ``replies.py``, too."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from .close_limits import NEVER, CloseLimits
 from .slot_limits import UNLIMITED, SlotLimits
 
 Mode = Literal["filter", "force", "start", "start+filter"]
-#: What keeps a worker from going faster: see ``worker/bottleneck.py``.
+#: The bottleneck of a worker: see ``worker/bottleneck.py``.
 Limit = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 
-#: How many requests of a hundred may be in a worker's memory only, without a word.
+#: The percentage of requests that may be only in workers' memory without a warning.
 FEW_UNSHARED = 5
 
 
 def is_much_unshared(found: int, unshared: int) -> bool:
-    """Return whether *unshared* of *found* requests are so many that it has to be said."""
+    """Return whether so many of the *found* requests are *unshared* that a warning is needed."""
     return unshared * 100 > found * FEW_UNSHARED
 
 
 def suspicious(max_deliveries: int) -> int:
-    """Return how many deaths of its workers make a request a suspect, which is handed out alone.
+    """Return the number of deaths after which a request is a suspect, which is handed out alone.
 
-    A worker that dies takes all that it holds down with it. So the first deaths say little; but the last
-    that are allowed should not be those of what only stood beside the cause.
+    All requests that a dying worker holds count the death, though only one of them may have caused it. So
+    the first deaths prove little. But before a request is set aside, its last deaths must be its own.
     """
     return max(2, max_deliveries - 2)
 
 
 def rank(priority: Any) -> float:
-    """Return *priority* as a number that Redis takes; 0 if it is none, for then the request is not stored."""
+    """Return *priority* as a number for Redis; 0 if it is not a number: such a request is never stored."""
     try:
         number = float(priority)
     except (TypeError, ValueError):
         return 0
     except OverflowError:
         return math.inf if priority > 0 else -math.inf
-    # Exact where the digits of an int are few enough for Redis to have them exact.
+    # Redis stores ints exactly only up to 2**53.
     return (
         priority if isinstance(priority, int) and abs(number) < 2**53 else 0 if math.isnan(number) else number
     )
@@ -53,12 +53,12 @@ def rank(priority: Any) -> float:
 class Push:
     """A request to queue.
 
-    :param mode: ``filter``: unless its fingerprint was seen; ``force``: always; ``start``: unless
-        this crawl has had it as a start request; ``start+filter``: unless either.
+    :param mode: when to queue it. ``filter``: unless its fingerprint was seen; ``force``: always; ``start``:
+        unless this crawl has had it as a start request; ``start+filter``: unless one of both is true.
     :param fingerprint: in hexadecimal; empty for ``force``.
-    :param priority: Scrapy's: the higher, the sooner.
-    :param payload: the serialized request; empty for one that the worker keeps in its own memory.
-    :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits with those of all slots.
+    :param priority: Scrapy's priority: higher ones come first.
+    :param payload: the serialized request; empty if the worker keeps the request in its own memory.
+    :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits in the queue without slots.
     """
 
     mode: Mode
@@ -71,9 +71,10 @@ class Push:
 class Turns(NamedTuple):
     """Turns of a slot that a worker no longer has.
 
-    :param used: how many.
-    :param last: when the last of them was begun, by the server's clock, in milliseconds; 0 if none was.
-    :param unused: how many of them began nothing.
+    :param used: the number of these turns.
+    :param last: when the worker began the last of them, in milliseconds by the server's clock; 0 if it began
+        none.
+    :param unused: how many of these turns began no request.
     """
 
     used: int
@@ -83,23 +84,22 @@ class Turns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What bounds a frontier.
+    """The limits of a frontier.
 
-    :param lease_timeout: seconds without an exchange after which a worker is dead.
-    :param max_deliveries: how often a request is handed out before it is set aside, if the worker
-        dies each time.
-    :param max_waiting: how many requests may wait; 0 for any number.
-    :param policy: what happens when more come: ``slow`` or ``drop-lowest``.
+    :param lease_timeout: seconds without an exchange after which a worker counts as dead.
+    :param max_deliveries: after how many deaths of its workers a request is set aside.
+    :param max_waiting: how many requests may wait; 0: no limit.
+    :param policy: how further requests are handled: ``slow`` or ``drop-lowest``.
     :param max_failed: how many entries the failed list keeps.
-    :param wait_replicas: how many replicas have to have what a page led to before it is released.
-    :param max_workers: how many workers may be at it; 0 for any number.
-    :param max_workers_policy: whether one more waits (``wait``) or is refused (``exit``).
-    :param close: when the whole fleet closes.
-    :param stall_timeout: seconds without a page after which a crawl that has something to do stands still;
-        0: it never does.
-    :param max_events: how many events are kept; 0: none are told.
-    :param slots: what holds for every slot that has no limits of its own.
-    :param order: ``slots``: they take turns; ``priority``: the highest over all slots comes first.
+    :param wait_replicas: how many replicas must have a page's new requests before the page is released.
+    :param max_workers: how many workers may run; 0: no limit.
+    :param max_workers_policy: whether a further worker waits (``wait``) or is refused (``exit``).
+    :param close: the limits after which the whole fleet closes.
+    :param stall_timeout: seconds without a page after which a crawl with work to do counts as stalled; 0:
+        never.
+    :param max_events: how many events are kept; 0: none are recorded.
+    :param slots: the limits of every slot that has no limits of its own.
+    :param order: ``slots``: slots take turns; ``priority``: the highest priority of all slots comes first.
     """
 
     lease_timeout: float = 30.0
@@ -125,7 +125,7 @@ class Bounds:
 class Finished(NamedTuple):
     """A lease that is finished.
 
-    :param after: how many of the batch's pushes have to be stored before it may be released.
+    :param after: how many of the batch's pushes must be stored before the lease may be released.
     """
 
     lease: str
@@ -133,7 +133,10 @@ class Finished(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A lease that is to be set aside, with the reason and, if there is one, the traceback."""
+    """A lease to set aside, with the reason and, if there is one, the traceback.
+
+    :param after: how many of the batch's pushes must be stored before.
+    """
 
     lease: str
     after: int
@@ -143,7 +146,7 @@ class Failed(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """What a worker says in one exchange. Made once, and repeated unchanged until it is answered."""
+    """The message of one exchange. It is made once, and repeated unchanged until it is answered."""
 
     number: int
     busy: bool = False
@@ -151,17 +154,17 @@ class Batch:
     want_seeds: int = 0
     suspects: int = 0
     in_hand: int = 0
-    #: Whether to push though too many wait.
+    #: Whether to push although too many requests wait.
     exceed: bool = False
-    #: How many pages this worker is through with since the last exchange.
+    #: How many pages this worker has finished since the last exchange.
     pages: int = 0
     #: The leases of the last request and of the last seed that this worker has begun.
     begun: str = ""
     sown: str = ""
     #: Whether this worker closes because the fleet is finished.
     finishing: bool = False
-    #: How many requests were found since the last exchange, how many of these are in a worker's memory
-    #: only, and why.
+    #: How many requests were found since the last exchange, how many of these are only in this worker's
+    #: memory, and why.
     found: int = 0
     unshared: int = 0
     unshared_reason: str = ""
@@ -171,33 +174,32 @@ class Batch:
     refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     forgotten: list[tuple[str, str]] = field(default_factory=list)
-    #: The leases that were passed over: they came before the last that was begun, and are not begun.
+    #: The leases that were passed over: they are not begun, though a later lease is.
     passed: list[str] = field(default_factory=list)
-    #: Slots of which this worker has enough.
+    #: Slots of which this worker has enough requests.
     sated: list[str] = field(default_factory=list)
-    #: Milliseconds from now in which a turn of a slot may begin that is given to this worker.
+    #: How far ahead a slot's turns may be given to this worker: milliseconds from now until they begin.
     ahead: float = 0.0
     #: How many turns this worker needs for requests in its memory, by slot.
     asks: dict[str, int] = field(default_factory=dict)
-    #: Slots with limits of their own that this worker has met.
+    #: Slots with limits of their own to which this worker has pushed requests.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
-    #: What has become of this worker's turns, and how many of its downloads are over, by slot.
+    #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
     turns: dict[str, Turns] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
-    #: Responses, items and errors since the last exchange, where the fleet closes after so many.
+    #: Responses, items and errors since the last exchange, if the fleet has a limit for them.
     counted: dict[str, int] = field(default_factory=dict)
-    #: How many exchanges took how long: see ``exchange_times.py``.
+    #: The histogram of the exchanges since the last report: see ``exchange_times.py``.
     times: dict[str, int] = field(default_factory=dict)
-    #: What keeps this worker from going faster, if that has changed.
+    #: This worker's bottleneck, if it has changed.
     limit: Limit | None = None
-    #: What the pushes stand for; only read where the queue is the user's own.
+    #: The requests of the pushes. Only a user's own queue needs them.
     requests: list[Any] = field(default_factory=list)
 
     def arguments(self, worker: str, bounds: Bounds) -> Iterator[Any]:
-        """Yield what ``lua/exchange.lua`` reads: the header, and then what it says how many there are of.
+        """Yield the arguments of ``lua/exchange.lua``: the header, then the lists. Their lengths are in it.
 
-        Redis reads five numbers in the header in the time in which it reads one argument. So whatever is
-        short is in the header.
+        Redis reads five numbers in the header as fast as one argument. So all short values are in the header.
         """
         yield json.dumps({**self._always(worker, bounds), **self._seldom(bounds)})
         yield from (push.fingerprint for push in self.pushes)
@@ -227,11 +229,11 @@ class Batch:
         }
 
     def _seldom(self, bounds: Bounds) -> dict[str, Any]:
-        """Return those fields that are not 0, false or empty: the script takes a missing one for that."""
+        """Return the optional fields that are not empty: to the script, a missing one is 0, false or empty."""
         modes = [push.mode for push in self.pushes]
         slots = {push.slot: 0 for push in self.pushes}
         slots = {slot: place for place, slot in enumerate(slots, 1)}
-        # JSON has no infinite numbers; Lua reads them in text.
+        # JSON has no infinite numbers, but Lua can read them from text.
         ranks = [
             -push.priority if math.isfinite(push.priority) else str(-push.priority) for push in self.pushes
         ]
@@ -277,5 +279,5 @@ class Batch:
         return {name: value for name, value in fields.items() if value}
 
     def of_first(self, pushes: int) -> Batch:
-        """Return this batch with only its first *pushes*: what else there is to push is said later."""
+        """Return this batch with only its first *pushes*. The other pushes are sent later."""
         return replace(self, pushes=self.pushes[:pushes], busy=True)

@@ -1,4 +1,4 @@
-"""What the frontier answers to what a worker says; ``lua/exchange/reply.lua`` writes it."""
+"""The frontier's reply to an exchange. ``lua/exchange/reply.lua`` writes it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .slot_limits import SlotLimits
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A request or a seed that is this worker's to finish.
+    """A request or a seed that this worker holds until it has finished it.
 
-    :param kind: ``request``; ``drop`` for a request that is to be dropped, because too many wait; or
-        for a seed the type of the key that it came from.
+    :param kind: ``request``; ``drop`` for a request to drop, because too many requests wait; for a seed, the
+        type of the key that it came from.
     :param deaths: how many workers died while they held it.
-    :param slot: the name of its slot; empty if no worker knew it.
-    :param begin: from when it may be begun, by the server's clock, in milliseconds; 0: at once.
+    :param slot: the name of its slot; empty if the slot is unknown.
+    :param begin: when it may begin, in milliseconds by the server's clock; 0: at once.
     """
 
     name: str
@@ -34,28 +34,29 @@ class Lease:
 
 
 def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
-    """Return what stands in Redis for a lease, as ``lua/leases.lua`` reads it, of what nobody has held."""
+    """Return the value of a lease that no worker has held yet, as ``lua/leases.lua`` reads it."""
     place = f"0@@{slot}" if slot else "0"
     return f"{kind} {score} {place} ".encode("utf-8", "replace") + payload
 
 
 class Told(str, Enum):
-    """What all workers of a frontier are told to do."""
+    """An order for all workers of a frontier."""
 
-    #: To crawl.
+    #: Crawl.
     CRAWL = ""
-    #: To begin nothing, until they are told to go on.
+    #: Begin no request until the crawl is resumed.
     PAUSE = "pause"
-    #: To do what is in hand, and to take no more.
+    #: Finish the requests that the worker holds, and take no more.
     DRAIN = "drain"
-    #: To close.
+    #: Close.
     STOP = "stop"
-    #: Only this worker: to begin nothing, for it has lost its place (``FRONTIER_MAX_WORKERS``) to another.
+    #: For this worker only: begin no request, because another worker has its place
+    #: (``FRONTIER_MAX_WORKERS``).
     WAIT = "wait"
 
     @property
     def begins_nothing(self) -> bool:
-        """Whether a worker that is told this begins no request, also none that it holds."""
+        """Whether a worker with this order begins no request, not even one that it holds."""
         return self in (Told.PAUSE, Told.STOP, Told.WAIT)
 
 
@@ -64,32 +65,34 @@ AT_ONCE = 1.0
 
 
 class Standing(IntEnum):
-    """What the frontier takes a worker for."""
+    """How the frontier regards a worker."""
 
-    #: One that it knows.
+    #: The frontier knows the worker.
     KNOWN = 0
-    #: One that was given up for dead: what it had not begun is another's.
+    #: The worker had counted as dead. The requests that it had not begun belong to other workers now.
     LOST = 1
-    #: One that has said more than Redis, which came back with older data, knows of: all that it held went
-    #: back to the queue.
+    #: Redis came back with older data, and does not know the worker's last exchanges. All requests that the
+    #: worker held went back to the queue.
     REWOUND = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the frontier answers. Counts are the fleet's, at the end of the exchange.
+    """The reply to an exchange. Counts are those of the fleet, at the end of the exchange.
 
-    :param epoch: changes when fingerprints were forgotten.
+    :param epoch: changes when fingerprints were removed.
+    :param standing: how the frontier regards this worker.
     :param duplicates: places, from 0, of the pushes that were duplicates.
-    :param stored: how many pushes, from the first, are dealt with; the others found no room.
-    :param full: why there is no room: ``memory`` (Redis has no more), ``bound`` (as many wait as may),
-        ``exceeded`` (more than that wait now), or nothing.
-    :param leased: requests in workers' hands, and :param busy: workers that may add requests without
-        holding any; None if it did not matter.
-    :param returned: requests of dead workers that went back, and :param dead: whose they were.
-    :param set_aside: requests and seeds that went to the failed list, and :param forgotten: entries that
-        it no longer keeps.
-    :param replicated: whether as many replicas as are asked for have all that was pushed.
+    :param stored: how many pushes, from the first, were stored or dropped; there was no room for the others.
+    :param full: why there is no room: ``memory`` (Redis is out of memory), ``bound`` (the maximum number of
+        requests wait), ``exceeded`` (now more than the maximum wait); else empty.
+    :param leased: the number of leases, and
+    :param busy: of workers that may add requests without holding a lease; None if they were not counted.
+    :param returned: the number of requests of dead workers that went back to the queue, and
+    :param dead: the names of these workers.
+    :param set_aside: the number of requests and seeds that went to the failed list, and
+    :param forgotten: of older entries that were removed from it.
+    :param replicated: whether enough replicas have everything that was pushed.
     """
 
     epoch: str
@@ -108,45 +111,47 @@ class Reply:
     set_aside: int = 0
     forgotten: int = 0
     dead: tuple[str, ...] = ()
-    #: What is gone though no worker took it: ``frontier``, or ``requests`` or ``dupefilter`` and how many
-    #: there were.
+    #: Data that disappeared though no worker took it: ``frontier``; or ``requests`` or ``dupefilter``, each
+    #: with the number of lost entries.
     lost: tuple[str, ...] = ()
-    #: The type and the name of a seeds' key that can hold no seeds.
+    #: The type and the name of a seeds' key that has a type for which there are no seeds.
     seeds_problem: tuple[str, ...] = ()
-    #: The server's time, and from when a slot may give a request, in milliseconds; None if none has limits.
+    #: The server's time, and when the next slot may give a request, in milliseconds; None if no slot has
+    #: limits.
     now: float | None = None
     next_turn: float | None = None
-    #: Turns for requests in the worker's memory, by slot: from when each may begin; and from when there may
-    #: be more, in milliseconds.
+    #: Turns for requests in the worker's memory, by slot: when each may begin; and when there may be more
+    #: turns, in milliseconds.
     given: dict[str, list[float]] = field(default_factory=dict)
     ask_at: float | None = None
-    #: Limits that were set while the crawl runs, of slots of which there are leases.
+    #: Limits that were set during the crawl, for slots with leases in this reply.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
-    #: Those of them of which the delay was set.
+    #: The slots in ``limits`` whose delay was set.
     with_delay: frozenset[str] = frozenset()
-    #: Changes when somebody has set limits, or has blocked a slot.
+    #: Changes when somebody sets limits or blocks a slot.
     limits_changed: str = ""
-    #: Why the spider is to be closed, where this worker is told to stop.
+    #: The reason with which the spider closes, if the order is to stop.
     stop_reason: str = "stopped"
-    #: Where what was at the key of a slot's requests, and is none, was put; empty if there was nothing.
+    #: If a slot's key had a value of a wrong type: the key to which it was renamed; else empty.
     garbage: str = ""
-    #: How many slots have waiting requests; 0 if none has limits.
+    #: How many slots have waiting requests; 0 if no slot has limits.
     slots: int = 0
-    #: When the question was sent and the answer received, by this process's monotonic clock, in seconds.
+    #: When the exchange was sent and the reply received, in seconds by this process's monotonic clock.
     sent: float = 0.0
     received: float = 0.0
     told: Told = Told.CRAWL
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
-    #: With a queue of the user's own: places of the pushes that it did not take, and what was popped.
+    #: With a user's own queue: places of the pushes that it did not take, and the requests that were popped.
     kept: tuple[int, ...] | None = None
     popped: tuple[Any, ...] = ()
 
     @classmethod
     def parse(cls, raw: list[Any], sent: float, replicated: bool = True) -> Reply:
-        """Return the reply of ``lua/exchange.lua``, which was received just now.
+        """Return the reply that ``lua/exchange.lua`` has just returned.
 
-        :param sent: when the question was sent.
+        :param raw: the reply as redis-py returns it.
+        :param sent: when the exchange was sent, by this process's monotonic clock, in seconds.
         """
         head = json.loads(raw[0].decode("utf-8", "replace"))
         limits = head.get("limits") or {}
@@ -154,7 +159,7 @@ class Reply:
         return cls(
             epoch=head["epoch"],
             standing=Standing(head["standing"]),
-            # Digits and nothing else, whatever somebody may have written there.
+            # Accept only digits: somebody may have written other text there.
             duplicates=tuple(int(place) - 1 for place in re.findall("[0-9]+", head["duplicates"])),
             stored=head["stored"],
             full=head["full"],
@@ -190,7 +195,7 @@ class Reply:
 
 
 def _given(said: Any) -> dict[str, list[float]]:
-    """Return turns as they were given, if nobody has written something else there."""
+    """Return the turns that were given, without anything that is not a turn."""
     if not isinstance(said, dict):
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The Lua scripts: composed of the files in ``lua/``, each of which is one part or one step."""
+"""Compose the Lua scripts from the files in ``lua/``, and call them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from ..keys.table import KEYS
 
 
 class Script:
-    """A script, ready to be called.
+    """A script that can be called.
 
-    Not redis-py's: that one asks a Cluster which nodes there are as soon as it is made, and loads what a
-    server does not know into all of them, of which some may be away.
+    redis-py's own class is not suitable for a Cluster: it asks for the nodes as soon as it is created, and
+    loads a missing script into all nodes, although some of them may be down.
 
     :param server: a redis-py client.
-    :param text: the script.
+    :param text: the script's text.
     """
 
     def __init__(self, server: Any, text: bytes) -> None:
@@ -43,10 +43,10 @@ class Script:
         self.sha = hashlib.sha1(text).hexdigest()  # noqa: S324 - the name that Redis gives it
 
     def __call__(self, keys: Sequence[Any], args: Sequence[Any]) -> Any:
-        """Call it with *keys* and *args*, and return its reply.
+        """Call the script with *keys* and *args*, and return its reply.
 
-        A server that has forgotten it is sent its text with the call: one that is loaded may be forgotten
-        again before it is called.
+        If the server does not have the script, the call is repeated with the full text. To load the script
+        first is not enough: the server may drop it before the call.
         """
         try:
             try:
@@ -60,10 +60,10 @@ class Script:
     def call_and_wait(
         self, keys: Sequence[Any], args: Sequence[Any], replicas: int, timeout: float
     ) -> tuple[Any, int]:
-        """Call it, and wait until *replicas* replicas have what it wrote; in one round trip.
+        """Call the script, and wait until *replicas* replicas have its writes, in one round trip.
 
-        :param timeout: seconds to wait at the most, unless the client gives up sooner.
-        :return: the script's reply, and how many replicas have it.
+        :param timeout: the maximum number of seconds to wait; less if the client's own timeout is shorter.
+        :return: the script's reply, and how many replicas have its writes.
         """
         client = self.server
         patience = socket_timeout(client)
@@ -71,7 +71,7 @@ class Script:
             timeout = min(timeout, 0.8 * patience)
 
         def attempt(by_name: bool) -> tuple[Any, int]:
-            # One connection for both: Redis waits for what this connection wrote.
+            # Use one connection for both: WAIT is about the writes of its own connection.
             pipeline = server_of(client, keys[0]).pipeline(transaction=False)
             if by_name:
                 pipeline.evalsha(self.sha, len(keys), *keys, *args)
@@ -91,7 +91,7 @@ class Script:
             except NoScriptError:
                 return attempt(by_name=False)
         except (RedisConnectionError, RedisTimeoutError, AskError, ClusterDownError, MovedError):
-            # This connection is to one node; the client of a Cluster would have found another.
+            # This was a connection to a single node, so the Cluster client has not looked for another node.
             find_servers_anew(client)
             raise
         except ResponseError as error:
@@ -99,13 +99,13 @@ class Script:
             raise
 
     def load(self, key: Any) -> None:
-        """Have the server that has *key* know it."""
+        """Load the script into the server that has *key*."""
         server_of(self.server, key).script_load(self.text)
 
 
-#: How the first line of a Lua file begins that needs others before it.
+#: The beginning of a Lua file's first line if other files must come before it.
 NEEDS = b"-- Needs: "
-#: How a file ends that is a module. What it does not return nobody else sees.
+#: The last line of a Lua file that is a module. Other files see only the value that it returns.
 RETURNS = re.compile(rb"\nreturn (\w+)( -- seldom used)?\n\Z")
 
 
@@ -115,13 +115,13 @@ def part(name: str) -> bytes:
     return (files("scrapy_rq_sched.frontier.lua") / f"{name}.lua").read_bytes()
 
 
-#: The queue and the filter look at theirs, and for want of events no crawl stops.
+#: Keys whose types are not in this check: the queue and the filter check their own, and events are optional.
 _OF_ANY_TYPE = ("requests", "dupefilter", "events")
 
 
 @cache
 def key_names() -> bytes:
-    """Return the Lua that gives the keys of a frontier their names."""
+    """Return the Lua code that names the keys of a frontier."""
     given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
     lines = [f"local {key.name.upper()} = KEYS[{place}]" for place, key in enumerate(given, 1)]
     lines.append(f"local SEEDS = {{unpack(KEYS, {len(given) + 1})}}")
@@ -129,22 +129,22 @@ def key_names() -> bytes:
         if key.use is Use.DERIVED:
             root, _, suffix = key.place.partition("}")
             lines.append(f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'")
-    # The parts of the queue and of the filter know theirs.
+    # The queue's and the filter's modules check the types of their own keys.
     others = [key for key in given if key.use is Use.ARGUMENT and key.name not in _OF_ANY_TYPE]
     types = ", ".join(f"{{{key.name.upper()}, '{key.types[0]}'}}" for key in others)
     return "\n".join([*lines, f"local function types() return {{{types}}} end\n"]).encode()
 
 
 def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
-    """Return the script that ``lua/<name>.lua`` makes with all that it needs, each part once.
+    """Return the script ``lua/<name>.lua`` together with all files that it needs, each once.
 
-    A part that ends by returning a name is a module, and has that name in those that follow. It becomes a
-    function of its own: its local variables do not count towards the 200 that Lua allows one, and its
-    functions are made in half of the time. For all functions are made anew with every call of a script; those
-    of a module that is seldom used only if it is.
+    A file that ends with ``return name`` is a module: later files use it by that name. It is wrapped in a
+    function of its own, so that its local variables do not count towards the 200 that Lua allows in one
+    function, and its functions are created in half the time. Each call of a script creates all functions
+    again, but the functions of a module marked as "seldom used" only if the call uses them.
 
-    :param queue: which ``lua/queue/<queue>.lua`` is meant where ``queue`` is needed.
-    :param dupefilter: which ``lua/filter/<dupefilter>.lua`` is meant where ``filter`` is needed.
+    :param queue: the file ``lua/queue/<queue>.lua`` stands for ``queue`` in the needs of a file.
+    :param dupefilter: the file ``lua/filter/<dupefilter>.lua`` stands for ``filter``.
     """
     variants = {"queue": f"queue/{queue}", "filter": f"filter/{dupefilter}"}
     texts: dict[str, bytes] = {}
@@ -175,17 +175,18 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
 
 
 def register(server: Any, name: str, queue: str = "", dupefilter: str = "") -> Script:
-    """Return the script that :func:`compose` makes, ready to be called on *server*."""
+    """Return the script that :func:`compose` returns, for calls on *server*."""
     return Script(server, compose(name, queue, dupefilter))
 
 
 def filter_step(server: Any, key: str, kind: str) -> Callable[..., int]:
-    """Return what asks or changes the filter at *key* by itself: ``step(what, fingerprint="")``.
+    """Return a function that queries or changes the filter at *key* outside an exchange.
 
-    :param kind: which ``lua/filter/<kind>.lua`` keeps it.
-    :return: a function of what ``lua/filter_step.lua`` can do; it waits for Redis.
+    :param kind: the filter's file, ``lua/filter/<kind>.lua``.
+    :return: ``step(what, fingerprint="")``, with the actions of ``lua/filter_step.lua``. It blocks until
+        Redis answers.
     """
     script = register(server, "filter_step", dupefilter=kind)
-    # Of the keys that lua/keys.lua names this step knows one, the third.
+    # This step uses only the third of the keys in lua/keys.lua.
     names = [never(key), key, key]
     return lambda what, fingerprint="": int(script(names, [what, fingerprint]))

@@ -1,4 +1,4 @@
-"""A key of a frontier: what it is called, what is in it, and how a script comes to know it."""
+"""A key of a frontier: its name, its contents, and how scripts get it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import NamedTuple
 
 
 class Use(Enum):
-    """How a script comes to know a key."""
+    """How a script gets a key."""
 
-    #: It is in ``KEYS``.
+    #: In ``KEYS``.
     ARGUMENT = 1
-    #: It is in ``KEYS``; the name of a worker or a slot follows, and the key by itself is never there.
+    #: In ``KEYS``, as a prefix: the script appends the name of a worker or a slot. The prefix itself is
+    #: never a key.
     PREFIX = 2
-    #: The script makes it of one that is in ``KEYS``.
+    #: The script derives it from a key in ``KEYS``.
     DERIVED = 3
-    #: It is none of the scripts of the frontier that uses it, or it comes last, as the seeds' keys do.
+    #: The scripts of the frontier do not use it; or it comes last in ``KEYS``, as the seeds' keys do.
     NONE = 4
 
 
 class Key(NamedTuple):
     """A key of a frontier.
 
-    :param name: what it is called in scripts, there in capitals; empty if it is in none.
-    :param place: what it is called in Redis, by the templates of :class:`Keys`.
-    :param types: what types it may have, as Redis calls them.
-    :param holds: what is in it, in Markdown.
-    :param lasting: whether it stays when a crawl ends; of the others each is removed then, or has a time to
-        live.
-    :param follows: if it is what other keys begin with, what follows.
+    :param name: the name in scripts, in capitals there; empty if no script names it.
+    :param place: the name in Redis, with the templates of :class:`Keys`.
+    :param types: the types that it may have, as Redis calls them.
+    :param holds: its contents, in Markdown.
+    :param lasting: whether it stays when a crawl finishes. The other keys are removed then, or expire.
+    :param follows: for a prefix, what a script appends: ``id`` (of a worker) or ``slot``.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The key of a spider whose keys have their usual names, for people."""
+        """The key's name for people, of a spider whose keys have their default names."""
         roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls", "places")}
         return self.place.format(prefix="<spider>", slot_states="<spider>:slots:state", **roots) + (
             f"<{self.follows}>" if self.use is Use.PREFIX else ""

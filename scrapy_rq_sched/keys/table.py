@@ -1,77 +1,77 @@
-"""Every key that a frontier has in Redis, and what is in it.
+"""Every key that a frontier has in Redis, and its contents.
 
-Of this table are made what the scripts are given and how they name it, the check of the keys' types and what
-the doctor looks at; a test compares the page about keys with it. A new key also has to be removed when a
-crawl ends: in ``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
+The scripts get their keys and the names of the keys from this table. The check of the keys' types and the
+doctor use it, too, and a test compares it with the page about keys. When you add a key, also remove it when
+a crawl ends: in ``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
 """
 
 from __future__ import annotations
 
 from .key import Key, Use
 
-#: In the order in which the scripts are given them; some count on the places of the first three.
+#: In the order in which the scripts get them. Some scripts depend on the places of the first three.
 KEYS: tuple[Key, ...] = (
     Key(
         "requests",
         "{requests}",
         ("list", "zset"),
-        "waiting requests, serialized: a list for `FifoQueue` and `LifoQueue`, a sorted set for "
-        "`PriorityQueue`",
+        "the waiting requests that are in no slot's queue, serialized: a list for `FifoQueue` and "
+        "`LifoQueue`, a sorted set for `PriorityQueue`",
         Use.ARGUMENT,
     ),
     Key(
         "counter",
         "{requests}:count",
         ("string",),
-        "how many were ever pushed: equal priorities keep the order of arrival by it",
+        "how many requests were ever pushed; keeps requests of equal priority in their order of arrival",
         Use.ARGUMENT,
     ),
     Key(
         "dupefilter",
         "{dupefilter}",
         ("set",),
-        "fingerprints seen, in hexadecimal; with `CompactDupeFilter`, those not yet converted",
+        "fingerprints seen, in hexadecimal; with `CompactDupeFilter`, only those not yet converted",
         Use.ARGUMENT,
     ),
     Key(
         "seen_state",
         "{dupefilter}:buckets",
         ("hash",),
-        "with `CompactDupeFilter`: what it consists of",
+        "with `CompactDupeFilter`: the name and number of its buckets, and how many fingerprints they hold",
         Use.DERIVED,
     ),
     Key(
         "",
         "{dupefilter}:<name>:<n>",
         ("set",),
-        "with `CompactDupeFilter`: 62 bits of each fingerprint, as an integer",
+        "with `CompactDupeFilter`: a bucket, with 62 bits of each fingerprint as an integer",
     ),
     Key(
         "seen_cleared",
         "{dupefilter}:cleared",
         ("list",),
-        "with `CompactDupeFilter`: cleared filters that are yet to be deleted",
+        "with `CompactDupeFilter`: cleared filters whose buckets are not yet deleted",
         Use.DERIVED,
     ),
     Key(
         "seen_frontiers",
         "{dupefilter}:frontiers",
         ("set",),
-        "the frontiers that have this filter, by what their keys begin with: the last of them clears it",
+        "the frontiers that use this dupefilter, each as the prefix of its keys; the last one clears it",
         Use.DERIVED,
     ),
     Key(
         "slots",
         "{prefix}:slots",
         ("zset",),
-        "slots that have waiting requests; the slot of the lowest score gives the next one",
+        "slots that have waiting requests; the slot with the lowest score gives the next request",
         Use.ARGUMENT,
     ),
     Key(
         "slot_requests",
         "{requests}:slot:",
         ("list", "zset"),
-        "waiting requests of a slot. In the queue's key are those whose slot no worker knows",
+        "the waiting requests of one slot, serialized",
         Use.PREFIX,
         follows="slot",
     ),
@@ -79,8 +79,8 @@ KEYS: tuple[Key, ...] = (
         "slot",
         "{slot_states}:",
         ("hash",),
-        "the state of a slot that has limits: when it gives the next request, who has its turns, how many "
-        "downloads there are. It has a time to live. `FRONTIER_SLOTS_KEY` may give it another name",
+        "the state of a slot with limits: when it may send its next request, which worker has its turns, how "
+        "many downloads it has. Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename this key",
         Use.PREFIX,
         follows="slot",
     ),
@@ -88,8 +88,8 @@ KEYS: tuple[Key, ...] = (
         "slot_limits",
         "{prefix}:slots:limits",
         ("hash",),
-        "slot, and its delay (milliseconds), jitter and concurrency, where these are not those of all slots; "
-        "and `set` if they were set while the crawl ran, else which workers' settings say so (`rules` in "
+        "for each slot with limits of its own: delay (milliseconds), jitter, concurrency; then `set` if "
+        "somebody set them during the crawl, else the version of the settings that they are from (`rules` in "
         "`meta`)",
         Use.ARGUMENT,
     ),
@@ -97,58 +97,58 @@ KEYS: tuple[Key, ...] = (
         "slots_of",
         "{prefix}:slots:of:",
         ("zset",),
-        "slots that this worker had last, by when they give it a request; it has a time to live",
+        "slots that this worker served last, with the time of their next request. Expires",
         Use.PREFIX,
     ),
     Key(
         "slots_blocked",
         "{prefix}:slots:blocked",
         ("string",),
-        "there as long as any slot is blocked",
+        "exists while any slot is blocked",
         Use.ARGUMENT,
     ),
     Key(
         "slots_cleared",
         "{prefix}:slots:cleared",
         ("list",),
-        "keys of cleared indexes of slots, whose requests are yet to be deleted",
+        "keys of cleared indexes of slots whose requests are not yet deleted",
         Use.ARGUMENT,
     ),
     Key(
         "converting",
         "{prefix}:converting",
         ("hash",),
-        "while the queue is converted to another serializer: from what, to what, and how much of a "
-        "list is left; or while a frontier is imported: how far. No worker joins",
+        "exists while the queue is converted to another serializer, or the frontier is imported: the "
+        "progress. Meanwhile no worker joins",
         Use.ARGUMENT,
     ),
     Key(
         "start_urls",
         "{start_urls}",
         ("list",),
-        "seeds; a set or a sorted set is read as well",
+        "seeds; a set or a sorted set also works",
         lasting=True,
     ),
     Key(
         "seeding",
         "{prefix}:seeding",
         ("hash",),
-        "while seeds are pushed from a file: SHA-256 of them, how many are in; for a week if it broke off",
+        "while seeds are pushed from a file: their SHA-256, and how many were pushed. Kept for a "
+        "week if the push is interrupted",
     ),
     Key(
         "started",
         "{prefix}:started",
         ("set",),
-        "fingerprints of the start requests this crawl has had; those that are not filtered end in "
-        "`#` and their number",
+        "fingerprints of the start requests of this crawl; unfiltered requests end in `#` and a number",
         Use.ARGUMENT,
     ),
     Key(
         "delayed",
         "{prefix}:delayed",
         ("zset",),
-        "requests and seeds set back for another worker: refused, or passed over because workers died "
-        "of them. Score: the server's time (milliseconds) from which they may be taken. `<kind> "
+        "requests and seeds that wait for another worker, because a worker refused them, or because workers "
+        "died of them. Score: the server's time (milliseconds) from which a worker may take them. `<kind> "
         "<score> <worker>/<lease>@<slot> <request>`",
         Use.ARGUMENT,
     ),
@@ -156,59 +156,60 @@ KEYS: tuple[Key, ...] = (
         "workers",
         "{prefix}:workers",
         ("zset",),
-        "worker, by the server's time (milliseconds) after which it counts as dead",
+        "workers. Score: the server's time (milliseconds) after which the worker counts as dead",
         Use.ARGUMENT,
     ),
     Key(
         "places",
         "{places}",
         ("zset",),
-        "with `FRONTIER_MAX_WORKERS`: worker that has a place, by the server's time (milliseconds) after "
-        "which the place is free. `FRONTIER_MAX_WORKERS_KEY` may give it another name; it has a time to live",
+        "with `FRONTIER_MAX_WORKERS`: workers that have a place. Score: the server's time (milliseconds) "
+        "after which the place is free. Expires. `FRONTIER_MAX_WORKERS_KEY` can rename this key",
         Use.ARGUMENT,
     ),
     Key(
         "",
         "{places}:line",
         ("zset",),
-        "with `FRONTIER_MAX_WORKERS`: worker that waits for a place, by when it came (the server's time in "
-        "microseconds)",
+        "with `FRONTIER_MAX_WORKERS`: workers in line for a place. Score: when they arrived (the server's "
+        "time in microseconds)",
     ),
     Key(
         "",
         "{places}:line:heard",
         ("zset",),
-        "the same by the server's time (milliseconds) after which it no longer counts as waiting",
+        "the same workers. Score: the server's time (milliseconds) after which the worker no longer counts "
+        "as waiting",
     ),
     Key(
         "worker",
         "{prefix}:worker:",
         ("hash",),
-        "what a worker said of itself, and its last exchange; for a minute after it has left, that it "
-        "has: an exchange that comes late does not have it join again",
+        "a worker's description of itself, and its last exchange. For a minute after it has left: a mark "
+        "that it has left, so that a late exchange does not make it join again",
         Use.PREFIX,
     ),
     Key(
         "leases",
         "{prefix}:leases:",
         ("hash",),
-        "what a worker holds: lease, and `<kind> <score> <deaths>@<second>@<slot>@<begin> <request>`",
+        "the leases of a worker: name, and `<kind> <score> <deaths>@<second>@<slot>@<begin> <request>`",
         Use.PREFIX,
     ),
     Key(
         "history",
         "{prefix}:history",
         ("hash",),
-        "SHA-1 of a request that came back, and what befell it: `died:`, `unbegun:`, `refused:` or "
-        "`done:`, worker, `@` and second",
+        "for each request that came back, by its SHA-1: `died:`, `unbegun:`, `refused:` or `done:`, each "
+        "with the worker, `@` and the second",
         Use.ARGUMENT,
     ),
     Key(
         "failed",
         "{prefix}:failed",
         ("list",),
-        "requests and seeds set aside, each a JSON object with the reason and the time; the latest "
-        "`FRONTIER_MAX_FAILED` of them",
+        "requests and seeds that were set aside: JSON objects with the reason and the time; the latest "
+        "`FRONTIER_MAX_FAILED`",
         Use.ARGUMENT,
         lasting=True,
     ),
@@ -216,38 +217,34 @@ KEYS: tuple[Key, ...] = (
         "",
         "{prefix}:failed:reasons",
         ("hash",),
-        "how many were ever set aside, by reason without its details; for 30 days",
+        "how many requests and seeds were ever set aside, by reason without details; for 30 days",
     ),
     Key(
         "audit",
         "{prefix}:audit",
         ("list",),
-        "what was done by `scrapy frontier dashboard`: JSON objects with the time, who did it, the action, "
-        "its arguments and its result, the latest first; 200 at the most",
+        "actions in `scrapy frontier dashboard`: JSON objects with the time, the user, the action, its "
+        "arguments and its result, the latest first; at most 200",
         lasting=True,
     ),
     Key(
         "meta",
         "{prefix}:meta",
         ("hash",),
-        "what the frontier was made with, its epoch, how many pages were done, and what all workers "
-        "are told: `state` (`paused`, `draining`), `stop`. When the crawl was finished (`finished`), "
-        "until somebody has cleared up. How many requests waited and how many fingerprints there were "
-        "at the last exchange (`waiting`, `seen`). How many requests were found, how many of them "
-        "cannot be shared, and why (`found`, `unshared`, `unshared_reason`). When all was found to be "
-        "gone (`lost`). How many wait in slots (`in_slots`), whether any has limits (`limited`), the "
-        "frontier's time (`clock`, `clock_ahead`), when Redis came back with older data (`rewound`), "
-        "whose settings' limits hold (`rules`), what holds for other slots (`slot_default`), and when "
-        "somebody has changed limits (`limits_changed`). How many workers may be at it (`max_workers`). What "
-        "this run of the fleet has done (`run_pagecount`, …), since when, and why it was stopped",
+        "the state of the crawl: see the fields of `meta`",
         Use.ARGUMENT,
     ),
-    Key("", "{prefix}:meta:times", ("hash",), "how many exchanges took how long, in buckets; for 30 days"),
+    Key(
+        "",
+        "{prefix}:meta:times",
+        ("hash",),
+        "how many exchanges took how long: a histogram; for 30 days",
+    ),
     Key(
         "finished",
         "{prefix}:finished",
         ("string",),
-        "the server's time (milliseconds) of the last finish",
+        "when a crawl last finished, in the server's time (milliseconds)",
         Use.ARGUMENT,
     ),
     Key(
@@ -262,21 +259,21 @@ KEYS: tuple[Key, ...] = (
         "events",
         "{prefix}:events",
         ("stream",),
-        "what happened to the fleet, each a JSON object: the latest `FRONTIER_MAX_EVENTS`, for 30 days. A "
-        "channel of this name tells those who listen",
+        "events of the fleet, as JSON objects: the latest `FRONTIER_MAX_EVENTS`, for 30 days. They are also "
+        "published to the channel of this name",
         Use.ARGUMENT,
     ),
     Key(
         "",
         "{prefix}:events:webhook",
         ("hash",),
-        "with `FRONTIER_WEBHOOK_URL`: the worker that sends the events, and which was the last; for 30 days",
+        "with `FRONTIER_WEBHOOK_URL`: the worker that sends the events, and the last event sent; for 30 days",
     ),
     Key(
         "exported",
         "{prefix}:exported",
         ("list",),
-        "while the frontier is exported: what workers were through with meanwhile, as they held it",
+        "while the frontier is exported: leases that workers finished meanwhile, as they held them",
         Use.ARGUMENT,
     ),
     Key(
@@ -290,8 +287,13 @@ KEYS: tuple[Key, ...] = (
         "",
         "<spider>:items:batch:<id>",
         ("string",),
-        "number of the last batch of items that a worker stored, for an hour",
+        "the number of the last batch of items that a worker stored; for an hour",
     ),
     Key("", "<spider>:stats", ("hash",), "statistics: see `stats.py`"),
-    Key("", "<spider>:stats:batch:<id>", ("string",), "the same of statistics"),
+    Key(
+        "",
+        "<spider>:stats:batch:<id>",
+        ("string",),
+        "the number of the last batch of statistics that a worker stored",
+    ),
 )
