@@ -1,4 +1,4 @@
-"""The message that a worker sends in an exchange, as ``lua/exchange.lua`` reads it. See ``replies.py``, too."""
+"""The message of a worker in an exchange. ``lua/exchange.lua`` reads it; ``replies.py`` has the reply."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class Batch:
         }
 
     def _seldom(self, bounds: Bounds) -> dict[str, Any]:
-        """Return the optional fields that are not empty: to the script, a missing one is 0, false or empty."""
+        """Return the optional fields that are not empty. The script takes a missing one for empty or 0."""
         modes = [push.mode for push in self.pushes]
         slots = {push.slot: 0 for push in self.pushes}
         slots = {slot: place for place, slot in enumerate(slots, 1)}

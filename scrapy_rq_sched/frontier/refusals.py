@@ -1,4 +1,4 @@
-"""Turn the answer of a script that refuses into an error: what happened, to what, and what to do."""
+"""Turn the answer of a script that refuses into an error with the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
     :param rest: the rest of its reply.
     """
     if problem == b"type":
-        return _wrong_type(*(text.decode() for text in rest), keys)
+        return _wrong_type(keys, *(text.decode() for text in rest))
     if problem == b"full":
         return FleetFullError(
             f"{_running(rest[0])}, and FRONTIER_MAX_WORKERS allows no more for spider {keys.spider!r}. To "
@@ -47,10 +47,10 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
             f"The requests of spider {keys.spider!r} are being converted to another serializer, or a "
             f"conversion was interrupted. To complete it: {frontier_command('convert', keys.spider)}"
         )
-    return _made_with_something_else(*(text.decode() for text in rest), keys)
+    return _made_with_something_else(keys, *(text.decode() for text in rest))
 
 
-def _wrong_type(key: str, found: str, expected: str, keys: Keys) -> FrontierError:
+def _wrong_type(keys: Keys, key: str, found: str, expected: str) -> FrontierError:
     if expected == "none":
         return RedisUnsuitableError(
             f"The fingerprints at {keys.dupefilter!r} are stored by CompactDupeFilter, but this worker uses "
@@ -63,7 +63,7 @@ def _wrong_type(key: str, found: str, expected: str, keys: Keys) -> FrontierErro
     )
 
 
-def _made_with_something_else(name: str, there: str, ours: str, keys: Keys) -> FrontierError:
+def _made_with_something_else(keys: Keys, name: str, there: str, ours: str) -> FrontierError:
     if (name, there, ours) == ("dupefilter", "exact", "compact"):
         return FrontierMismatchError(
             f"The frontier of spider {keys.spider!r} has the dupefilter 'exact', and other workers use it, "

@@ -28,7 +28,7 @@ class Key(NamedTuple):
     :param types: the types that it may have, as Redis calls them.
     :param holds: its contents, in Markdown.
     :param lasting: whether it stays when a crawl finishes. The other keys are removed then, or expire.
-    :param follows: for a prefix, what a script appends: ``id`` (of a worker) or ``slot``.
+    :param follows: for a prefix, the part that a script appends: ``id`` (of a worker) or ``slot``.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The key's name for people, of a spider whose keys have their default names."""
+        """The key's name for people, of a spider with the default names of keys."""
         roots = {name: f"<spider>:{name}" for name in ("requests", "dupefilter", "start_urls", "places")}
         return self.place.format(prefix="<spider>", slot_states="<spider>:slots:state", **roots) + (
             f"<{self.follows}>" if self.use is Use.PREFIX else ""
