@@ -1,18 +1,17 @@
 -- Needs: keys, clearing, seen
--- Remove a frontier. What takes long to free is freed in the background; of a compact filter's buckets, by
--- seen.sweep().
+-- Remove a frontier. Redis frees large keys in the background, and seen.sweep() deletes a compact filter's buckets.
 --
--- ARGV  force (0/1: though workers are alive), keep the seeds, the failed list, what was seen (0/1 each),
---       what the frontier's keys begin with
+-- ARGV  force (0/1: even while workers are alive); keep the seeds, the failed list, the fingerprints (0/1 each);
+--       the prefix of the frontier's keys
 -- Reply {'', 0}
---       {'alive', n}: nothing was changed
---       {'shared', whose}: the filter is another frontier's as well, and was not cleared; the rest was
+--       {'alive', n}: n workers are alive; nothing was changed
+--       {'shared', frontier}: another frontier uses the filter, so it was not cleared; everything else was
 local force = argument()
 local keep_seeds, keep_failed, keep_seen, frontier = argument(), argument(), argument(), argument()
 local alive = redis.pcall('ZCOUNT', WORKERS, '(' .. server_time(), '+inf')
 if force ~= '1' and type(alive) == 'number' and alive > 0 then return {'alive', alive} end
 
--- Whatever somebody may have put at these keys.
+-- pcall, because somebody may have stored a value of another type there.
 local workers = redis.pcall('ZRANGE', WORKERS, 0, -1)
 for _, worker in ipairs(workers.err and {} or workers) do
   redis.call('UNLINK', LEASES .. worker, WORKER .. worker, SLOTS_OF .. worker)
@@ -24,6 +23,6 @@ if keep_failed ~= '1' then redis.call('UNLINK', FAILED, FAILED .. ':reasons') en
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end
 local shared = keep_seen == '1' and '' or seen.clear(frontier)
 redis.call('UNLINK', META)
--- To who is at it this is as if the crawl had finished without him: what he still finds is not for anybody.
+-- To the workers that are still alive, the crawl has finished without them: requests that they still find are dropped.
 if type(alive) == 'number' and alive > 0 then redis.call('SET', FINISHED, server_time(), 'EX', 600) end
 return shared == '' and {'', 0} or {'shared', shared}

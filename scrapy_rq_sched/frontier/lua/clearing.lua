@@ -1,23 +1,23 @@
 -- Needs: keys
--- Forget all requests that wait, and their index; see waiting.lua.
+-- Delete all waiting requests and the index of their slots: see waiting.lua.
 local clearing = {}
--- Of cleared slots, so many are deleted at once.
+-- The number of cleared slots whose requests are deleted at once.
 local AT_ONCE = 100
 
--- -> is there more? Deletes the requests of at most n of the slots that were cleared.
+-- Delete the requests of at most n cleared slots. -> whether there are more
 function clearing.sweep(n)
   local cleared = redis.call('LINDEX', SLOTS_CLEARED, 0)
   if not cleared then return false end
   local slots = redis.pcall('ZPOPMIN', cleared, n)
   for i = 1, has_failed(slots) and 0 or #slots, 2 do
-    -- A crawl that has begun since may have the same slot.
+    -- A new crawl may already have requests in the same slot.
     if not redis.call('ZSCORE', SLOTS, slots[i]) then redis.call('UNLINK', SLOT_REQUESTS .. slots[i]) end
   end
   if has_failed(slots) or redis.call('EXISTS', cleared) == 0 then redis.call('LPOP', SLOTS_CLEARED) end
   return redis.call('EXISTS', SLOTS_CLEARED) == 1
 end
 
--- Whatever somebody may have put at these keys. Of more slots than a few, the requests are left to clearing.sweep().
+-- Delete the queue, whatever the types of its keys. The requests of most slots are left to clearing.sweep().
 function clearing.clear()
   redis.call('UNLINK', REQUESTS)
   local slots = redis.pcall('ZCARD', SLOTS)
@@ -33,12 +33,12 @@ function clearing.clear()
   redis.call('HDEL', META, 'in_slots')
 end
 
--- -> the slot that a step is at which has the queue of that for REQUESTS
+-- -> the slot, if this script was called with a slot's queue as REQUESTS; else false
 local function waiting_slot()
   return string.sub(REQUESTS, 1, #SLOT_REQUESTS) == SLOT_REQUESTS and string.sub(REQUESTS, #SLOT_REQUESTS + 1)
 end
 
--- By a step that is at the queue of one slot, and has that for REQUESTS, *n* requests are gone.
+-- Count *n* requests as removed, if this script was called with a slot's queue as REQUESTS.
 function clearing.removed(n)
   local slot = waiting_slot()
   if n == 0 or not slot then return end
@@ -47,7 +47,7 @@ function clearing.removed(n)
   if redis.call('EXISTS', REQUESTS) == 0 then redis.call('ZREM', SLOTS, slot) end
 end
 
--- By such a step, requests have other priorities: FRONTIER_ORDER may have their slot come sooner or later.
+-- Note that priorities in a slot's queue have changed: with FRONTIER_ORDER, its slot may get another turn.
 function clearing.changed()
   local slot = waiting_slot()
   if slot then redis.call('ZADD', SLOTS, 'XX', exact_time(), slot) end

@@ -1,8 +1,8 @@
 -- Needs: keys, events
--- What all workers are told, each by its next exchange.
+-- Give an order to all workers. Each one gets it with its next exchange.
 --
--- ARGV  'paused', 'draining', '' (go on), or 'stop': those that are alive now
--- Reply how many are alive
+-- ARGV  'paused', 'draining', '' (resume), or 'stop' (only for the workers that are alive now)
+-- Reply the number of workers that are alive
 local what, now = argument(), server_time()
 local problem = wrong_type(types())
 if problem then return wrong_type_error(problem) end
@@ -12,7 +12,7 @@ if what == 'stop' then
   redis.call('HDEL', META, 'stop_reason')
   events.tell('stopped', nil)
 elseif what == '' then
-  -- Who has been told to stop and is on its way out does not come back.
+  -- A resume does not take back an order to stop: workers that have it are already closing.
   if redis.call('HDEL', META, 'state', 'state_since') > 0 then
     redis.call('HSET', META, 'going_since', now)
     events.tell('resumed', nil)

@@ -1,7 +1,8 @@
--- May this user call in scripts what a worker calls there? By trial: not every user may ask for its rights.
+-- Find the commands of the workers' scripts that this user may not call. It tries each command, because not every user
+-- may ask Redis for its rights.
 --
--- KEYS  a key that is never there
--- Reply the names of the commands that are refused
+-- KEYS  a key that never exists
+-- Reply the names of the refused commands
 local probe, refused = KEYS[1], {}
 
 local function is_refused(...)
@@ -17,13 +18,13 @@ local function is_refused(...)
   return false
 end
 
--- A full Redis refuses what could need more only before the first write.
+-- This write lets the later ones succeed in a full Redis: see despite_full_memory() in keys.lua.
 is_refused('PERSIST', probe)
--- Text, which none of the others takes: they are refused for its type, but only after the user's rights were seen to.
+-- The other commands fail on this text because of its type, but only after Redis has checked the user's rights.
 if is_refused('SET', probe, '', 'PX', 1000) then return refused end
 local written = redis.pcall('SET', probe, '', 'PX', 1000)
 if written.err and not string.find(written.err, 'OOM', 1, true) then
-  -- Not for want of rights: no worker could write, either.
+  -- The reason is not a missing right: workers cannot write, either.
   return redis.error_reply(written.err)
 end
 

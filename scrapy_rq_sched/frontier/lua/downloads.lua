@@ -1,19 +1,19 @@
 -- Needs: keys, slots, number_of
--- How many downloads a worker has of a slot: in the slot's state, a:<worker> is '<n> <until>'. Where other spiders have
--- the same states, nothing is known here of their workers, and nobody may notice their deaths; so what they have counts
--- until a time.
+-- The number of downloads of a slot that each worker has: the field a:<worker> of the slot's state is '<n> <until>'. If
+-- several spiders share the states, this script does not know the other spiders' workers, and perhaps no worker notices
+-- their deaths. So their downloads count only until the second number, a time.
 local downloads = {}
--- So long, in milliseconds.
+-- How long these downloads count, in milliseconds.
 local COUNTED = 600000
 
--- -> whether a worker is alive; nil of another spider's
+-- -> whether a worker is alive; nil for another spider's worker
 function downloads.lives(worker)
   local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker) or '')
   if not deadline and slots.are_shared then return nil end
   return (deadline or 0) > server_time()
 end
 
--- -> how many *value* says that *worker* has
+-- -> the number of downloads of *worker* that *value*, the field's value, stands for
 function downloads.count(value, worker)
   local n, till = string.match(value or '', '^(%d+) (%d+)$')
   local lives = downloads.lives(worker)
@@ -21,7 +21,7 @@ function downloads.count(value, worker)
   return lives ~= false and not is_over and number_of(n, 0) or 0
 end
 
--- *worker* has *n* more; fewer, if that is negative.
+-- Add *n*, which may be negative, to the downloads of *worker*.
 function downloads.note(slot, worker, n)
   local key, field = SLOT .. slot, 'a:' .. worker
   local value = redis.pcall('HGET', key, field)

@@ -1,8 +1,9 @@
 -- Needs: keys, seen, filter
--- One question to the filter, or change of it, by itself: for who has no exchange.
+-- Query or change the filter outside an exchange.
 --
--- ARGV  what ('has', 'add', 'remove', 'clear', 'sweep'), fingerprint
--- Reply a number: is it there; was it new; was it there; 0; is there more to sweep
+-- ARGV  'has', 'add', 'remove', 'clear' or 'sweep'; fingerprint
+-- Reply 1 or 0. has: the fingerprint is there; add: it was new; remove: it was there; clear: always 0; sweep: there is
+--       more to sweep
 local what, fingerprint = argument(), argument()
 local problem = wrong_type(filter.types())
 if problem then return wrong_type_error(problem) end

@@ -1,10 +1,9 @@
 -- Needs: keys, queue
--- A step through a sorted set, or a list: the entries that have a text in them, so that the others need not be
--- sent.
+-- One step of a search through the queue: return only the entries that contain a text.
 --
--- ARGV  the text, how many to look at, cursor of a sorted set or first index of a list
--- Reply of a sorted set {next cursor, entry, score, entry, score, …}
---       of a list {0, place, entry, place, entry, …}, places from 0, counted from that index
+-- ARGV  text, number of entries to search, cursor (sorted set) or first index (list)
+-- Reply for a sorted set: {next cursor, entry, score, entry, score, …}
+--       for a list: {0, place, entry, place, entry, …}, places from 0, relative to the first index
 local text, count, from = argument(), argument(), argument()
 local problem = queue.type and wrong_type({{REQUESTS, queue.type}})
 if problem then return wrong_type_error(problem) end

@@ -1,6 +1,6 @@
--- What every script may use: how it reads ARGV, what it does with the keys of others, the time.
+-- Helpers for all scripts: reading ARGV, lists, the time, errors, types of keys.
 
--- ARGV is read from the front, one value after the other.
+-- Return the next argument: ARGV is read from the front, one value after the other.
 local next_argument = 0
 local function argument()
   next_argument = next_argument + 1
@@ -10,21 +10,21 @@ local function number()
   return tonumber(argument())
 end
 
--- -> where the next *n* arguments begin in ARGV, which counts them as read: for what is read most often
+-- -> the index in ARGV of the next *n* arguments, which count as read. Faster than argument() for long lists.
 local function arguments(n)
   next_argument = next_argument + n
   return next_argument - n + 1
 end
 
--- -> {{name, value}, …} of what HGETALL gives
+-- -> {{name, value}, …} for a reply of HGETALL
 local function pairs_of(flat)
   local result = {}
   for i = 1, #flat, 2 do result[#result + 1] = {flat[i], flat[i + 1]} end
   return result
 end
 
--- Call *use* with the values of *list*, so many at a time: Lua passes some thousands at the most. If *first* and
--- *last* are given, only with those.
+-- Call *use* with the values of *list*, 1000 at a time, because Lua limits the number of arguments. With *first* and
+-- *last*, use only this part of the list.
 local function in_chunks(list, use, first, last)
   last = last or #list
   for from = first or 1, last, 1000 do
@@ -32,24 +32,24 @@ local function in_chunks(list, use, first, last)
   end
 end
 
--- The server's time in milliseconds: workers' clocks are never asked.
+-- -> the server's time in milliseconds. Workers' clocks are never used.
 local function server_time()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- The same in microseconds, which tell what was before what: no two scripts run in one.
+-- -> the server's time in microseconds, as text. No two scripts run in the same microsecond, so it orders events.
 local function exact_time()
   local time = redis.call('TIME')
   return string.format('%d%06d', time[1], time[2])
 end
 
--- Is this reply of redis.pcall an error?
+-- -> whether a reply of redis.pcall is an error
 local function has_failed(reply)
   return type(reply) == 'table' and reply.err
 end
 
--- -> nil, or {key, its type, the type it should have} of the first pair whose key has a wrong one
+-- -> nil, or {key, its type, the right type} for the first key of a wrong type
 local function wrong_type(pairs_of_key_and_type)
   for _, pair in ipairs(pairs_of_key_and_type) do
     local kind = redis.call('TYPE', pair[1])['ok']
@@ -67,7 +67,7 @@ local function wrong_type_error(problem)
     "WRONGTYPE Key '%s' is a %s, but the frontier needs a %s there. Rename or delete the key", unpack(problem)))
 end
 
--- A module that most calls do without is made when something of it is first used.
+-- Return a module that is created when it is first used, because most calls do not need it.
 local function seldom(make)
   return setmetatable({}, {__index = function(module, name)
     local made = make()

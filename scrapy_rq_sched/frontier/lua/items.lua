@@ -1,10 +1,10 @@
 -- Needs: helpers
--- Append items to lists, once: a batch whose reply was lost is sent again.
+-- Append a batch of items to lists, only once: if the reply is lost, the worker sends the batch again.
 --
 -- KEYS  number of this worker's last batch, then the lists
 -- ARGV  batch (its number), for how long it may be sent again (seconds),
 --       then for each list: n, then n items
--- Reply whether it was new (0/1)
+-- Reply whether the batch was new (0/1)
 local LAST_BATCH = KEYS[1]
 local batch, again = argument(), argument()
 local types = {{LAST_BATCH, 'string'}}
@@ -19,6 +19,6 @@ for place = 2, #KEYS do
     redis.call('RPUSH', KEYS[place], unpack(ARGV, from, math.min(from + 999, first + n - 1)))
   end
 end
--- Not before: if Redis has no room, the first push is refused, and nothing was done.
+-- Only now: if Redis is out of memory, it refuses the first push, and then nothing may be noted.
 redis.call('SET', LAST_BATCH, batch, 'EX', again)
 return 1

@@ -1,23 +1,24 @@
 -- Needs: helpers
--- The keys have the names of the table in keys/table.py, in capitals; what precedes this is made of it. SEEDS is the
--- list of the seeds' keys. WORKER and LEASES are prefixes, which a worker's name follows. types() returns which type
--- each key must have, but for those that the parts of the queue and of the filter look at. On Redis Cluster all keys
--- are on one slot, because the spider's part of the name is in braces.
+-- The names of the keys. scripts.py generates the code before this comment from the table in keys/table.py: each key
+-- has its name from there, in capitals. SEEDS is the list of the seeds' keys. WORKER and LEASES are prefixes, to which a
+-- worker's name is appended. types() returns the type that each key must have, except the keys that the modules of the
+-- queue and of the filter check. On a Redis Cluster all keys are on one slot, because the spider's name is in braces.
 
--- What this script has done that it tells in the end: entries set aside, and others dropped for them; whether it has
--- set back a lease for another worker, or noted what befell a request; where it has put what was at a slot's key.
+-- Facts that the reply reports. set_aside: entries added to the failed list; dropped: older entries removed from it;
+-- parked: a request was set back for another worker; befell: a history was written; garbage: the key to which a value
+-- of a wrong type was moved.
 local tally = {set_aside = 0, dropped = 0, parked = false, befell = false, garbage = ''}
 
--- The epoch tells every worker's cache of what was seen whether it still holds. A new one is like none
--- before it, also where Redis has come back with older data: so it is the time, not a counter.
+-- A worker's cache of fingerprints is valid as long as the epoch is the same. A new epoch must differ from all earlier
+-- ones, even after Redis came back with older data. So it is the time, not a counter.
 local epoch
 local function change_epoch()
   epoch = exact_time()
   redis.call('HSET', META, 'epoch', epoch)
 end
 
--- When its memory is full Redis refuses a script only before the script's first write, and only what
--- could need more. So after this, which writes nothing, what little a script needs goes through.
+-- Let this script write although Redis is out of memory. Redis refuses a command that could need memory only as the
+-- first write of a script. PERSIST counts as a write, but changes nothing here; later commands then succeed.
 local function despite_full_memory()
   redis.call('PERSIST', WORKERS)
 end

@@ -1,13 +1,13 @@
 -- Needs: keys, seeds
--- What a worker holds: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second>@<slot>@<begin> <request>'.
--- kind is 'request'; 'drop' for a request that is to be dropped, and counts as one that waits until it
--- is; or for a seed its kind, as in seeds.lua.
--- A lease is named '<exchange>.<place>': a worker never uses a name twice, so what a worker says
--- late can only ever concern what it was given itself.
--- second: since when it is held; what was not handed out by an exchange may lack it. slot, and begin, the server's
--- time (milliseconds) from which it may be begun: without their @ if they are '' and 0.
+-- The leases of a worker: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second>@<slot>@<begin> <request>'.
+-- kind: 'request'; 'drop' for a request to drop, which counts as waiting until it is dropped; for a seed, its kind as in
+-- seeds.lua.
+-- A lease is named '<exchange>.<place>'. A worker never uses a name twice, so a late message can concern only leases
+-- that this worker itself was given.
+-- second: when the lease was handed out; it may be missing if that was not in an exchange. slot and begin (the server's
+-- time in milliseconds from which the request may begin) are left out, with their @, if they are '' and 0.
 --
--- MAX_BYTES: so many bytes of requests go in one exchange
+-- MAX_BYTES: the maximum size of the requests in one exchange
 local leases = {MAX_BYTES = 4 * 1024 * 1024}
 
 function leases.value(kind, score, deaths, second, request, slot, begin)
@@ -15,23 +15,23 @@ function leases.value(kind, score, deaths, second, request, slot, begin)
   return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. place .. request
 end
 
--- -> kind, score, deaths, request, slot, begin. What somebody else wrote there is a request that nobody can read:
--- it is set aside when it is taken.
+-- -> kind, score, deaths, request, slot, begin. Any other text counts as a request that no worker can read. The worker
+-- that takes it sets it aside.
 function leases.read(value)
   local kind, score, deaths, slot, request = string.match(value, '^(%l+%d*) (%S+) (%d+)@?%d*@?(%S*) (.*)$')
   local named, begin = string.match(slot or '', '^([^@]*)@?(%S*)$')
   local rank = tonumber(score)
   if not rank or rank ~= rank then return 'request', '0', '0', value, '' end
   if not seeds.kinds[kind] then
-    -- From a key that this worker is not set up with: it goes where it is read.
+    -- The seed is from a key that this worker's settings do not have. It goes back to the first key.
     local type = string.match(kind, '^%l+')
     kind = seeds.length[type] and type or kind == 'drop' and kind or 'request'
   end
-  -- As Lua has read it: what else is in the text, Redis may refuse after the first write.
+  -- Format the number again: Redis may refuse another notation, and after the first write that is too late.
   return kind, string.format('%.17g', rank), deaths, request, named, tonumber(begin) or 0
 end
 
--- A bounded part of the leases at *key*, as {{name, value}, …}: at least one, and no more than *bytes* go beyond.
+-- -> some of the leases at *key*, as {{name, value}, …}: at most *n*; at least one, and then until *bytes* are reached
 function leases.some(key, n, bytes)
   local names = redis.call('HRANDFIELD', key, n)
   local chosen = {}
@@ -47,21 +47,21 @@ function leases.some(key, n, bytes)
   return found
 end
 
--- Leases are named in the order in which they were handed out. A worker begins them in that order, but for those of
--- which it says that it has passed them over.
+-- -> a number that orders leases as they were handed out. A worker begins them in this order, except the leases that it
+-- reports as passed over.
 function leases.place(name)
   local exchange, position = string.match(name, '^(%d+)%.(%d+)$')
   return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
 end
 
--- Set back for another worker. The lease's name keeps two equal requests apart.
+-- Set a request back for another worker. The lease's name keeps two equal requests apart.
 function leases.park(kind, score, lease, request, slot, now)
   tally.parked = true
   local place = slot == '' and ' ' or '@' .. slot .. ' '
   redis.call('ZADD', DELAYED, now, kind .. ' ' .. score .. ' ' .. lease .. place .. request)
 end
 
--- -> kind, score, request, slot of what was set back
+-- -> kind, score, request, slot of an entry that was set back
 function leases.parked(entry)
   local kind, score, slot, request = string.match(entry, '^(%l+%d*) (%S+) [^ @]+@?(%S*) (.*)$')
   local _

@@ -1,14 +1,14 @@
 -- Needs: keys, waiting, clearing, seeds, seen, fleet, places, events, ending
--- A worker leaves, after the exchange in which it gave back what it held. May be repeated.
+-- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
---       how long a late worker may still come (seconds), what the frontier's keys begin with
--- Reply {cleared (0/1), leases it left behind, entries in the failed list}
+--       how long a late worker may still join (seconds), the prefix of the frontier's keys
+-- Reply {cleared (0/1), leases left behind, entries in the failed list}
 --
--- Only the last worker of a finished fleet clears anything, whatever its own reason is; what is left then has a time
--- to live. That the fleet is finished, the exchange notes in META by which a worker closes for that reason.
+-- Only the last worker of a finished fleet clears the frontier, for whatever reason it closes. The keys that remain then
+-- expire. The exchange in which a worker finds the fleet finished notes that in META.
 local worker, finished, persist, grace, frontier = argument(), argument(), argument(), number(), argument()
--- Seconds for which an exchange of a worker that has left may be on its way.
+-- Seconds for which an exchange of a worker that has left may still arrive.
 local LATE_EXCHANGE = 60
 local now = server_time()
 despite_full_memory()
@@ -18,19 +18,19 @@ places.leave(worker)
 if is_member then events.tell_gone(worker, 'worker_left') end
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
 if left > 0 then
-  -- It could not say what became of these: they return as those of the dead do, but at once.
+  -- The worker could not report the fate of these leases. They are reclaimed like a dead worker's, but at once.
   redis.call('ZADD', WORKERS, now, worker)
   redis.call('HSET', WORKER .. worker, 'left', 1)
   redis.call('PEXPIRE', WORKER .. worker, 86400000)
 else
   redis.call('ZREM', WORKERS, worker)
   redis.call('DEL', WORKER .. worker, SLOTS_OF .. worker)
-  -- An exchange of its own that was long on its way must not have it join again.
+  -- A late exchange of this worker must not make it join again.
   redis.call('HSET', WORKER .. worker, 'gone', now)
   redis.call('EXPIRE', WORKER .. worker, LATE_EXCHANGE)
 end
 
--- The reply to the call that cleared was lost: what is left to be swept is.
+-- The reply of an earlier call that cleared the frontier was lost: the worker must still sweep.
 if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SEEN_CLEARED) == 1 then
   return {1, left, failed}
 end
@@ -44,10 +44,10 @@ if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
 end
 local finish = redis.call('HGET', META, 'finished')
 if not finish then
-  -- Those in line for a place have yet to hear that the fleet was told to stop.
+  -- If workers wait in line for a place, keep META: they must still find the order to stop there.
   local is_empty = redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0 and not places.are_awaited()
   if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
-    -- A crawl that never began leaves nothing that the next would have to be made like.
+    -- A crawl that never began leaves no settings that bind the next one.
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)
     seen.clear(frontier)
   end
@@ -58,11 +58,11 @@ redis.call('EXPIRE', STARTED, grace)
 if others > 0 then return {0, left, failed} end
 for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   events.tell_gone(other, 'worker_lost')
-  -- If it is only slow, it is told that it was given up.
+  -- If this worker is only slow, its next exchange finds out that it counted as dead.
   if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end
 end
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
--- What the workers of this crawl were told is not for those of the next.
+-- The orders to this crawl's workers are not for the workers of the next crawl.
 redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',
   'unshared', 'unshared_reason', 'limited', 'rewound', 'rules', 'slot_default', 'limits_changed', 'began', 'stalled', 'no_memory', 'no_room')
 if persist == '1' then return {0, left, failed} end

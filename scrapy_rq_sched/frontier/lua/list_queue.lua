@@ -1,10 +1,10 @@
 -- Needs: keys
--- A queue that is a list, pushed at its head. Only its ends differ: which command takes the next entry, which one
--- takes the entry that would come last, and which one puts an entry back before the next.
+-- A queue that is a list, with pushes at its head. The disciplines differ only in three commands: *take* takes the next
+-- entry, *drop* takes the entry that would come last, *put_back* puts an entry before the next one.
 --
--- list_queue(take, drop, put_back)  -> queue, with the functions of queue/priority.lua; the scores mean nothing
+-- list_queue(take, drop, put_back)  -> queue, with the functions of queue/priority.lua; scores are ignored
 
--- One by one: Redis 6.2 looks for the last n from the head, through the whole list.
+-- Pop one by one: in Redis 6.2, popping n entries from the tail walks through the whole list.
 local function pop(command, key, n)
   local scores, requests = {}, {}
   for i = 1, n do

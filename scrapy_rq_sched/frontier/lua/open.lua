@@ -1,22 +1,22 @@
 -- Needs: keys, queue, waiting, clearing, seeds, seen, filter, fleet, places, events
--- A worker joins the frontier, which is made if there is none.
+-- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
---       persist (0/1), how long the server is up (ms), about this worker (text),
---       what the frontier's keys begin with, the spider's name,
---       how many workers may be at it (0: any number), whether one more is refused (0/1), when this worker came into
---       the line for a place, as it was told (empty: it was not), how many events are kept
---       n, then n times: field, value    what the frontier has to have been made with
+--       persist (0/1), how long the server is up (ms), description of the worker (text),
+--       the prefix of the frontier's keys, the spider's name,
+--       maximum number of workers (0: no limit), whether a further worker is refused (0/1), when this worker joined the
+--       line for a place (empty: it is not in line), how many events are kept,
+--       n, then n times: field, value    the settings that all workers of the frontier must share
 -- Reply {problem, …}
---       {'type', key, its type, the type it should have}: nothing was changed
+--       {'type', key, its type, the right type}: nothing was changed
 --       {'converting', from}: the queue is being converted from this serializer, or the frontier imported
 --       ('import'); nothing was changed
---       {'mismatch', field, the frontier's value, this worker's}: nothing was changed
+--       {'mismatch', field, the frontier's value, this worker's value}: nothing was changed
 --       {'wait', …}, {'full', …}, {'stopped'}, {'finished'}: see places.refusal()
---       {'', flushed (0/1), whose its filter is as well, so that it was not cleared, waiting, seen, seeds,
+--       {'', flushed (0/1), another frontier that uses the filter, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers, entries in the failed list,
---        requests that an earlier worker of this crawl could not share}
--- May be repeated: a reply may be lost.
+--        requests that earlier workers of this crawl could not share}
+-- May be repeated, because a reply may be lost.
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
@@ -29,16 +29,15 @@ local problem = wrong_type(types())
 if problem then return {'type', unpack(problem)} end
 
 local now = server_time()
--- A server that was started a moment ago was away before: nobody could get through in time.
+-- A server that was started a moment ago was down before, and no worker could reach it in time.
 local was_away = up < lease_ms
 local others = redis.call('ZCOUNT', WORKERS, was_away and '-inf' or '(' .. now, '+inf')
 local own_deadline = tonumber(redis.call('ZSCORE', WORKERS, worker))
 if own_deadline and (was_away or own_deadline > now) then others = others - 1 end
 
--- A worker started before the last finish is late for that crawl: it must not begin it anew. One
--- started after it begins a new crawl.
--- Where it stands in META as well, nobody has cleared up: the last of its workers died, or was not heard, or
--- is still idle.
+-- A worker that was started before the last finish is late for that crawl, and must not begin it again. A worker that was
+-- started after the finish begins a new crawl. If META also has the finish, the finished crawl was not cleared: its last
+-- worker died, was not heard, or is still idle.
 local finish, uncleared_finish = tonumber(redis.call('GET', FINISHED)), tonumber(redis.call('HGET', META, 'finished'))
 local leased, reading = fleet.count()
 local idle = leased + reading + redis.call('EXISTS', REQUESTS, SLOTS, DELAYED) == 0
@@ -46,7 +45,7 @@ uncleared_finish = idle and uncleared_finish
 finish = math.max(finish or 0, uncleared_finish or 0)
 local anew = finish > 0 and now - age >= finish and (others == 0 or uncleared_finish)
 local flushed = flush == '1' and others == 0
--- Half of the queue would be read as what it is not; half of a frontier is none.
+-- A half-converted queue would be read with the wrong serializer, and a half-imported frontier is incomplete.
 local converted_from = redis.call('HGET', CONVERTING, 'from')
 if converted_from and not flushed then return {'converting', converted_from} end
 local uncleared = anew and uncleared_finish and persist ~= '1'
@@ -55,8 +54,8 @@ local made_with = {}
 for _ = 1, number() do
   local field, value = argument(), argument()
   local there = redis.call('HGET', META, field)
-  -- If nobody goes on as before, what was filtered exactly can be filtered compactly; and what was queued without
-  -- slots waits with those whose slot no worker knows.
+  -- If no other worker is running, an exact filter can be converted to a compact one. And requests of format 5, which
+  -- were queued without slots, wait with the requests without a known slot.
   local converts = others == 0
     and (field == 'dupefilter' and there == 'exact' and value == 'compact' or field == 'format' and there == '5')
   if there and there ~= value and not flushed and not (uncleared and others == 0) and not converts then
@@ -65,8 +64,8 @@ for _ = 1, number() do
   made_with[#made_with + 1] = {field, value}
 end
 
--- Only now: a queue of another class is better named than by its type.
--- A flush is also how to change it.
+-- Check these types only now: for a queue of another class, the mismatch above is the better message. And a flush may
+-- change the queue class.
 problem = not flushed and queue.type and wrong_type({{REQUESTS, queue.type}})
   or not (flushed or uncleared) and wrong_type(filter.types())
 if problem then return {'type', unpack(problem)} end
@@ -92,7 +91,7 @@ end
 local kept_for = ''
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
-  -- A worker of the finished crawl that is still idle has a part in this one, and knows nothing of what was seen.
+  -- An idle worker of the finished crawl takes part in the new one. META's new epoch clears its cache of fingerprints.
   kept_for = seen.clear(frontier)
 end
 seen.join(frontier)
@@ -102,18 +101,18 @@ if flushed or anew then
   redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason', 'limited', 'rewound',
     'stalled', 'no_memory', 'no_room')
 end
--- What settings said of slots, those say anew that join now.
+-- The limits of slots in the settings may have changed: the workers that join now report them again.
 if others == 0 then
   redis.call('HSET', META, 'rules', exact_time())
   redis.call('HDEL', META, 'slot_default')
-  -- A fleet that starts may do as much as one may; see exchange/closing.lua.
+  -- A fleet that starts has its full FRONTIER_CLOSE_… limits: see exchange/closing.lua.
   redis.call('HDEL', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_reached')
   redis.call('HSET', META, 'run_since', now, 'going_since', now)
 end
 -- A block outlives the crawl in which it was set.
 if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
--- For who looks into it, and is not set up as its workers are.
+-- For commands that run without the workers' settings.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
   'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2), 'max_events', max_events)
 if redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
@@ -128,7 +127,7 @@ redis.call('HDEL', WORKER .. worker, 'reclaimed', 'left')
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
   'joined', exact_time(), 'heard', now, 'lease', lease_ms)
 if not own_deadline then
-  -- Who was started before the last finish, and comes after it, begins nothing.
+  -- A worker that was started before the last finish, and joins after it, begins no crawl.
   local is_late = finish > 0 and now - age < finish
   if flushed or anew or redis.call('HEXISTS', META, 'began') == 0 and not is_late then
     redis.call('HSET', META, 'began', now, 'going_since', now)
@@ -136,7 +135,7 @@ if not own_deadline then
   end
   events.tell('worker_joined', worker)
 end
--- It was started before the finish, and comes after it: it does not know when that was.
+-- A late worker does not know when its crawl finished: see exchange/reply.lua.
 if finish > 0 and now - age < finish then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 return {

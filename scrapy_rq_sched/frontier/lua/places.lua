@@ -1,12 +1,12 @@
 -- Needs: keys
--- Who has a place, where only so many workers may be at it (FRONTIER_MAX_WORKERS), and who waits in line for one.
--- Several spiders may have the same places (FRONTIER_MAX_WORKERS_KEY).
+-- The places of workers (FRONTIER_MAX_WORKERS), and the line of workers that wait for a place. Several spiders may share
+-- the places (FRONTIER_MAX_WORKERS_KEY).
 --
--- A worker that waits asks again and again. The place of one that is no longer heard goes to the first in line.
--- PLACES: worker, by when its place is free; LINE: worker that waits, by when it came; HEARD: the same, by when it no
--- longer counts as waiting.
+-- A waiting worker asks repeatedly. If a worker is silent for too long, its place goes to the first worker in line.
+-- PLACES: workers by the time after which their place is free; LINE: waiting workers by their arrival; HEARD: waiting
+-- workers by the time after which they no longer count as waiting.
 local places = {}
--- Milliseconds without a question after which a worker that would join does not wait any more.
+-- A worker that wants to join no longer counts as waiting after this many milliseconds without a question.
 local PATIENCE = 10000
 local LINE, HEARD = PLACES .. ':line', PLACES .. ':line:heard'
 
@@ -23,21 +23,21 @@ local function keep(worker, now, lease_ms)
 end
 
 -- Keep this worker's place, or take a free one: first come, first served.
--- patience: milliseconds without a question after which a worker does not wait any more; came: when it came into the
--- line, by the server's time in microseconds, or nil; was_away: Redis was, so that nobody could be heard.
--- -> nil, or what it has to wait for: {its place in the line, from 1; places that are taken; when it came;
---    the time at which the next place is free, unless its worker is heard before}
+-- patience: milliseconds without a question after which the worker no longer counts as waiting; came: when it joined the
+-- line, by the server's time in microseconds, or nil; was_away: Redis was down, so that no worker could be heard
+-- -> nil if it has a place; else {its position in the line, from 1; the number of taken places; when it joined the line;
+--    the time at which the next place becomes free, unless its worker is heard before}
 function places.take(worker, most, now, lease_ms, patience, came, was_away)
   if redis.call('ZSCORE', PLACES, worker) then
-    -- Nobody has taken its place, however late it is.
+    -- No other worker has taken its place, so it keeps it, however late it is.
     keep(worker, now, lease_ms)
     return nil
   end
-  -- Whatever somebody may have put there is no line.
+  -- A value of another type is not a line: delete it.
   if wrong_type({{LINE, 'zset'}, {HEARD, 'zset'}}) then redis.call('DEL', LINE, HEARD) end
   local heard = tonumber(redis.call('ZSCORE', HEARD, worker) or '')
   if was_away or heard and heard <= now then
-    -- Nobody got through to Redis for a while, neither this worker. All have as long again.
+    -- No worker, including this one, could reach Redis for a while. All of them get a full lease again.
     for _, other in ipairs(redis.call('ZRANGEBYSCORE', PLACES, '-inf', now)) do
       redis.call('ZADD', PLACES, now + lease_ms, other)
     end
@@ -59,11 +59,11 @@ function places.take(worker, most, now, lease_ms, patience, came, was_away)
   return {before + 1, taken, string.format('%.0f', redis.call('ZSCORE', LINE, worker)), tonumber(first[2]) or now}
 end
 
--- For a worker that would join: -> nil, or what it is told instead, for which see open.lua.
---   {'wait', its place in the line, places that are taken, when it came, for how many milliseconds the next of these is
---    not free, how many others are at this frontier}
---   {'full', places that are taken}: it does not wait
---   {'stopped'}, {'finished'}: while it waited, the fleet was told to stop, or the crawl was finished
+-- For a worker that wants to join: -> nil if it has a place; else the reply to it, for open.lua:
+--   {'wait', its position in the line, the number of taken places, when it joined the line, in how many milliseconds the
+--    next place becomes free, how many other workers this frontier has}
+--   {'full', the number of taken places}: it does not wait
+--   {'stopped'}, {'finished'}: while it waited, the fleet was told to stop, or the crawl finished
 function places.refusal(worker, most, is_refused, came, now, lease_ms, was_away, finish, others, about)
   local stop, arrival = tonumber(redis.call('HGET', META, 'stop') or '') or 0, tonumber(came)
   local is_over = arrival and (stop > arrival and 'stopped' or 1000 * finish > arrival and 'finished')
@@ -77,18 +77,18 @@ function places.refusal(worker, most, is_refused, came, now, lease_ms, was_away,
     places.leave(worker)
     return {'full', wait[2]}
   end
-  -- For who looks into it.
+  -- For people inspecting Redis.
   redis.call('HSET', WORKER .. worker, 'about', about)
   redis.call('PEXPIRE', WORKER .. worker, math.max(60000, lease_ms))
   return {'wait', wait[1], wait[2], wait[3], math.max(0, wait[4] - now), others}
 end
 
--- Does anybody wait?
+-- -> whether any worker waits in line
 function places.are_awaited()
   return redis.call('EXISTS', LINE) == 1
 end
 
--- This worker needs no place, and does not wait for one.
+-- Free this worker's place, and remove it from the line.
 function places.leave(worker)
   for _, key in ipairs({PLACES, LINE, HEARD}) do redis.pcall('ZREM', key, worker) end
 end

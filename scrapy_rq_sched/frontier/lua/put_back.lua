@@ -1,5 +1,5 @@
 -- Needs: keys, waiting, seeds, leases, failures, exporting
--- Put {lease, value} pairs back to where they stood.
+-- Put the requests and seeds of {lease, value} pairs back to their old places.
 local function put_back(held, worker, most, now)
   if #held == 0 then return end
   table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
@@ -9,7 +9,7 @@ local function put_back(held, worker, most, now)
     local kind, score, _, request, slot = leases.read(pair[2])
     if not seeds.kinds[kind] then requests[#requests + 1] = {score, request, slot} end
   end
-  -- Seeds are read from the head of their list: the first goes back last.
+  -- Seeds are read from the head of their list, so the first one is put back last.
   for i = #held, 1, -1 do
     local kind, score, _, seed = leases.read(held[i][2])
     if seeds.kinds[kind] and not seeds.put_back(kind, score, seed) then

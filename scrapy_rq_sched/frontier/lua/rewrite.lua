@@ -1,9 +1,9 @@
 -- Needs: keys, queue, clearing, histories, exporting
--- Change waiting requests of a sorted set: take them out, or write them anew with another score.
+-- Change waiting requests of a sorted set: remove them, or replace them with another text and score.
 --
--- ARGV  n, then n times: request, what it becomes (empty: it is taken out), score
--- Reply the places, from 1, of those that were changed: others no longer wait
---       -1: the frontier is exported, and who reads it would miss what moves
+-- ARGV  n, then n times: request, its replacement (empty: remove it), score
+-- Reply the places, from 1, of the requests that were changed; the others no longer wait
+--       -1: the frontier is being exported, and the export would miss requests that move
 local now = server_time()
 local problem = wrong_type(types()) or wrong_type({{REQUESTS, queue.type}})
 if problem then return wrong_type_error(problem) end
@@ -13,10 +13,10 @@ if exporting.on then return -1 end
 local changed, before_all = {}, redis.call('ZCARD', REQUESTS)
 for i = 1, number() do
   local before, after, score = argument(), argument(), argument()
-  -- What it would become may wait already: then both stay as they are.
+  -- The replacement may already wait: then both stay as they are.
   local is_there = after ~= '' and after ~= before and redis.call('ZSCORE', REQUESTS, after)
   if not is_there and redis.call('ZSCORE', REQUESTS, before) then
-    -- What befell it is known by the hash of what is written.
+    -- The history's field is the hash of the serialized request, so it must move, too.
     local history = histories.of(before)
     redis.call('ZREM', REQUESTS, before)
     redis.call('HDEL', HISTORY, redis.sha1hex(before))
@@ -27,7 +27,7 @@ for i = 1, number() do
     changed[#changed + 1] = i
   end
 end
--- By this a worker would know that what waited is gone, and take it for a mishap.
+-- Without this, a worker could take the removed requests for lost data.
 redis.call('HDEL', META, 'waiting')
 clearing.removed(before_all - redis.call('ZCARD', REQUESTS))
 if #changed > 0 then clearing.changed() end

@@ -1,11 +1,11 @@
 -- Needs: keys, seeds
--- One step of pushing seeds from outside: to the first of the seeds' keys, and how many were pushed is noted.
+-- One step of pushing a list of seeds from a file: append them to the first of the seeds' keys, and note the progress.
 --
--- KEYS  as in keys.lua, of the seeds' keys only the first; then the seeding
--- ARGV  what is pushed (its digest), how many of it were pushed before this step, the type of the seeds' key
---       if it is not there, for how many seconds this is noted, n, then n times: score, seed
--- Reply how many of it are pushed now. If that is not by n more than before, this step was not the next one,
---       and nothing was changed: so applied twice is applied once. -1: it is not known, or no longer
+-- KEYS  as in keys.lua, but only the first of the seeds' keys; then the key of the progress
+-- ARGV  digest of the whole list, how many of its seeds were pushed before this step, the type of the seeds' key
+--       if it does not exist, for how many seconds the progress is kept, n, then n times: score, seed
+-- Reply how many seeds of the list are pushed now. If this is not n more than before, this step was not the next one,
+--       and nothing was changed: so a repeated step is applied only once. -1: the list is not known (any more)
 local SEEDING = KEYS[#KEYS]
 local digest, before, type, seconds, n = argument(), number(), argument(), argument(), number()
 local key, at = SEEDS[1], arguments(2 * n)
@@ -16,7 +16,7 @@ if problem then return wrong_type_error(problem) end
 local pushed = tonumber(redis.call('HGET', SEEDING, digest)) or -1
 if pushed ~= before then return pushed end
 
--- The first write is one that Redis refuses when its memory is full: then nothing is pushed.
+-- Redis refuses this first write when its memory is full. Then nothing is pushed.
 if type == 'zset' then
   local scores_and_seeds = {}
   for i = 1, 2 * n do scores_and_seeds[i] = ARGV[at + i - 1] end

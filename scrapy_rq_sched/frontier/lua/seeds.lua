@@ -1,11 +1,11 @@
 -- Needs: keys
--- Seeds: in each key of SEEDS a list read from its head, as scrapy-redis does; or a set, or a sorted set from
--- its top. The first key is read before the second.
+-- Seeds. Each key in SEEDS is a list, which is read from its head as in scrapy-redis; or a set; or a sorted set, which
+-- is read from its highest score. The first key is read before the second.
 local seeds = {}
 seeds.length = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
 
--- kind -> {key, its type}: where a seed came from. The kind is 'list', 'set' or 'zset', and from the second key
--- on its number: 'list2'.
+-- kind -> {key, its type}: the origin of a seed. The kind is 'list', 'set' or 'zset'; from the second key on, it has the
+-- key's number: 'list2'.
 seeds.kinds = {}
 for i, key in ipairs(SEEDS) do
   for type in pairs(seeds.length) do seeds.kinds[type .. (i > 1 and i or '')] = {key, type} end
@@ -15,8 +15,8 @@ function seeds.type_of(key)
   return redis.call('TYPE', key)['ok']
 end
 
--- A key of any other type is somebody's mistake: it holds no seeds, and the crawl goes on.
--- -> how many; and nil, or {key, its type, the type it should have} of the first that is of no type for seeds
+-- A key of any other type is a mistake: it counts as empty, and the crawl continues.
+-- -> the number of seeds; and nil, or {key, its type, a right type} for the first key of a wrong type
 function seeds.count()
   local count, problem = 0, nil
   for _, key in ipairs(SEEDS) do
@@ -52,7 +52,7 @@ function seeds.take(n)
   return taken
 end
 
--- -> whether the seeds' key took it: it may have become another type since, or no place for seeds.
+-- Put a seed back. -> whether that was possible: its key may have another type by now
 function seeds.put_back(kind, score, seed)
   local key, type = unpack(seeds.kinds[kind])
   local is = seeds.type_of(key)

@@ -1,13 +1,13 @@
 -- Needs: keys
--- Who sends the events to the webhook, and how far that has got.
+-- Decide which worker sends the events to the webhook, and note the progress.
 --
--- ARGV  worker, for how long it may send without asking again (ms; 0: it sends no more), id of the event that it has sent
---       last (empty: none)
+-- ARGV  worker, for how long it may send without asking again (ms; 0: it stops sending), id of the last event that it
+--       has sent (empty: none)
 -- Reply {whether this worker sends (0/1), the id of the last event that was sent}
 local worker, lease_ms, sent = argument(), number(), argument()
--- From when on, if nothing was ever sent: what has happened just now, such as the start of the crawl, in milliseconds.
+-- If no event was ever sent, begin with events of this last minute, such as the start of the crawl. In milliseconds.
 local AT_FIRST = 60000
--- It is remembered as long as the events are, in seconds.
+-- The progress is kept as long as the events, in seconds.
 local KEPT = 30 * 86400
 local WEBHOOK = EVENTS .. ':webhook'
 local function comes_before(id, other)
@@ -21,7 +21,8 @@ if problem then return wrong_type_error(problem) end
 despite_full_memory()
 local now, known = server_time(), redis.call('HMGET', WEBHOOK, 'worker', 'until', 'sent')
 if known[1] and known[1] ~= worker and (tonumber(known[2]) or 0) > now then return {0, known[3] or '0-0'} end
--- What another has sent meanwhile, this one does not take back; but Redis may have come back with older data.
+-- If another worker has sent later events meanwhile, continue after them. But while this worker is the one that sends,
+-- its own progress counts: Redis may have come back with older data.
 local is_its_own = known[1] == worker and (tonumber(known[2]) or 0) > now
 if sent ~= '' and known[3] and not is_its_own and comes_before(sent, known[3]) then sent = known[3] end
 if sent == '' then sent = known[3] or math.max(0, now - AT_FIRST) .. '-0' end

@@ -1,5 +1,5 @@
 -- Needs: keys
--- End a conversion: workers with the new serializer may join.
+-- End a conversion, so that workers with the new serializer may join.
 --
 -- ARGV  to: the serializer
 redis.call('DEL', CONVERTING)

@@ -1,10 +1,10 @@
 -- Needs: keys, clearing
--- One step of a conversion of a queue that is a list: entries go from its tail to its head, converted. So when
--- all have gone, they stand as they stood.
+-- One step of converting a queue that is a list: entries are converted and move from its tail to its head. When all have
+-- moved, they are in their old order.
 --
--- ARGV  how many are left before this step, n, then n times from the tail on: entry, converted (empty: it is
---       not put back), an entry of the failed list (empty: none)
--- Reply 1; 0 if the list is not what it was, and nothing was changed
+-- ARGV  how many entries are left before this step, n, then n times from the tail on: entry, converted entry (empty: do
+--       not put it back), an entry for the failed list (empty: none)
+-- Reply 1; or 0 if the list has changed: then nothing was done
 local left, n = number(), number()
 local at = arguments(3 * n)
 local before = redis.call('HMGET', CONVERTING, 'left', 'length')

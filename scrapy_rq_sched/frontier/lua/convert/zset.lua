@@ -1,9 +1,9 @@
 -- Needs: keys, clearing
--- One step of a conversion of a queue that is a sorted set: entries are replaced by others of the same score.
+-- One step of converting a queue that is a sorted set: entries are replaced by converted ones with the same score.
 --
--- ARGV  0, n, then n times: entry, converted (empty: it is not put back), an entry of the failed list (empty:
+-- ARGV  0, n, then n times: entry, converted entry (empty: do not put it back), an entry for the failed list (empty:
 --       none)
--- Reply 1; 0 if the conversion is not under way, and nothing was changed
+-- Reply 1; or 0 if no conversion is under way: then nothing was done
 number()
 local before = redis.call('ZCARD', REQUESTS)
 if redis.call('EXISTS', CONVERTING) == 0 then return 0 end

@@ -1,24 +1,25 @@
 -- Needs: keys, queue, put_back, places, exporting, exchange/said, exchange/limited
--- How an exchange begins: that its worker is alive, which exchange it is, and what its worker is told to do.
+-- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
--- turn: what is known of this exchange, and what becomes of it.
---   worker, held, own: its name, and the keys of what it holds and of what is known of it
---   now; waiting, seen: how many requests wait and fingerprints there are, at first; holds: how many leases the worker has
---   before: what the worker said last; meta: what was known of the crawl; answered: what a repeated exchange was told
---   deadline: when the worker would have been dead; pages: the latest entry of PAGES
---   made: whether there is a frontier; full_memory: whether Redis has no more
---   has_rare: whether there is any of the keys that a crawl without mishaps does not have
+-- turn: the state of this exchange
+--   worker, held, own: the worker's name, the key of its leases, and its own key
+--   now; waiting, seen: the numbers of waiting requests and of fingerprints before the exchange; holds: the number of
+--     the worker's leases
+--   before: the worker's own key; meta: META; answered: the reply to the first attempt of a repeated exchange
+--   deadline: the time after which the worker counts as dead; pages: the latest entry of PAGES
+--   made: whether the frontier exists; full_memory: whether Redis is out of memory
+--   has_rare: whether any key exists that a crawl without problems does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
---   standing: 1: this worker was given up for dead; 2: all that it held went back, because of older data
+--   standing: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
 --   over: the crawl was finished and cleared without this worker
---   told: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: how many it is given at most
---   lost: what is gone though no script of ours took it
+--   told: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
+--   lost: data that disappeared though no script removed it
 local begin = {}
 
--- So many entries must have been there for it to be said that they are gone.
+-- The loss of fewer entries is not reported.
 local NOTICED = 10
 
--- All its fields stand here, so that Lua makes the table once and does not have to enlarge it.
+-- All fields are listed here, so that Lua allocates the table only once.
 function begin.turn()
   local worker, now = said.worker, server_time()
   return {
@@ -32,7 +33,8 @@ function begin.turn()
   }
 end
 
--- A clock that was set back would have the dead live until it is as late again.
+-- Move deadlines that are too late. Otherwise, after the clock was set back, dead workers would count as alive until the
+-- clock has caught up.
 local function cut_deadlines(now)
   local latest = now + said.lease_ms
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. latest, '+inf', 'LIMIT', '0', '100')) do
@@ -45,8 +47,8 @@ local function cut_deadlines(now)
   end
 end
 
--- The first write is one that Redis refuses when its memory is full. Then nothing is pushed; but
--- whoever is alive stays so, and what is finished makes room.
+-- Renew the worker's deadline. Redis refuses this first write when its memory is full. Then nothing is pushed, but the
+-- worker stays alive, and releasing its finished requests makes room.
 -- -> nil, or an error: then nothing was changed
 function begin.heartbeat(turn)
   local now, deadline = turn.now, turn.now + said.lease_ms
@@ -60,7 +62,7 @@ function begin.heartbeat(turn)
     redis.call('ZADD', WORKERS, deadline, turn.worker)
   end
   if was_away then
-    -- Nobody got through in time: Redis was away. All get as long again before they count as dead.
+    -- No worker is alive, so Redis was down. All workers get a full lease again before they count as dead.
     for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
       redis.call('ZADD', WORKERS, deadline, name)
     end
@@ -81,12 +83,12 @@ function begin.recognise(turn)
     turn.answered = {stored = tonumber(stored) or 0, duplicates = duplicates or ''}
     turn.standing = math.max(turn.standing, tonumber(standing) or 0)
   end
-  -- What this worker still finds was crawled before, and until it holds nothing more of that crawl it is given
-  -- nothing of another.
+  -- All requests that this worker still finds were crawled before. While it holds leases of the finished crawl, it gets
+  -- none of another crawl.
   turn.over = turn.standing > 0 and not turn.made and redis.call('EXISTS', FINISHED) == 1 or before.over == '1'
 end
 
--- Keys that were deleted, evicted, or emptied by somebody else.
+-- -> the data that disappeared because somebody deleted, evicted or emptied a key; '' if there is none
 local function what_is_lost(turn)
   local meta, made = turn.meta, turn.made
   if not turn.over and (not made or turn.rewound and not turn.last and meta.lost) then return 'frontier' end
@@ -99,7 +101,7 @@ end
 
 local TOLD = {paused = 'pause', draining = 'drain'}
 
--- What all workers are told. Who joins after a stop is not meant by it.
+-- Find the orders for this worker. An order to stop does not concern workers that joined after it.
 function begin.orders(turn)
   local meta = turn.meta
   turn.lost = what_is_lost(turn)
@@ -108,7 +110,7 @@ function begin.orders(turn)
   local most = said.max_workers
   if most and places.take(turn.worker, most, turn.now, said.lease_ms, said.lease_ms) then
     turn.want, turn.want_seeds = 0, 0
-    -- What only this worker can add, or has, the others would wait for to no end.
+    -- But if only this worker can still add requests, it must go on: the others would wait for it forever.
     if not (said.busy and turn.waiting == 0) then turn.told = 'wait' end
   end
   local joined = meta.stop and tonumber(turn.before.joined)
@@ -117,8 +119,8 @@ function begin.orders(turn)
   if turn.over or turn.told ~= '' then turn.want, turn.want_seeds = 0, 0 end
 end
 
--- What a worker pushed is gone with the exchanges that are gone: their pages have to be crawled
--- again. Nobody's cache of what was seen holds any more, and no release that it sends.
+-- Redis came back with older data, or with none. The pushes of the lost exchanges are lost, so their pages must be crawled
+-- again: put the worker's leases back. All caches of fingerprints are invalid, and so are the worker's releases.
 function begin.rewind(turn)
   if turn.rewound then
     if not turn.over then change_epoch() end
@@ -133,10 +135,11 @@ function begin.rewind(turn)
     limited.be_quiet(turn)
   end
   if turn.standing == 1 and not turn.repeated and limited.is_on(turn) then
-    -- The worker was given up for dead, and knows no more of its turns: also of those that nobody has taken over yet.
+    -- The worker had counted as dead and has forgotten its turns. Release all of them, also for leases that no worker
+    -- has reclaimed yet.
     limited.release(pairs_of(redis.call('HGETALL', turn.held)), turn.worker)
   end
-  -- The others find it made anew, and have lost as much.
+  -- The other workers will find a new frontier. This mark tells them that they have lost data, too.
   if turn.lost == 'frontier' and not turn.made then redis.call('HSET', META, 'lost', turn.now) end
 end
 

@@ -1,12 +1,12 @@
 -- Needs: keys
--- Have what workers are through with noted for an export, from now on; or have it noted for longer.
+-- Begin or renew the period in which workers note their finished leases for an export.
 --
--- ARGV  how ('look': change nothing, 'begin', 'renew'), token (digits, unlike those of any other export),
---       for how long (ms)
+-- ARGV  how ('look': change nothing, 'begin', 'renew'), token (digits that differ from every other export's),
+--       length of the period (ms)
 -- Reply {''}
---       {'gone'}: there is no frontier; {'converting', from}: see keys.py
---       {'exporting', for how long yet (ms)}: another export is under way
---       {'lapsed'}: for a while nothing was noted for this one
+--       {'gone'}: there is no frontier; {'converting', from}: it is being converted or imported
+--       {'exporting', remaining time (ms)}: another export is under way
+--       {'lapsed'}: the period had ended, so leases may be missing
 local how, token, period = argument(), argument(), number()
 local problem = wrong_type(types())
 if problem then return wrong_type_error(problem) end
@@ -23,7 +23,7 @@ if how ~= 'renew' then
 end
 if how == 'look' then return {''} end
 despite_full_memory()
--- What an export that broke off has left.
+-- Delete the notes of an interrupted export.
 if how == 'begin' and not own then redis.call('UNLINK', EXPORTED) end
 redis.call('HSET', META, 'exporting', string.format('%.0f.%s', now + period, token))
 redis.call('PEXPIRE', EXPORTED, 3600000)

@@ -1,8 +1,8 @@
 -- Needs: keys
--- End an export, unless there is more to read.
+-- End an export, unless there are more notes to read.
 --
--- ARGV  token, how many of those noted were read; -1: whatever there is, it is not wanted
--- Reply {'', the counter}; {'more'}; {'lapsed'}: for a while nothing was noted
+-- ARGV  token, how many notes were read; -1: end it in any case
+-- Reply {'', the counter}; {'more'}: there are more notes; {'lapsed'}: the period had ended, so leases may be missing
 local token, read = argument(), number()
 local exporting = redis.call('HGET', META, 'exporting') or '0'
 if string.match(exporting, '%.(%d+)$') ~= token then return {'lapsed'} end

@@ -1,6 +1,5 @@
 -- Needs: keys
--- A queue class of the user's own: the scripts know its length, which is the last argument, and the
--- worker pushes and pops by itself.
+-- A user's own queue class: the worker pushes and pops. The scripts know only the length, which is the last argument.
 local queue = {}
 
 function queue.length()

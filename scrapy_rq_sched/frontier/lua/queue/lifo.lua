@@ -1,5 +1,5 @@
 -- Needs: list_queue
--- Last in, first out: a list, pushed at its head and taken from there.
+-- Last in, first out: a list, with pushes and takes at its head.
 local queue = list_queue('LPOP', 'RPOP', 'LPUSH')
 
 return queue

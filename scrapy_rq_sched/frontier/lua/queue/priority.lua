@@ -1,14 +1,14 @@
 -- Needs: keys
 -- By priority: a sorted set, the lowest score first.
--- queue.length(key, call)  -> how many; call: redis.pcall, to be given the error if it is of another type
--- queue.scores(ranks)      -> what queue.add needs of requests of these -priorities, in order of arrival
+-- queue.length(key, call)  -> the number of requests; with redis.pcall as *call*, the error if the type is wrong
+-- queue.scores(ranks)      -> scores for queue.add; ranks: negative priorities, in order of arrival
 -- queue.add(key, scores, requests); queue.add_one(key, score, request)
--- queue.take(key, n)       -> scores, requests: lists of at most n, next first
--- queue.take_one(key)      -> score, request of the next; nil if there is none
--- queue.put_back(key, entries)  entries = { {score, request}, … }: what was taken, to where it stood
--- queue.drop(key, n)       -> as queue.take, but from the other end: what would come last
+-- queue.take(key, n)       -> scores, requests: lists of at most n, the next request first
+-- queue.take_one(key)      -> score, request of the next request; nil if there is none
+-- queue.put_back(key, entries)  entries = { {score, request}, … }: requests that were taken, back to their places
+-- queue.drop(key, n)       -> like queue.take, but from the other end: the requests that would come last
 local queue = {type = 'zset'}
--- The counter's share of a score; see ORDER_BITS in queue.py.
+-- The divisor for the counter's part of a score; see ORDER_BITS in queue.py.
 local ORDER = 4294967296
 
 function queue.length(key, call)
@@ -16,7 +16,7 @@ function queue.length(key, call)
 end
 
 function queue.scores(ranks)
-  -- Not INCRBY: whatever somebody may have put there, a push does not fail half-way.
+  -- Not INCRBY: it would fail in the middle of a push if somebody has stored other text there.
   local count, scores = tonumber(redis.call('GET', COUNTER)) or 0, {}
   if not (count >= 0 and count < 9007199254740992) then count = 0 end
   redis.call('SET', COUNTER, string.format('%.0f', count + #ranks))
