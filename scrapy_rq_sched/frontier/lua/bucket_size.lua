@@ -1,11 +1,12 @@
 -- Needs: keys
--- bucket_size()  -> how many fingerprints a bucket of a compact filter has
--- What servers keep as a sorted array by default.
+-- bucket_size()  -> the average number of fingerprints in a bucket of a compact filter
+-- The largest set of integers that a server keeps as a sorted array by default.
 local LARGEST = 512
--- A bucket's size varies by chance. So far beyond the mean, in standard deviations, is one in 10^8.
+-- Sizes of buckets vary randomly. Only one bucket in 10^8 is larger than the mean by this many standard deviations.
 local DEVIATIONS = 5.6
 
--- How many integers does this server keep as an array? By trial: not every user may ask for its settings.
+-- -> the largest set of integers that this server keeps as a sorted array. It tries, because not every user may ask for
+-- the server's settings.
 local function largest_array()
   local probe = DUPEFILTER .. ':probe'
   for _, size in ipairs({LARGEST, 384, 256, 192, 128, 96, 64, 48, 32, 16}) do

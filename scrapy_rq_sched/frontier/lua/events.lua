@@ -1,18 +1,18 @@
 -- Needs: keys
--- Tell what happens to a fleet, in the step in which it happens: so each change is told once, and in order. EVENTS keeps
--- it for whoever reads later; whoever listens to the channel of that name hears it at once.
+-- Record the events of a fleet in the step in which they happen: so each change is recorded once, and in order. The
+-- stream EVENTS keeps them; the channel of the same name publishes them at once.
 local events = {}
--- So many are kept if no worker says otherwise, for so many seconds after the last; what somebody else wrote, an event
--- quotes so far.
+-- The number of events kept if no worker has set another; for how many seconds after the last event; and how many
+-- characters of another program's text an event quotes.
 local KEPT, FOR, LONGEST = 10000, 30 * 86400, 1000
 
--- -> the beginning of a text that is too long, without half a character
+-- -> the text, cut to *most* bytes without cutting a character in half
 function events.cut(text, most)
   if #text <= most then return text end
   return (string.gsub(string.sub(text, 1, most), '[\192-\255][\128-\191]*$', ''))
 end
 
--- type, worker: whom it concerns, or nil; details: what else there is to say, or nil
+-- Record an event. worker: the worker that it concerns, or nil; details: further fields, or nil
 function events.tell(type, worker, details)
   local known = redis.call('HMGET', META, 'max_events', 'spider')
   local most = tonumber(known[1] or '') or KEPT
@@ -21,7 +21,7 @@ function events.tell(type, worker, details)
   for name, value in pairs(details or {}) do
     event[name] = _G.type(value) == 'string' and events.cut(value, LONGEST) or value
   end
-  -- What somebody has put in its place stays there, and a user may lack the rights: no crawl stops for want of events.
+  -- The key may have another type, or the user may lack the rights. Events are optional, so the crawl goes on.
   local id = redis.pcall('XADD', EVENTS, 'MAXLEN', '~', most, '*', 'event', cjson.encode(event))
   if not has_failed(id) then
     event.id = id
@@ -30,7 +30,7 @@ function events.tell(type, worker, details)
   redis.pcall('PUBLISH', EVENTS, cjson.encode(event))
 end
 
--- This worker is at it no more: 'worker_left' or 'worker_lost', if nothing of the kind was told of it.
+-- Record that a worker is gone, as 'worker_left' or 'worker_lost', unless that was recorded before.
 function events.tell_gone(worker, type)
   local known = redis.pcall('HMGET', WORKER .. worker, 'left', 'reclaimed')
   if has_failed(known) or not (known[1] or known[2]) then events.tell(type, worker) end

@@ -1,23 +1,23 @@
 -- Needs: exchange/check, exchange/limited, exchange/closing, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/handing, exchange/leasing, exchange/turns, exchange/reply
 -- One exchange between a worker and the frontier.
 --
--- ARGV  the header, in JSON: see said.lua. Among its fields is of each of these, in this order, how many follow:
---       pushes      all their fingerprints, then all their requests
+-- ARGV  the header, in JSON: see said.lua. Then these lists, in this order; the header has the length of each:
+--       pushes      all fingerprints, then all requests
 --       finished    lease
---       given_back  lease: it goes back to where it stood
+--       given_back  lease: to put back to its place
 --       refused     lease, reason: this worker does not know its callback or class
---       failed      lease, after, reason, traceback: it is set aside
---       forgotten   mode, fingerprint: it was marked for a request that was not crawled
--- Modes: 'filter' (unless seen), 'force' (always), 'start' (unless this crawl had it as a start
---       request), 'start+filter'. An empty request is one that the worker keeps in its memory: it
---       is marked, not pushed.
--- after: how many of these pushes have to be stored before.
+--       failed      lease, after, reason, traceback: to set aside
+--       forgotten   mode, fingerprint: marked for a request that was not crawled after all
+-- Modes: 'filter' (push unless seen), 'force' (always), 'start' (unless this crawl had it as a start
+--       request), 'start+filter'. If a request is empty, the worker keeps it in its own memory: its
+--       fingerprint is marked, but nothing is pushed.
+-- after: how many of the pushes must be stored before.
 -- Reply {the header, in JSON, with the fields of exchange/reply.lua; leases}
 --       leases: lease, value, lease, value, …, as they stand in Redis: see leases.lua
 --
--- Applied twice is applied once: an exchange whose number is not new changes nothing of what it
--- says, and gives the same duplicates and leases again. A worker that has left is refused, however late.
--- Everything that can fail by a key of the wrong type fails before the first write.
+-- A repeated exchange has the same number. It is applied only once, and gets the same duplicates and leases again. A
+-- worker that has left is refused, however late its exchange is. If a key has a wrong type, the exchange fails before
+-- its first write.
 local turn = begin.turn()
 local refusal = check(turn) or begin.heartbeat(turn)
 if refusal then return refusal end
@@ -28,7 +28,7 @@ begin.rewind(turn)
 
 limited.learn(turn)
 limited.report(turn)
--- Children before parents: what is pushed is stored before any lease is released.
+-- Children before parents: store the pushes before releasing any lease.
 pushes.store(turn)
 release.finish(turn)
 release.give_back(turn)

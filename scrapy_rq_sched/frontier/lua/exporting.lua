@@ -1,6 +1,6 @@
 -- Needs: keys
--- Whoever exports the frontier while a crawl runs reads what waits and what is held in many steps. What goes from
--- one to the other meanwhile it may not meet in either: so what anybody is through with is noted for him.
+-- An export reads the waiting requests and the leases in many steps while the crawl runs. It could miss a request that
+-- moves from one to the other meanwhile. So scripts note all leases that end, for the export to read.
 local exporting = {}
 
 function exporting.note(values, now)

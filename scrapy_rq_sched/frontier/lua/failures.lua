@@ -1,6 +1,7 @@
 -- Needs: keys, seeds, leases, histories, events
--- The characters of UTF-8 that are not ASCII. What is left where all of them are taken out is ASCII, or no text: a
--- pass a kind of character, because to go from character to character takes Redis seconds for ten megabytes.
+-- Patterns of all UTF-8 characters that are not ASCII. If a text without these characters is not ASCII, it is not
+-- UTF-8.
+-- There is one pass for each pattern, because a loop over the characters takes Redis seconds for ten megabytes.
 local UTF8 = {
   '[\225-\236\238\239][\128-\191][\128-\191]', '[\194-\223][\128-\191]',
   '\224[\160-\191][\128-\191]', '\237[\128-\159][\128-\191]',
@@ -10,22 +11,23 @@ local UTF8 = {
 local function is_text(data)
   for _, pattern in ipairs(UTF8) do
     if not string.find(data, '[\128-\255]') then return true end
-    -- A space in its place: what stood on both sides must not become a character.
+    -- Put a space in its place, so that the bytes on both sides do not form a character.
     data = string.gsub(data, pattern, ' ')
   end
   return not string.find(data, '[\128-\255]')
 end
 
--- Set aside what the lease {name, value} of *worker* is for: nobody takes it again by itself.
--- deliveries: how often it was handed out, besides those times that its history tells of.
+-- failures.set_aside: move the request or seed of the lease {name, value} of *worker* to the failed list.
+-- deliveries: how often it was handed out, in addition to the times in its history.
 local failures = {}
 
--- So many reasons are told apart, of so many characters, for so many seconds after the last.
+-- How many reasons are counted separately, how long they may be (bytes), and how long they are kept after the last one
+-- (seconds).
 local REASONS, REASONS_KNOWN, LONGEST, FOR = FAILED .. ':reasons', 50, 80, 30 * 86400
--- So many characters are looked at: a pattern takes the longer, the longer a word is.
+-- The part of a reason that is searched for details (bytes): patterns are slow on long words.
 local LOOKED_AT = 200
 
--- Count *reason* without its details: they follow a colon; numbers, URLs and what is quoted differ from case to case.
+-- Count *reason* without its details: the text after a colon, numbers, URLs, and quoted text.
 local function count(reason)
   reason = events.cut(reason, LOOKED_AT)
   local kind = string.gsub(string.match(reason, '^(.-):%f[%s%z]') or reason, "'.*'", '…')
@@ -53,7 +55,7 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   if is_text(request) then
     entry.data = request
   else
-    -- JSON has no bytes: data_hex is two digits a byte.
+    -- JSON has no bytes. data_hex has two digits for each byte.
     local digits = {}
     for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
     entry.data_hex = string.gsub(request, '.', digits)

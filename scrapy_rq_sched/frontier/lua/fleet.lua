@@ -1,13 +1,13 @@
 -- Needs: keys
--- Does anybody still hold something, or may add something without holding it?
--- -> leased, busy: requests in workers' hands; workers that read start() or have requests of which
--- Redis does not know yet, or never will.
+-- Count the leases of all workers, and the workers that may add requests without holding a lease: they read start(), or
+-- have requests that are not in Redis yet, or never will be.
+-- -> leased, busy
 local fleet = {}
 
 function fleet.count()
   local leased, busy = 0, 0
   for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
-    -- What somebody has put in a worker's place is no worker: it holds nothing.
+    -- If somebody has stored a value of another type there, it counts as a worker without leases.
     local held = redis.pcall('HLEN', LEASES .. worker)
     leased = leased + (type(held) == 'number' and held or 0)
     busy = busy + (redis.pcall('HGET', WORKER .. worker, 'busy') == '1' and 1 or 0)
@@ -15,8 +15,8 @@ function fleet.count()
   return leased, busy
 end
 
--- The same, for a worker that only asks. To go through a thousand workers takes Redis milliseconds: what is known of so
--- many is used again for a moment, unless it would be the end.
+-- The same, but for more than a few workers the counts may be a moment old: counting a thousand workers takes Redis
+-- milliseconds. Old counts are never used to find the fleet finished.
 local FLEET_AT_A_LOOK, FLEET_KNOWN = 50, 200
 function fleet.lately(now)
   if redis.call('ZCARD', WORKERS) <= FLEET_AT_A_LOOK then return fleet.count() end

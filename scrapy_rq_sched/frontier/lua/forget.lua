@@ -1,15 +1,15 @@
 -- Needs: keys, filter
--- Have fingerprints count as not seen, nor as those of start requests that this crawl has had.
+-- Forget fingerprints: they no longer count as seen, nor as start requests that this crawl has had.
 --
 -- ARGV  n, then n fingerprints
--- Reply how many of them were seen
+-- Reply how many of them had been seen
 local problem = wrong_type(types()) or wrong_type(filter.types())
 if problem then return wrong_type_error(problem) end
 local forgotten = 0
 for _ = 1, number() do
   local fingerprint = argument()
   local started = redis.call('SREM', STARTED, fingerprint) == 1
-  -- What start() yields unfiltered is numbered, for it may yield it several times.
+  -- Unfiltered start requests are numbered, because start() may yield the same one several times.
   local again = 1
   while redis.call('SREM', STARTED, fingerprint .. '#' .. again) == 1 do again = again + 1 end
   if filter.remove(fingerprint) or started or again > 1 then forgotten = forgotten + 1 end
@@ -17,7 +17,7 @@ end
 filter.settle()
 if forgotten > 0 and redis.call('EXISTS', META) == 1 then
   change_epoch()
-  -- By this a worker would know that what was seen is gone, and take it for a mishap.
+  -- Without this, a worker could take the forgotten fingerprints for lost data.
   redis.call('HDEL', META, 'seen')
 end
 return forgotten

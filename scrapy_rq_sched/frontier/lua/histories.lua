@@ -1,7 +1,7 @@
 -- Needs: keys
--- What befell a request that came back, each with '<worker>@<second>': 'died:' (its worker died after it said that
--- it had begun it), 'unbegun:' (its worker died before it said so), 'refused:' (its worker lacks code for it), 'done:'
--- (a worker that had been given up for dead has finished it after all).
+-- The histories of requests that came back. Each entry has '<worker>@<second>' after one of these words: 'died:' (the
+-- worker died after it had reported that it began the request), 'unbegun:' (it died before such a report), 'refused:'
+-- (it lacks code for the request), 'done:' (it had counted as dead, but has finished the request after all).
 local histories = {}
 
 function histories.of(request)
@@ -15,8 +15,8 @@ end
 
 function histories.add(request, what, worker, time)
   local history = histories.of(request)
-  -- A worker refuses for one reason, however often it is asked. And where it held several equal requests,
-  -- they have one history, and its death is one death.
+  -- A worker's refusal counts once, however often it is asked. And if a worker held several equal requests, they share
+  -- one history, in which its death counts once.
   local entry = string.format('%s:%s@%.3f', what, worker, time / 1000)
   local known = what == 'refused' and 'refused:' .. worker .. '@' or entry .. ' '
   if string.find(history .. ' ', known, 1, true) then return history end
@@ -26,15 +26,14 @@ function histories.add(request, what, worker, time)
   return history
 end
 
--- What every worker that counts a death or a lease of a request must know of it.
--- -> how many of its workers died, whether they had begun it or not; its history
+-- -> how many of a request's workers died, whether they had begun it or not; and its history
 function histories.deaths(request)
   local history = histories.of(request)
   return histories.count(history, 'died') + histories.count(history, 'unbegun'), history
 end
 
--- *worker*, of which *own* is known, was given up for dead, and the request of its lease went back; but it was only
--- slow, and has finished it after all. Whoever takes the request next leaves it out.
+-- Note that *worker* has finished the request of *lease* after all: it had counted as dead, and the request went back,
+-- but it was only slow. The worker that takes the request next skips it. own: the worker's key
 function histories.note_done(own, lease, worker, now)
   local request = redis.call('HGET', own, 'r:' .. lease)
   local history = request and redis.call('HGET', HISTORY, request)

@@ -1,11 +1,11 @@
 -- Needs: keys
--- A frontier that is being imported: CONVERTING keeps workers out of it, and each step is done once.
--- importing.step(id, step)   -> nil, or {problem} if there is nothing to do: '' if it was done before, 'lost' if
---                         this is no longer that import
--- importing.length(key)      -> of how many members it is; nil of a string
--- importing.count(key, n)    note that n have come to it
+-- An import of a frontier. Meanwhile CONVERTING keeps workers out, and each step is done only once.
+-- importing.step(id, step)   -> nil, or {problem} if there is nothing to do: '' if the step was done before, 'lost' if
+--                         another import has begun or this one has ended
+-- importing.length(key)      -> its number of members; nil for a string
+-- importing.count(key, n)    note that n members were added to the key
 --
--- CONVERTING, a hash: from: 'import'; id; step: the last one done; count:<key>: how many were imported into it
+-- CONVERTING, a hash: from: 'import'; id; step: the last step done; count:<key>: how many members were imported into it
 local importing = {}
 local LENGTH = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD', hash = 'HLEN'}
 

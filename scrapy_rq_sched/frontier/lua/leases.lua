@@ -1,7 +1,8 @@
 -- Needs: keys, seeds
--- The leases of a worker: LEASES..worker, a hash of lease -> '<kind> <score> <deaths>@<second>@<slot>@<begin> <request>'.
--- kind: 'request'; 'drop' for a request to drop, which counts as waiting until it is dropped; for a seed, its kind as in
--- seeds.lua.
+-- The leases of a worker: LEASES..worker, a hash from lease to
+-- '<kind> <score> <deaths>@<second>@<slot>@<begin> <request>'.
+-- kind: 'request'; 'drop' for a request to drop, which counts as waiting until it is dropped; for a seed, its kind as
+-- in seeds.lua.
 -- A lease is named '<exchange>.<place>'. A worker never uses a name twice, so a late message can concern only leases
 -- that this worker itself was given.
 -- second: when the lease was handed out; it may be missing if that was not in an exchange. slot and begin (the server's

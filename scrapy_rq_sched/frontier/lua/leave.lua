@@ -5,8 +5,8 @@
 --       how long a late worker may still join (seconds), the prefix of the frontier's keys
 -- Reply {cleared (0/1), leases left behind, entries in the failed list}
 --
--- Only the last worker of a finished fleet clears the frontier, for whatever reason it closes. The keys that remain then
--- expire. The exchange in which a worker finds the fleet finished notes that in META.
+-- Only the last worker of a finished fleet clears the frontier, for whatever reason it closes. The keys that remain
+-- then expire. The exchange in which a worker finds the fleet finished notes that in META.
 local worker, finished, persist, grace, frontier = argument(), argument(), argument(), number(), argument()
 -- Seconds for which an exchange of a worker that has left may still arrive.
 local LATE_EXCHANGE = 60

@@ -1,25 +1,26 @@
 -- Needs: keys, slots, own_slots, number_of, downloads, sharing
--- What the fleet may ask of a slot, and when. SLOT_LIMITS has the limits of slots that do not have those of all:
--- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>': rules is 'set' if somebody has set
--- them while the crawl ran; else META's rules when a worker said what its settings say: with others they are void. It is
--- another where the first worker joins. SLOT..slot is the state of a slot with limits, a hash:
---   tat       the server's time (milliseconds) from which the next request may begin. It moves on by the delay with each
---             turn, and not from when the turn was used: so nothing drifts. (GCRA: ITU-T I.371; tat is its word.)
---   delay     the slot's delay (milliseconds) when this was written
+-- The limits of slots, and the times of their turns. SLOT_LIMITS has the limits of slots with limits of their own:
+-- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. rules is 'set' if somebody has set
+-- them during the crawl. Otherwise they are from a worker's settings, and rules is META's field of that name at that
+-- time; they are valid as long as META still has the same. It changes when the first worker of a fleet joins.
+-- SLOT..slot is the state of a slot with limits, a hash:
+--   tat       the server's time (milliseconds) from which the next request may begin. Each turn moves it by the delay,
+--             whenever the turn is used, so that it does not drift. (The name is from GCRA, ITU-T I.371.)
+--   delay     the slot's delay (milliseconds) when the state was written
 --   sent      when its last request was sent, as far as is known
---   owner, pending  the worker that has turns of it, and how many of these it has not begun. As long as it has some, no
---             other worker has any: it alone sees to the gaps between them, however late it is.
---   blocked   until when it gives nothing
+--   owner, pending  the worker that has turns of the slot, and how many of them it has not begun. While it has any, no
+--             other worker gets turns: the owner alone keeps the gaps between them, however late it is.
+--   blocked   the time until which the slot gives no request
 --   last, asked, asked_by  see sharing.lua
---   a:<worker>  how many leases of that worker have not been downloaded, and until when they count
--- Where SLOT is not the frontier's own, other spiders keep the same limits with this state (FRONTIER_SLOTS_KEY).
+--   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
+-- If SLOT is not the frontier's own, other spiders keep the same limits with these states (FRONTIER_SLOTS_KEY).
 local limits = {}
--- Milliseconds for which a slot is passed over whose turns another worker has; that its state stays when nobody uses it.
+-- Milliseconds: how long a slot is passed over if another worker has its turns; how long an unused state is kept.
 local PASSED_OVER_FOR, KEPT = 250, 600000
--- The time of a turn that has no time.
+-- The time of a turn that may begin at once.
 limits.AT_ONCE = 1
 
--- -> the state of a slot. Whatever somebody has put at its key makes way.
+-- -> the state of a slot. A value of another type at its key is deleted.
 function limits.of(slot, all)
   local flat = redis.pcall('HGETALL', SLOT .. slot)
   if has_failed(flat) then
@@ -40,7 +41,7 @@ function limits.of(slot, all)
     delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
     concurrency = number_of(its_concurrency, concurrency)
   end
-  -- The delay was another when its time was set: at the least it is as long after the last turn as it is to be now.
+  -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
   local tat, was = number_of(fields.tat, 0), number_of(fields.delay, delay)
   if all.delay then tat = tat - math.max(0, was - delay) * (1 - math.min(1, jitter)) end
   return {
@@ -52,7 +53,7 @@ function limits.of(slot, all)
   }
 end
 
--- Write fields of a state, the time of its next turn among them. It stays for a time.
+-- Write fields of a state, including the time of its next turn, and renew its time to live.
 function limits.keep(state, ...)
   local key, latest = SLOT .. state.slot, math.max(slots.now(), state.tat, state.blocked)
   redis.call('HSET', key, 'delay', state.delay, ...)
@@ -64,29 +65,29 @@ function limits.interval(state)
   return least + 2 * (state.delay - least) * math.random()
 end
 
--- Redis begins every script with the same numbers.
+-- Redis seeds the random numbers of every script with the same value.
 math.randomseed(slots.now() * 1000 % 2147483647)
 
--- Is a slot left to the worker that had it last, for a moment after its time?
+-- -> whether a slot that is due is left for a moment to the worker that had it last
 local function is_left(state, worker)
   if not state.stays or state.delay == 0 or state.owner == '' then return false end
   return state.owner == worker or downloads.lives(state.owner) == true
 end
 
--- -> the score of a slot that has its next turn at *time*
+-- -> the score of a slot whose next turn is at *time*
 function limits.score(state, worker, time)
   return is_left(state, worker) and own_slots.leave(state.owner, state.slot, time) or slots.score(time)
 end
 
--- Turns of a slot for *worker*, at most *most*, that begin until *ahead* milliseconds from now, and not before
--- *not_before*. Of a slot that another worker had last, those that are due, and not left to that one.
--- -> when each may begin (limits.AT_ONCE: whenever the worker likes), and from when there may be more
+-- Find at most *most* turns of a slot for *worker*. They begin within *ahead* milliseconds, and not before
+-- *not_before*. If another worker had the slot last, only turns that are due, and not left to that worker.
+-- -> when each may begin (limits.AT_ONCE: at once), and when there may be more turns
 function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
   if state.blocked > now then return begins, state.blocked end
   if sharing.is_left_to_another(state) then return begins, now + PASSED_OVER_FOR end
-  -- It is asked again when a download is over; and then at the latest, should nobody say so.
+  -- The slot is asked again when a download has ended; or after this time, in case no worker reports that.
   if most <= 0 then
     redis.call('PEXPIRE', SLOT .. state.slot, KEPT)
     return sharing.ask_for(state, now + lease_ms)
@@ -109,7 +110,7 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   return begins, at
 end
 
--- *used* of these turns were handed out, with a lease each.
+-- Note that *used* of these turns were handed out, each with a lease.
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
   sharing.had(state)

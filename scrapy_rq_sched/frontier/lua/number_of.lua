@@ -1,5 +1,5 @@
 -- Needs: helpers
--- -> the number that *value* is, if it can be a time or a count; else *default*
+-- -> *value* as a number, if it can be a time or a count; else *default*
 local function number_of(value, default)
   local number = tonumber(value or '')
   return number and number == number and number >= 0 and number < 9e15 and number or default

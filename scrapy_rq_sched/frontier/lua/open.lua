@@ -35,9 +35,9 @@ local others = redis.call('ZCOUNT', WORKERS, was_away and '-inf' or '(' .. now, 
 local own_deadline = tonumber(redis.call('ZSCORE', WORKERS, worker))
 if own_deadline and (was_away or own_deadline > now) then others = others - 1 end
 
--- A worker that was started before the last finish is late for that crawl, and must not begin it again. A worker that was
--- started after the finish begins a new crawl. If META also has the finish, the finished crawl was not cleared: its last
--- worker died, was not heard, or is still idle.
+-- A worker that was started before the last finish is late for that crawl, and must not begin it again. A worker that
+-- was started after the finish begins a new crawl. If META also has the finish, the finished crawl was not cleared: its
+-- last worker died, was not heard, or is still idle.
 local finish, uncleared_finish = tonumber(redis.call('GET', FINISHED)), tonumber(redis.call('HGET', META, 'finished'))
 local leased, reading = fleet.count()
 local idle = leased + reading + redis.call('EXISTS', REQUESTS, SLOTS, DELAYED) == 0
@@ -91,7 +91,7 @@ end
 local kept_for = ''
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
-  -- An idle worker of the finished crawl takes part in the new one. META's new epoch clears its cache of fingerprints.
+  -- An idle worker of the finished crawl takes part in the new one. A new epoch (see below) clears its cache.
   kept_for = seen.clear(frontier)
 end
 seen.join(frontier)

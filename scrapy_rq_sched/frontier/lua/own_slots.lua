@@ -1,15 +1,16 @@
 -- Needs: keys, slots
--- SLOTS_OF..worker, the index of the slots that a worker had last, by when each gives its next request. For a moment after
--- that they are left to this worker, for it has their connections, their cookies and their robots.txt: their score in SLOTS
--- is the end of the moment. The index may name slots that the worker no longer has, or that have no requests.
--- LEFT_FOR: milliseconds of that moment
+-- SLOTS_OF..worker, the index of the slots that a worker had last, by the time of their next request. For a moment
+-- after that time, a slot is left to this worker, because it has the slot's connections, cookies and robots.txt: the
+-- slot's score in SLOTS is the end of the moment. The index may have slots that the worker no longer has, or without
+-- requests.
+-- LEFT_FOR: the length of the moment, in milliseconds
 local own_slots = {LEFT_FOR = 1000}
--- Milliseconds for which the index of a worker stays that writes none.
+-- How long an index is kept after its worker last wrote it, in milliseconds.
 local KEPT = 600000
--- What own_slots.write() is to write.
+-- The changes that own_slots.write() will write.
 local left = {}
 
--- A slot has its next turn at *time*, and is left to *worker*. Noted for own_slots.write(). -> its score in SLOTS
+-- Note that a slot has its next turn at *time* and is left to *worker*, for own_slots.write(). -> its score in SLOTS
 function own_slots.leave(worker, slot, time)
   local its = left[worker] or {}
   left[worker], its[#its + 1], its[#its + 2] = its, slots.score(time), slot
@@ -19,7 +20,7 @@ end
 function own_slots.write()
   for worker, its in pairs(left) do
     local key = SLOTS_OF .. worker
-    -- Whatever somebody has put there makes way.
+    -- Delete a value of another type.
     if wrong_type({{key, 'zset'}}) then redis.call('UNLINK', key) end
     in_chunks(its, function(...) redis.call('ZADD', key, ...) end)
     redis.call('PEXPIRE', key, KEPT)
@@ -32,7 +33,7 @@ function own_slots.forget(worker, slot)
   redis.pcall('ZREM', SLOTS_OF .. worker, slot)
 end
 
--- -> those of {slot, score, …} that have waiting requests; *worker*'s index forgets the others
+-- -> {slot, score, …} without slots that have no waiting requests; these are also removed from the worker's index
 local function only_waiting(own, worker)
   local names, kept, gone = {}, {}, {}
   for i = 1, #own, 2 do names[#names + 1] = own[i] end
@@ -43,7 +44,7 @@ local function only_waiting(own, worker)
   return kept
 end
 
--- -> the slots of two lists {slot, score, …}, each once, those of the lower score first
+-- -> the slots of two lists {slot, score, …}, each once, by rising score
 local function merged(one, other)
   local names, has, i, j = {}, {}, 1, 1
   while i < #one or j < #other do
@@ -55,8 +56,8 @@ local function merged(one, other)
   return names
 end
 
--- -> slots that are due within *ahead* milliseconds, those first that are due longest: at most *n* that are anybody's, and
--- at most *n* that *worker* had last
+-- -> slots that are due within *ahead* milliseconds, the longest due first: at most *n* of all slots, and at most *n*
+-- that *worker* had last
 function own_slots.due(n, ahead, worker)
   local till = slots.till(ahead)
   local own = redis.pcall('ZRANGEBYSCORE', SLOTS_OF .. worker, '-inf', till, 'WITHSCORES', 'LIMIT', 0, n)
@@ -65,8 +66,8 @@ function own_slots.due(n, ahead, worker)
   return merged(only_waiting(own, worker), all)
 end
 
--- -> from when there may be a turn for *worker*, the time now at the earliest; nil if nothing waits in any slot
--- in_vain: it has asked, and was given nothing: what is due it cannot have for now, or has enough of
+-- -> when there may be a turn for *worker*, at the earliest now; nil if no slot has waiting requests
+-- in_vain: the worker has just asked and was given no request, so ignore the slots that are due now
 function own_slots.next(worker, in_vain)
   if redis.call('EXISTS', SLOTS) == 0 then return nil end
   local now, first = slots.now(), math.huge

@@ -1,6 +1,6 @@
 -- Needs: keys
--- The places of workers (FRONTIER_MAX_WORKERS), and the line of workers that wait for a place. Several spiders may share
--- the places (FRONTIER_MAX_WORKERS_KEY).
+-- The places of workers (FRONTIER_MAX_WORKERS), and the line of workers that wait for a place. Several spiders may
+-- share the places (FRONTIER_MAX_WORKERS_KEY).
 --
 -- A waiting worker asks repeatedly. If a worker is silent for too long, its place goes to the first worker in line.
 -- PLACES: workers by the time after which their place is free; LINE: waiting workers by their arrival; HEARD: waiting
@@ -23,10 +23,10 @@ local function keep(worker, now, lease_ms)
 end
 
 -- Keep this worker's place, or take a free one: first come, first served.
--- patience: milliseconds without a question after which the worker no longer counts as waiting; came: when it joined the
--- line, by the server's time in microseconds, or nil; was_away: Redis was down, so that no worker could be heard
--- -> nil if it has a place; else {its position in the line, from 1; the number of taken places; when it joined the line;
---    the time at which the next place becomes free, unless its worker is heard before}
+-- patience: milliseconds without a question after which the worker no longer counts as waiting; came: when it joined
+-- the line, by the server's time in microseconds, or nil; was_away: Redis was down, so that no worker could be heard
+-- -> nil if it has a place; else {its position in the line, from 1; the number of taken places; when it joined the
+--    line; the time at which the next place becomes free, unless its worker is heard before}
 function places.take(worker, most, now, lease_ms, patience, came, was_away)
   if redis.call('ZSCORE', PLACES, worker) then
     -- No other worker has taken its place, so it keeps it, however late it is.
@@ -60,8 +60,8 @@ function places.take(worker, most, now, lease_ms, patience, came, was_away)
 end
 
 -- For a worker that wants to join: -> nil if it has a place; else the reply to it, for open.lua:
---   {'wait', its position in the line, the number of taken places, when it joined the line, in how many milliseconds the
---    next place becomes free, how many other workers this frontier has}
+--   {'wait', its position in the line, the number of taken places, when it joined the line, in how many milliseconds
+--    the next place becomes free, how many other workers this frontier has}
 --   {'full', the number of taken places}: it does not wait
 --   {'stopped'}, {'finished'}: while it waited, the fleet was told to stop, or the crawl finished
 function places.refusal(worker, most, is_refused, came, now, lease_ms, was_away, finish, others, about)

@@ -1,8 +1,8 @@
 -- Needs: keys, slots, number_of, downloads, limits
--- What workers report of their turns and downloads, and what that does to the states of slots.
+-- Apply the workers' reports of their turns and downloads to the states of slots.
 local reported = {}
 
--- *worker* has used *n* of its turns, or has no use for *unused* of them; the last was begun at *last*, if any was.
+-- *worker* no longer has *n* of its turns; it began no request with *unused* of them, and the last request at *last*.
 function reported.used(state, worker, n, last, unused)
   if state.owner == worker then state.pending = math.max(0, state.pending - n) end
   local now = slots.now()
@@ -11,7 +11,7 @@ function reported.used(state, worker, n, last, unused)
     state.sent = math.max(state.sent, math.min(last, now))
     state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
   end
-  -- A response that came from a cache costs the slot no turn.
+  -- An unused turn, as for a response from the HTTP cache, costs the slot no time.
   if unused > 0 and state.pending == 0 and state.owner == worker then
     state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
   end
@@ -20,7 +20,7 @@ function reported.used(state, worker, n, last, unused)
   slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
 end
 
--- *n* downloads of *worker* are over.
+-- *n* downloads of *worker* have ended.
 function reported.downloaded(slot, worker, n)
   if redis.pcall('HEXISTS', SLOT .. slot, 'a:' .. worker) == 0 then return end
   downloads.note(slot, worker, -n)
@@ -30,7 +30,7 @@ function reported.downloaded(slot, worker, n)
   end
 end
 
--- What *worker* held of a slot has gone back: it has no turns of it, and no downloads.
+-- The leases of *worker* for a slot went back: it no longer has turns or downloads there.
 function reported.release(slot, worker)
   local key = SLOT .. slot
   if redis.call('EXISTS', key) == 0 then return end

@@ -1,12 +1,11 @@
 -- Needs: keys, queue, in_slots, put_back, exporting
--- Take entries out of the failed list, and put what they are of back to where it stood.
+-- Remove entries from the failed list, and put their requests and seeds back to their places.
 --
--- ARGV  worker that stands for whoever asks, most that the failed list keeps, again (0/1: put it back; else it
---       is forgotten), marker: what no entry can be, n, then n times: place in the list where it was read,
---       entry, what a lease of it would be (see leases.lua)
--- Reply {how many there were: another may have taken an entry since it was read, how many were looked for};
---       the others are to be asked for again. {-1, 0}: the frontier is exported, and who reads the list would
---       miss what moves
+-- ARGV  a worker name for the caller, how many entries the failed list keeps, again (0/1: put them back, or only
+--       remove them), marker: a text that no entry can have, n, then n times: place in the list where the entry was
+--       read, entry, its value as a lease (see leases.lua)
+-- Reply {entries found: somebody may have removed others meanwhile, entries searched for}; the caller must ask again
+--       for the rest. {-1, 0}: the frontier is being exported, and the export would miss requests that move
 local worker, most_failed, again, marker = argument(), number(), argument(), argument()
 local problem = wrong_type(types()) or queue.type and wrong_type({{REQUESTS, queue.type}})
 if problem then
@@ -17,17 +16,17 @@ exporting.note({}, server_time())
 if exporting.on then return {-1, 0} end
 despite_full_memory()
 
--- To look for an entry takes as long as the list is: only where the list is not as it was read, and not often.
--- Mostly its oldest have been dropped, and all others stand as much further to the front.
+-- Searching for an entry takes time in proportion to the list. So search only if the list has changed, and only a few
+-- times: in most cases the oldest entries were removed, and all others have moved by the same number of places.
 local length = redis.call('LLEN', FAILED)
 local searches, shift = math.max(1, math.floor(50000 / math.max(1, length))), 0
 
--- Redis 6.2 counts from the end that the sign says, however far that is.
+-- Redis 6.2 walks from the end that the sign selects, however far the place is.
 local function from_nearer_end(place)
   return place < length / 2 and place or place - length
 end
 
--- -> where *entry* is, or nil; and whether that is sure
+-- -> the place of *entry*, or nil; and whether this is certain
 local function find(entry, expected)
   local place = expected - shift
   if place >= 0 and redis.call('LINDEX', FAILED, from_nearer_end(place)) == entry then return place, true end
@@ -39,7 +38,7 @@ local function find(entry, expected)
   return place, true
 end
 
--- To take entries out one by one would be to go through the list for each: they are marked first.
+-- Removing entries one by one would walk through the list for each. So mark them first, and remove all marks at once.
 local back, found, handled, first = {}, 0, 0, length
 for i = 1, number() do
   local expected, entry, value = number(), argument(), argument()
@@ -53,7 +52,7 @@ for i = 1, number() do
     back[found] = {'0.' .. i, value}
   end
 end
--- From the end of the list that is nearer; it stops at the last one.
+-- LREM begins at the nearer end and stops after the last mark.
 if found > 0 then redis.call('LREM', FAILED, first < length / 2 and found or -found, marker) end
 if again == '1' then put_back(back, worker, most_failed, server_time()) end
 in_slots.settle()

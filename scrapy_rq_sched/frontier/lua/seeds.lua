@@ -4,8 +4,8 @@
 local seeds = {}
 seeds.length = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
 
--- kind -> {key, its type}: the origin of a seed. The kind is 'list', 'set' or 'zset'; from the second key on, it has the
--- key's number: 'list2'.
+-- kind -> {key, its type}: the origin of a seed. The kind is 'list', 'set' or 'zset'; from the second key on, it has
+-- the key's number: 'list2'.
 seeds.kinds = {}
 for i, key in ipairs(SEEDS) do
   for type in pairs(seeds.length) do seeds.kinds[type .. (i > 1 and i or '')] = {key, type} end

@@ -1,13 +1,13 @@
 -- Needs: keys
--- What was seen: DUPEFILTER and what a compact filter has beside it, by whichever of the two it was kept. Each has
--- its own functions in filter/.
--- seen.join(frontier)   note that the filter is *frontier*'s
--- seen.clear(frontier)  -> '' or whose it is as well, and then nothing was done. Else forget all, and leave what
---                       takes long to seen.sweep()
--- seen.clear()          forget all, whosever it is
--- seen.sweep(n)         -> is there more? Deletes at most n of what is left of cleared filters.
+-- The fingerprints seen: functions for both kinds of filter, exact and compact. Each kind has its own functions in
+-- filter/.
+-- seen.join(frontier)   note that *frontier* uses the filter
+-- seen.clear(frontier)  clear the filter, and leave slow work to seen.sweep(). -> ''; or another frontier that uses the
+--                       filter, and then it is not cleared
+-- seen.clear()          clear the filter, whether other frontiers use it or not
+-- seen.sweep(n)         delete at most n buckets of cleared filters. -> whether there are more
 --
--- SEEN_STATE, a hash: name, by which this filter's buckets go; first, count, most: see seen_compact.lua.
+-- SEEN_STATE, a hash: name, which is a part of the buckets' keys; first, count, most: see filter/compact.lua.
 -- SEEN_CLEARED, a list of cleared filters whose buckets are still there: '<name> <next> <last>'
 -- SEEN_FRONTIERS, a set: the frontiers that have this filter, by what their keys begin with.
 local seen = {}
@@ -16,11 +16,11 @@ function seen.bucket_key(name, number)
   return DUPEFILTER .. ':' .. name .. ':' .. number
 end
 
--- -> SEEN_STATE, as a table of name, first, count and most; nil if there is none that makes sense
+-- -> SEEN_STATE, as a table of name, first, count and most; nil if it is missing or not valid
 function seen.state()
   local values = redis.pcall('HMGET', SEEN_STATE, 'name', 'first', 'count', 'most')
   local name, first, count, most = values[1], tonumber(values[2]), tonumber(values[3]), tonumber(values[4])
-  -- A number that is none is equal to nothing.
+  -- The comparisons with 0 also fail for NaN.
   local whole = first and count and most and first % 1 == 0 and count % 1 == 0 and most % 1 == 0
   if name and whole and first >= 1 and first <= 2147483648 and count < 2 ^ 53 and most >= 1 then
     return {name = name, first = first, count = math.max(0, count), most = most}
@@ -31,18 +31,19 @@ function seen.join(frontier)
   redis.call('SADD', SEEN_FRONTIERS, frontier)
 end
 
--- Whatever somebody may have put at these keys, a crawl that is over is forgotten.
+-- Values of other types at these keys do not keep a filter from being cleared.
 function seen.clear(frontier)
   if frontier then
     redis.pcall('SREM', SEEN_FRONTIERS, frontier)
     local others = redis.pcall('SMEMBERS', SEEN_FRONTIERS)
     for _, other in ipairs(others.err and {} or others) do
-      -- What was deleted by hand will not come back for it.
+      -- If somebody has deleted that frontier's keys, it no longer counts.
       if redis.call('EXISTS', other .. ':meta') == 1 then return other end
     end
   end
   local cleared = seen.state()
-  -- UNLINK: to free millions of entries is not waited for. Before what a full Redis would refuse as the first.
+  -- UNLINK frees millions of entries in the background. It comes first: a full Redis would refuse RPUSH as a first
+  -- write.
   redis.call('UNLINK', DUPEFILTER, SEEN_STATE, SEEN_FRONTIERS)
   if cleared then
     local last = 2 * cleared.first - 1

@@ -1,17 +1,17 @@
 -- Needs: keys, slots
--- How several spiders that have the same states of slots take turns (FRONTIER_SLOTS_KEY). Who takes each turn of a slot
--- ahead of its time would have it for ever. So of the state of a slot are known: last, the spider that had its last turn;
--- asked_by, another that has asked in vain since; asked, when that was. The next turn is left to that one. META stands for
--- a spider.
+-- Let several spiders that share the states of slots take turns (FRONTIER_SLOTS_KEY). Otherwise a spider that takes
+-- each turn of a slot ahead of its time would keep the slot forever. So the state of a slot also has: last, the spider
+-- that had its last turn; asked_by, another spider that has asked in vain since; asked, the time of that. The next turn
+-- is left to that spider. The key META identifies a spider.
 local sharing = {}
--- Milliseconds for which it is; and for which the state stays, if there is nothing else in it.
+-- Milliseconds: how long a turn is left to the other spider; how long the state is kept if it has no other fields.
 local LEFT_FOR, KEPT = 1000, 600000
 
 function sharing.is_left_to_another(state)
   return slots.are_shared and state.asked_by ~= META and state.asked > slots.now() - LEFT_FOR
 end
 
--- There is no turn for this spider now. -> no turns, and from when there may be some
+-- There is no turn for this spider now: note that it has asked. -> no turns, and when there may be some
 function sharing.ask_for(state, at)
   if slots.are_shared and state.last ~= META then
     local key = SLOT .. state.slot
@@ -22,7 +22,7 @@ function sharing.ask_for(state, at)
   return {}, at
 end
 
--- This spider is given a turn.
+-- Note that this spider is given a turn.
 function sharing.had(state)
   if not slots.are_shared then return end
   redis.call('HSET', SLOT .. state.slot, 'last', META)

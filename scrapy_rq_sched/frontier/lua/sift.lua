@@ -1,10 +1,10 @@
 -- Needs: keys, clearing, exporting
--- Turn a list round by some entries, from its tail to its head, and leave out some of them. When all have gone
--- round, those that are left stand as they stood.
+-- Move some entries of a list from its tail to its head, and remove some of them. When all have moved, the remaining
+-- entries are in their old order.
 --
 -- ARGV  n, then n times from the tail on: entry, keep (0/1)
--- Reply 1; 0 if its tail is not what it was, and nothing was changed
---       -1: the frontier is exported, and who reads it would miss what moves
+-- Reply 1; or 0 if the tail has changed: then nothing was done
+--       -1: the frontier is being exported, and the export would miss requests that move
 local now = server_time()
 local problem = wrong_type(types()) or wrong_type({{REQUESTS, 'list'}})
 if problem then return wrong_type_error(problem) end
@@ -27,7 +27,7 @@ for i = 1, n do
   end
 end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)
--- By this a worker would know that what waited is gone, and take it for a mishap.
+-- Without this, a worker could take the removed requests for lost data.
 redis.call('HDEL', META, 'waiting')
 clearing.removed(before - redis.call('LLEN', REQUESTS))
 return 1

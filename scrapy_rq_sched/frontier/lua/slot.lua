@@ -1,9 +1,9 @@
 -- Needs: keys, slots, events
--- Change what the fleet may ask of a slot, while a crawl runs.
+-- Change the limits of a slot during the crawl, or block it.
 --
--- ARGV  slot, what:
---       'set', delay (ms), jitter, concurrency: '-' is what holds for all slots; it stays until the crawl is finished
---       'reset': what the settings say holds again, once a worker has said it
+-- ARGV  slot, then one of:
+--       'set', delay (ms), jitter, concurrency: '-' is the value for all slots. Valid until the crawl is finished
+--       'reset': the limits in the settings apply again, once a worker has reported them
 --       'block', for how long (ms): 0 unblocks it
 -- Reply 1
 local slot, what = argument(), argument()
@@ -14,7 +14,7 @@ local now = slots.now()
 if what == 'set' then
   local delay, jitter, concurrency = argument(), argument(), argument()
   redis.call('HSET', SLOT_LIMITS, slot, delay .. ' ' .. jitter .. ' ' .. concurrency .. ' set')
-  -- A delay that was longer is not waited for.
+  -- If the old delay was longer, do not wait for its end.
   local tat = tonumber(redis.call('HGET', SLOT .. slot, 'tat') or '')
   if tonumber(delay) and tat and tat > now + delay then
     redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay), 'delay', delay)
@@ -23,7 +23,7 @@ elseif what == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slot)
 elseif what == 'block' then
   local period = number()
-  -- Also if its time is over, and nobody has told that yet.
+  -- This is also true if the block has expired, but no worker has recorded that event yet.
   local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > 0
   if period > 0 then
     events.tell('slot_blocked', nil, {slot = slot, seconds = period / 1000})
@@ -34,7 +34,7 @@ elseif what == 'block' then
   redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', math.max(redis.call('PTTL', SLOT .. slot), period + 600000)))
   if period > 0 and period > redis.call('PTTL', SLOTS_BLOCKED) then redis.call('SET', SLOTS_BLOCKED, 1, 'PX', string.format('%.0f', period)) end
 end
--- Workers give back what they have ready, so that it has to wait.
+-- Because of this change, workers give back their ready requests, which then wait for the new limits.
 redis.call('HSET', META, 'limited', '1', 'limits_changed', exact_time())
 slots.at(slot, now)
 return 1

@@ -1,29 +1,30 @@
 -- Needs: keys, number_of
--- SLOTS, the index of the slots whose requests wait. A slot is in it as long as requests of it may wait; what is at the
--- key of any other slot is left from a cleared frontier, and not read. Its score is the server's time from which the slot
--- may give a request, in whole microseconds: Redis writes and reads a number with a fraction in twice the time. The scores
--- that one script gives differ by one, and a script that runs later has later ones. All times here are in milliseconds.
--- Where the highest priority comes first it may be another score: see exchange/priority_turns.lua.
--- FIRST_TIME: a score of so much or more is a time
--- are_shared: SLOT is not the frontier's own: other spiders have the same states of slots (FRONTIER_SLOTS_KEY)
+-- SLOTS, the index of the slots that have waiting requests. A slot is in the index as long as it may have requests. If
+-- the key of any other slot exists, it is left from a cleared frontier, and is not read. A slot's score is the server's
+-- time from which it may give a request, in whole microseconds: for Redis, a number with a fraction takes twice as
+-- long. The scores that one script gives differ by one, and a later script gives later ones. All other times here are
+-- in milliseconds. With FRONTIER_ORDER = 'priority', a score may also be a request's: see exchange/priority_turns.lua.
+-- FIRST_TIME: scores from this one on are times
+-- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
 local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
--- Milliseconds for which a slot sleeps at the most.
+-- The longest time that a slot sleeps, in milliseconds: normally, and if states are shared.
 local LONGEST, SHARED = 600000, 500
--- Where the frontier's time is kept; that of shared states is with these, for all that share them.
+-- The key of the frontier's time. Spiders that share states of slots also share the time.
 local CLOCK = slots.are_shared and SLOT .. '~clock' or META
 local CLOCK_KEPT = 86400000
--- This script's time, and how many turns it has given; what CLOCK says of the time, once it was read.
+-- This script's time; how many turns it has given; and the fields of CLOCK, once they were read.
 local moment, given, known = nil, 0, nil
--- What slots.write() is to write.
+-- The changes that slots.write() will write.
 local turned, emptied = {}, {}
 
--- To be called by who has read META already.
+-- Tell this module the fields of the time, if the caller has already read META.
 function slots.know(clock, ahead)
   if not slots.are_shared then known = {clock, ahead} end
 end
 
--- -> the frontier's time (milliseconds): the server's, which is not set back. Where that is behind what it was at the
--- last exchange, because somebody has set the clock or another server has taken over, it is so much ahead from then on.
+-- -> the frontier's time (milliseconds): the server's time, but it never goes back. If the server's time is behind that
+-- of the last exchange, because somebody has set the clock or another server has taken over, the frontier's time is
+-- ahead by the difference from then on.
 function slots.now()
   if not moment then
     local time = redis.call('TIME')
@@ -38,7 +39,7 @@ function slots.now()
   return moment
 end
 
--- To be called by an exchange that may have given turns; fields: of META, which it is about to write.
+-- Keep the time of an exchange that may have given turns. fields: a list of fields that it is about to write to META
 function slots.keep_time(fields)
   if moment and slots.are_shared then
     redis.pcall('HSET', CLOCK, 'clock', string.format('%.3f', moment))
@@ -48,19 +49,20 @@ function slots.keep_time(fields)
   end
 end
 
--- -> the score of a slot that has its next turn at *time*
--- A slot that sleeps for long is looked at now and then: its state may be gone, or be changed by another spider.
+-- -> the score of a slot whose next turn is at *time*
+-- A slot that sleeps for long is looked at from time to time: its state may have expired, or another spider has changed
+-- it.
 function slots.score(time)
   return string.format('%.0f', 1000 * math.min(time, slots.now() + (slots.are_shared and SHARED or LONGEST)))
 end
 
--- -> a score behind those of all slots that are due
+-- -> a score after those of all slots that are due
 local function last_turn()
   given = given + 1
   return string.format('%.0f', 1000 * slots.now() + given)
 end
 
--- Requests of these slots are about to wait: each has its turn after those that wait already.
+-- Enter slots that are about to get requests. Each new one has its turn after the slots that already wait.
 function slots.enter(names)
   in_chunks(names, function(...)
     local some, added, leftover = {...}, {}, {}
@@ -73,19 +75,19 @@ function slots.enter(names)
   end)
 end
 
--- -> the score of a slot that has its turn in *ahead* milliseconds
+-- -> the score of a slot whose turn is in *ahead* milliseconds
 function slots.till(ahead)
   return string.format('%.0f', 1000 * (slots.now() + 1 + ahead))
 end
 
--- -> the slots that are due within *ahead* milliseconds, those first that are due longest
+-- -> the slots that are due within *ahead* milliseconds, the longest due first
 function slots.due(n, ahead)
   local till = slots.till(ahead)
   return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', till, 'LIMIT', '0', n)
 end
 
--- A slot has had its turn. Its next is at *score*, or else after those of the others; with no request left it has none.
--- Noted for slots.write(): one command is faster than many.
+-- Note that a slot has had its turn, for slots.write(): one command is faster than many. Its next turn is at *score*,
+-- by default after all other slots. A slot with no requests left leaves the index.
 function slots.served(slot, left, score)
   if left > 0 then
     turned[#turned + 1], turned[#turned + 2] = score or last_turn(), slot
@@ -100,12 +102,12 @@ function slots.write()
   turned, emptied = {}, {}
 end
 
--- A slot has its next turn at *score*, if requests of it wait.
+-- Set a slot's next turn to *score*, if it has waiting requests.
 function slots.set(slot, score)
   redis.call('ZADD', SLOTS, 'XX', score, slot)
 end
 
--- The same at *time*; 0: it may have it now.
+-- Set a slot's next turn to *time*, if it has waiting requests; 0: now.
 function slots.at(slot, time)
   slots.set(slot, slots.score(math.max(time, slots.FIRST_TIME / 1000)))
 end

@@ -1,5 +1,5 @@
 -- Needs: keys, clearing
--- A step of deleting what cleared slots have left.
+-- One step of deleting the requests of cleared slots.
 --
 -- Reply 1 if there is more to sweep, else 0
 return clearing.sweep(1000) and 1 or 0

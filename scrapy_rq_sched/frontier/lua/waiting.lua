@@ -1,20 +1,19 @@
 -- Needs: keys, queue, slots, in_slots
--- The requests that wait: of each slot in a queue of its own, and in REQUESTS those whose slot no worker knows yet.
--- '' stands for the slot of these.
--- has_drifted: a slot of the index had no requests: somebody has taken them away
+-- The waiting requests. Each slot has its own queue; REQUESTS has the requests without a known slot, whose slot is ''.
+-- has_drifted: a slot in the index had no requests, because somebody has removed them
 local waiting = {}
--- So many slots are looked at where that number is wrong.
+-- The maximum number of slots that are counted again if the total is wrong.
 local COUNTED = 1000
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot
 end
 
--- Whatever somebody has put at the key of a slot makes way, so that no slot stops the others.
+-- If the key of a slot has a wrong type, rename it, so that this slot does not block the others.
 local function make_way(slot)
   local key = waiting.key(slot)
   if slot ~= '' and queue.type and wrong_type({{key, queue.type}}) then
-    -- No slot's name ends so: see codec/slots.py.
+    -- No slot's name ends like this: see codec/slots.py.
     redis.call('RENAME', key, key .. '~garbage')
     tally.garbage = key .. '~garbage'
   end
@@ -29,15 +28,15 @@ local function change(use, slot, ...)
   use(key, ...)
 end
 
--- -> how many wait; call: redis.pcall, to be given the error if a key is of another type
+-- -> the number of waiting requests; with redis.pcall as *call*, the error if a key has a wrong type
 function waiting.length(call)
   local flat, count = queue.length(REQUESTS, call), (call or redis.call)('ZCARD', SLOTS)
   if has_failed(flat) then return flat end
   return has_failed(count) and count or flat + in_slots.count(count)
 end
 
--- Somebody has taken requests of slots away, so that META's number cannot be right any more.
--- It is counted anew; of very many slots some by chance are, and stand for all.
+-- Somebody has removed requests of slots, so META's number is wrong. Count again; of very many slots, count a random
+-- sample and estimate the total.
 function waiting.count_anew()
   local count = redis.call('ZCARD', SLOTS)
   local counted, sum = redis.call('ZRANDMEMBER', SLOTS, COUNTED), 0
@@ -50,7 +49,7 @@ function waiting.count_anew()
   in_slots.set(total)
 end
 
--- -> how many of a slot
+-- -> the number of waiting requests of a slot
 function waiting.length_of(slot)
   local length = queue.length(waiting.key(slot), redis.pcall)
   if not has_failed(length) then return length end
@@ -58,7 +57,7 @@ function waiting.length_of(slot)
   return 0
 end
 
--- ranks, requests, slot_of: lists of -priorities, of requests and of their slots, in order of arrival
+-- ranks, requests, slot_of: lists of negative priorities, of requests and of their slots, in order of arrival
 function waiting.push(ranks, requests, slot_of)
   local scores, first, more, order, named = queue.scores(ranks), {}, {}, {}, {}
   for i, slot in ipairs(slot_of) do
@@ -82,7 +81,7 @@ function waiting.push(ranks, requests, slot_of)
   end
 end
 
--- entries: {score, request, slot}: what was taken, to where it stood; the first to be taken again comes first
+-- Put requests back to their places. entries: {score, request, slot}, in the order in which they will be taken again
 function waiting.put_back(entries)
   local by_slot, order, named = {}, {}, {}
   for _, entry in ipairs(entries) do
@@ -100,22 +99,22 @@ function waiting.put_back(entries)
   end
 end
 
--- -> scores, requests of at most n of a slot, next first
+-- -> scores, requests: at most n of a slot, the next request first
 function waiting.take(slot, n)
   local scores, requests = queue.take(waiting.key(slot), n)
   if slot ~= '' then in_slots.add(-#requests) end
   return scores, requests
 end
 
--- -> score, request of the next of a slot; nil if there is none
+-- -> score, request of the next request of a slot; nil if there is none
 function waiting.take_one(slot)
   local score, request = queue.take_one(waiting.key(slot))
   if request and slot ~= '' then in_slots.add(-1) end
   return score, request
 end
 
--- -> scores, requests, slot: at most n of those that would come last. Of slots it is the longest of a few by chance:
--- no index tells in which of a million the lowest priority is.
+-- -> scores, requests, slot: at most n of the requests that would come last. If requests wait by slot, they are from
+-- the longest of a few random slots: no index knows which of a million slots has the lowest priority.
 function waiting.drop(n)
   if n <= 0 then return {}, {}, '' end
   if queue.length(REQUESTS) > 0 then

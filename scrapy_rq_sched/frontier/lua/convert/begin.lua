@@ -20,8 +20,8 @@ local before = redis.call('HMGET', CONVERTING, 'from', 'to')
 if before[1] == 'import' then return {'importing'} end
 if before[1] and (before[1] ~= from or before[2] ~= to) then return {'other', before[1], before[2]} end
 local length = is_list == '1' and redis.call('LLEN', REQUESTS) or 0
--- If something else has changed the list meanwhile, it is converted again from its end. Then the requests are in another
--- order afterwards, but none is skipped.
+-- If something else has changed the list meanwhile, it is converted again from its end. Then the requests are in
+-- another order afterwards, but none is skipped.
 local was = redis.call('HMGET', CONVERTING, 'length', 'queue')
 if tonumber(was[1]) ~= length or was[2] ~= REQUESTS then
   redis.call('HSET', CONVERTING, 'from', from, 'to', to, 'left', length, 'length', length, 'queue', REQUESTS)

@@ -1,6 +1,6 @@
 -- Needs: keys, clearing
--- One step of converting a queue that is a list: entries are converted and move from its tail to its head. When all have
--- moved, they are in their old order.
+-- One step of converting a queue that is a list: entries are converted and move from its tail to its head. When all
+-- have moved, they are in their old order.
 --
 -- ARGV  how many entries are left before this step, n, then n times from the tail on: entry, converted entry (empty: do
 --       not put it back), an entry for the failed list (empty: none)

@@ -33,8 +33,8 @@ function begin.turn()
   }
 end
 
--- Move deadlines that are too late. Otherwise, after the clock was set back, dead workers would count as alive until the
--- clock has caught up.
+-- Move deadlines that are too late. Otherwise, after the clock was set back, dead workers would count as alive until
+-- the clock has caught up.
 local function cut_deadlines(now)
   local latest = now + said.lease_ms
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. latest, '+inf', 'LIMIT', '0', '100')) do
@@ -119,8 +119,9 @@ function begin.orders(turn)
   if turn.over or turn.told ~= '' then turn.want, turn.want_seeds = 0, 0 end
 end
 
--- Redis came back with older data, or with none. The pushes of the lost exchanges are lost, so their pages must be crawled
--- again: put the worker's leases back. All caches of fingerprints are invalid, and so are the worker's releases.
+-- Redis came back with older data, or with none. The pushes of the lost exchanges are lost, so their pages must be
+-- crawled again: put the worker's leases back. All caches of fingerprints are invalid, and so are the worker's
+-- releases.
 function begin.rewind(turn)
   if turn.rewound then
     if not turn.over then change_epoch() end

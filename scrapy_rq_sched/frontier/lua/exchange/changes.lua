@@ -1,15 +1,16 @@
 -- Needs: keys, events, exporting, exchange/said
--- What this exchange finds to have changed for the whole fleet: that it stands still or has no room, and that this is over.
--- META has each of these as long as it lasts.
+-- Notice the begin and the end of conditions of the whole fleet: a standstill, a full Redis, a full queue. Each
+-- condition has a field in META while it lasts.
 local changes = {}
--- Milliseconds in which there has to have been room before it is told: else there would be two events a moment.
+-- There must be room for this many milliseconds before a condition ends. Otherwise events could alternate quickly.
 local QUIET = 5000
--- Milliseconds between two notes that a crawl goes on.
+-- The interval, in milliseconds, at which META notes that a condition lasts, or that the crawl goes on.
 local MOMENT = 1000
 -- The share of FRONTIER_MAX_WAITING below which there is room again.
 local ROOM = 0.9
 
--- field: of META, since when; is_now: whether it is so; may_end: whether it is over, if it is not
+-- field: of META, the last time of the condition; is_now: whether it holds now; may_end: if not, whether it may end;
+-- begins, ends: types of events
 local function look(turn, field, is_now, may_end, begins, ends, details)
   local last = tonumber(turn.meta[field] or '')
   if is_now then
@@ -21,8 +22,8 @@ local function look(turn, field, is_now, may_end, begins, ends, details)
   end
 end
 
--- Has the crawl something to do that nothing holds back?
--- next_turn: when the next waiting request may be begun, or nil
+-- -> whether the crawl has requests to do, and neither politeness nor an order holds them back
+-- next_turn: when the next waiting request may begin, or nil
 local function is_due(turn, leased, next_turn)
   if turn.told ~= '' or exporting.on or next_turn and next_turn > turn.now then return false end
   return turn.waiting > 0 or leased > 0

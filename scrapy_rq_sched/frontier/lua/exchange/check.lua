@@ -1,10 +1,10 @@
 -- Needs: keys, queue, slots, waiting, in_slots, filter, exchange/said
--- Whether an exchange is refused, before anything is changed. All that is known of the crawl and of the worker is read
--- at once: that also shows whether a key has a wrong type.
+-- Decide whether to refuse an exchange, before anything is changed. This reads the state of the crawl and of the
+-- worker, which also shows whether a key has a wrong type.
 --
 -- check(turn)  -> nil, or an error
 
--- -> nil, or the error of a key that could not be read: mostly it has a wrong type
+-- -> nil, or the error for a key that could not be read; in most cases it has a wrong type
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',

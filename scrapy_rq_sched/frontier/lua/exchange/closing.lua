@@ -1,8 +1,8 @@
 -- Needs: keys, events, exchange/said
--- When the whole fleet closes: after so many pages, items or errors, or so much time (FRONTIER_CLOSE_PAGECOUNT and the
--- like). Counted from when the first of those that are at it joined: see open.lua.
+-- Close the whole fleet when it has reached a limit: FRONTIER_CLOSE_PAGECOUNT, _ITEMCOUNT, _ERRORCOUNT or _TIMEOUT. The
+-- counts begin when the first of the running workers joins: see open.lua.
 local closing = {}
--- In this order, if several are reached at once.
+-- If several limits are reached at once, the first one in this order is reported.
 local COUNTS = {'pagecount', 'itemcount', 'errorcount'}
 
 function closing.look(turn)
@@ -21,7 +21,7 @@ function closing.look(turn)
   local since = tonumber(run[4] or '')
   if not since then redis.call('HSET', META, 'run_since', turn.now) end
   if most.timeout and since and turn.now - since >= 1000 * most.timeout then reached = reached or 'timeout' end
-  -- Whoever has been told so already is on its way out; who has joined since is told now.
+  -- A worker that already has the order to stop is closing. A worker that joined after the order gets a new one.
   local joined, stop = tonumber(turn.before.joined), tonumber(turn.meta.stop)
   if reached and not (joined and stop and joined < stop) then
     turn.meta.stop, turn.meta.stop_reason = exact_time(), 'closespider_' .. reached

@@ -1,14 +1,14 @@
 -- Needs: keys, exchange/said
--- Gates: the rules by which an entry that waits is not for this worker, or not now. A new rule is a new gate in ALL.
--- gate.is_open(turn)        -> does it admit every entry in this exchange? Then it is not asked.
--- gate.admits(turn, entry)  -> may this worker have it?
--- gate.handed(turn, entry)  it was handed out
--- gate.is_for_seeds         whether seeds that come from their key go through it as well
+-- Gates: rules that keep a waiting entry from this worker, always or only now. To add a rule, add a gate to ALL.
+-- gate.is_open(turn)        -> whether it admits all entries in this exchange; then it is not asked about any
+-- gate.admits(turn, entry)  -> whether this worker may have the entry
+-- gate.handed(turn, entry)  note that the entry was handed out
+-- gate.is_for_seeds         whether seeds from the seeds' keys also pass this gate
 --
--- entry: request; deaths: how many of its workers died; history: what befell it
--- turn: remembered: whether anything befell any; suspects: how many this worker has in hand
+-- entry: request; deaths: how many of its workers died; history: its history
+-- turn: remembered: whether any request has a history; suspects: how many suspects this worker holds
 
--- What a worker has refused is for another, as long as there is one that has not.
+-- A request that this worker has refused is for other workers, while there is one that has not refused it.
 local refusals = {is_for_seeds = true}
 
 function refusals.are_of_all(history, now)
@@ -29,8 +29,8 @@ end
 
 function refusals.handed() end
 
--- What has killed often is given to a worker one at a time, so that what only stood beside it is not taken for
--- the cause. With seeds the worker sees to that, but for those that were set back.
+-- A suspect, of which several workers died, is handed out alone: a worker holds at most one. So other requests are not
+-- blamed for its deaths. For seeds the worker itself takes care of this, except for seeds that were set back.
 local suspects = {}
 
 function suspects.is_open(turn)
@@ -48,7 +48,7 @@ end
 local ALL = {refusals, suspects}
 local gates = {refusals = refusals}
 
--- -> those that are not open
+-- -> the gates that are not open
 function gates.closed(turn)
   local closed = {}
   for _, gate in ipairs(ALL) do
@@ -57,7 +57,7 @@ function gates.closed(turn)
   return closed
 end
 
--- -> may this worker have it? Then it is counted as handed out.
+-- -> whether this worker may have the entry, which then counts as handed out
 function gates.admit(turn, entry, is_seed)
   for _, gate in ipairs(turn.gates) do
     if (gate.is_for_seeds or not is_seed) and not gate.admits(turn, entry) then return false end

@@ -1,8 +1,8 @@
 -- Needs: keys, seeds, leases, histories, exchange/said, exchange/gates
--- How a request or a seed becomes a lease of this worker.
+-- Turn requests and seeds into leases of this worker.
 --
--- turn: leases: lease, value, lease, value, …, for Redis and for the worker; bytes: how large they are together
--- prefix: of their names; second: since when they are held
+-- turn: leases: {lease, value, lease, value, …}, for Redis and for the reply; bytes: their total size; prefix: of their
+-- names; second: the time of the exchange
 local handing = {}
 
 function handing.prepare(turn)
@@ -19,7 +19,7 @@ function handing.hand_out(turn, kind, score, deaths, request, slot, begin)
   turn.bytes = turn.bytes + #request
 end
 
--- The same leases as before.
+-- For a repeated exchange: hand out the same leases again.
 function handing.again(turn)
   local held, handed = pairs_of(redis.call('HGETALL', turn.held)), turn.leases
   table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
@@ -32,10 +32,10 @@ function handing.again(turn)
   end
 end
 
--- Where no gate asks for more; as text, for that is what becomes of it.
+-- The entry if no gate needs more. The number is text, because it becomes part of a text.
 local UNASKED = {deaths = '0'}
 
--- -> the entry, as the gates take it; nil if it is done already
+-- -> the entry for the gates; nil if another worker has finished the request after all
 function handing.entry_of(turn, request)
   if not turn.remembered then
     return turn.is_gated and {request = request, deaths = 0, history = ''} or UNASKED
@@ -47,7 +47,7 @@ function handing.entry_of(turn, request)
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
 end
 
--- -> whether that is all there is to do with it; else it is not for this worker
+-- Hand the request out, or skip it if it is done. -> false if it is not for this worker
 function handing.admit(turn, kind, score, request, slot, begin)
   local entry = handing.entry_of(turn, request)
   if not entry then return true end

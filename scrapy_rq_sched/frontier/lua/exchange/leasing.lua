@@ -1,10 +1,10 @@
 -- Needs: keys, waiting, seeds, leases, limits, exporting, exchange/said, exchange/limited, exchange/gates, exchange/handing
--- What goes down besides what waits by slot: seeds, what was set back for another worker, and what is dropped.
+-- Hand out everything that does not wait in slots: seeds, requests that were set back, and requests to drop.
 local leasing = {}
--- Of those that are set back for another worker, so many are looked at.
+-- The number of entries set back for another worker that one exchange looks at.
 local PARKED = 50
 
--- A few at a time, for they may be large: as much is taken as fits into an exchange, and at least one.
+-- Hand out seeds. They may be large, so a few are taken at a time, until the exchange is full; at least one.
 function leasing.seeds(turn)
   local later, left = {}, turn.want_seeds
   while left > 0 and turn.bytes < leases.MAX_BYTES do
@@ -28,7 +28,7 @@ function leasing.share(turn)
   turn.want = math.min(turn.want, math.max(1, math.ceil((waiting.length() + turn.delayed) / turn.workers)))
 end
 
--- What was set back for another worker comes first: it stood there first.
+-- Hand out entries that were set back for another worker. They come first, because they have waited longest.
 function leasing.delayed(turn)
   if turn.delayed == 0 or turn.want + turn.want_seeds <= 0 then return end
   local passed, now, is_limited = {}, turn.now, limited.is_on(turn)
@@ -47,12 +47,12 @@ function leasing.delayed(turn)
     end
   end
   if #passed < PARKED then return end
-  -- What else is set back stands behind these: they make room for a moment.
+  -- Further entries wait behind these. Move these back for a moment.
   for _, entry in ipairs(passed) do redis.call('ZADD', DELAYED, now + 1000, entry) end
 end
 
--- Too many wait: those that would come last are this worker's, to forget that they were seen.
--- Not while the frontier is exported: who reads a list would miss what moves.
+-- If too many requests wait, give the last ones to this worker, which drops them and forgets their fingerprints. Not
+-- during an export, which would miss requests that move.
 function leasing.drop(turn)
   local bounded = said.policy == 'drop-lowest' and not exporting.on
   local excess = bounded and waiting.length() - said.most_waiting or 0

@@ -1,23 +1,24 @@
 -- Needs: keys, slots, own_slots, number_of, leases, limits, reported, events, exchange/said
--- What an exchange has to do with the limits of slots.
--- limited.told: limits that somebody has set while the crawl ran, of slots of which this worker was given turns
--- limited.given: turns for what this worker has in its memory: slot -> when each may begin; limited.ask_at: from when
--- there may be more
+-- The limits of slots in an exchange.
+-- limited.told: limits that were set during the crawl, for slots of which this worker was given turns
+-- limited.given: turns for requests in the worker's memory: slot -> when each may begin
+-- limited.ask_at: when there may be more of these turns
 local limited = {}
--- Milliseconds for which nothing begins after Redis has come back with older data, if the delay of a slot is not longer:
--- so long, at most, a worker may still have turns of which Redis no longer knows.
+-- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
+-- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
 local QUIET = 2000
 local ALL = {
-  -- Where the highest priority comes first, or other spiders take turns, no slot is left to anybody.
+  -- With FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
   stays = said.order ~= 'priority' and not slots.are_shared,
 }
 
--- Has any slot limits? Most crawls do without.
+-- -> whether any slot has limits; in most crawls none has
 function limited.is_on(turn)
   return said.delay or said.concurrency or turn.meta.limited or turn.meta.slot_default or slots.are_shared
 end
 
--- A worker that has no limits by its settings keeps those of the others.
+-- -> delay, jitter, concurrency for slots without their own limits. A worker without limits in its settings uses the
+-- limits of the other workers.
 local function default(turn)
   local delay, jitter, concurrency = string.match(turn.meta.slot_default or '', '^(%S+) (%S+) (%S+)$')
   if said.delay or said.concurrency or not delay then
@@ -28,7 +29,7 @@ local function default(turn)
   return number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
 end
 
--- This worker pushes to slots with limits of their own: slot -> {delay, jitter, concurrency}.
+-- Learn the limits of slots from the worker's settings: slot -> {delay, jitter, concurrency}.
 function limited.learn(turn)
   ALL.has_own, ALL.rules = turn.meta.limited, turn.meta.rules
   ALL.delay, ALL.jitter, ALL.concurrency = default(turn)
@@ -46,8 +47,8 @@ function limited.learn(turn)
   ALL.has_own = turn.meta.limited
 end
 
--- What has become of this worker's turns: slot -> {how many it no longer has, when the last began, how many of them began
--- nothing}; and of its downloads: slot -> how many are over.
+-- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
+-- no request}; and of its downloads, slot -> how many have ended.
 function limited.report(turn)
   if turn.repeated then return end
   for slot, used in pairs(said.turns or {}) do
@@ -57,13 +58,13 @@ function limited.report(turn)
   for slot, n in pairs(said.downloaded or {}) do reported.downloaded(slot, turn.worker, n) end
 end
 
--- Redis has come back with older data, or with none.
+-- Begin no requests for a moment: Redis has come back with older data, or with none.
 function limited.be_quiet(turn)
   turn.meta.rewound = slots.now()
   redis.call('HSET', META, 'rewound', string.format('%.0f', turn.meta.rewound))
 end
 
--- *held*, {lease, value} pairs of *worker*, go back.
+-- Release the turns and downloads of *worker* for *held*, its {lease, value} pairs that went back.
 function limited.release(held, worker)
   local done = {}
   for _, lease in ipairs(held) do
@@ -75,7 +76,7 @@ function limited.release(held, worker)
   end
 end
 
--- The worker, whose settings say otherwise, is told of limits that were set.
+-- Tell the worker limits that were set during the crawl, because its settings have others.
 local function tell(state)
   if not state.is_set then return end
   limited.told = limited.told or {}
@@ -89,7 +90,7 @@ function limited.tell_again(turn)
   end
 end
 
--- -> begins, following, state: see limits.turns
+-- -> begins, following, state: see limits.turns; nil if the slot has no limits
 function limited.turns(turn, slot, most)
   local state = limits.of(slot, ALL)
   tell(state)
@@ -99,15 +100,15 @@ function limited.turns(turn, slot, most)
     state.blocked = 0
   end
   if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
-  -- Each may have been asked in the moment that Redis has forgotten.
+  -- Each slot may have sent a request that Redis has forgotten.
   local rewound = number_of(turn.meta.rewound, 0)
   local not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0
   local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
   return begins, following, state
 end
 
--- What this worker has in its memory, nobody else can crawl, but it needs turns as well: slot -> how many. A repeated
--- exchange is told the same again.
+-- Give turns for requests in the worker's memory, which only this worker can crawl: slot -> how many it needs. A
+-- repeated exchange gets the same turns again.
 function limited.give(turn)
   if not said.asks then return end
   if turn.repeated then

@@ -1,19 +1,19 @@
 -- Needs: keys, slots, waiting, exchange/said, exchange/limited, exchange/serving
--- The turns of slots where the highest priority over all slots comes first: FRONTIER_ORDER = 'priority'. The score of a
--- slot is then that of its next request, unless it has to wait for its time, or has been given requests since it had
--- its last turn: then it is a time, as it always is where slots take turns.
+-- The turns of slots with FRONTIER_ORDER = 'priority': the highest priority of all slots comes first. A slot's score is
+-- then the score of its next request. But if the slot must wait for its time, or got new requests since its last turn,
+-- the score is a time, as it always is if slots take turns.
 local priority_turns = {}
--- So many slots are looked at together, and so often in an exchange; so many may give nothing.
+-- How many slots are looked at together, how often in an exchange, and how many may give no request.
 local AT_ONCE, ROUNDS, IN_VAIN = 256, 4, 64
 
--- -> the score of the next request of a slot; nil if there is none
+-- -> the score of a slot's next request; nil if there is none
 local function next_score(slot)
   local found = redis.pcall('ZRANGE', waiting.key(slot), 0, 0, 'WITHSCORES')
   local score = tonumber(has_failed(found) and '' or found[2] or '')
   return score and string.format('%.17g', math.min(score, slots.FIRST_TIME - 1))
 end
 
--- Slots whose time has come are entered by what their next requests are.
+-- Give slots that are due the scores of their next requests.
 local function enter_by_priority(ahead)
   local till = slots.till(ahead)
   for _ = 1, ROUNDS do
@@ -27,8 +27,8 @@ local function enter_by_priority(ahead)
   end
 end
 
--- -> slot, score of the first that is not one of the *count* that are closed, and the score of the second; nil where there
--- is none
+-- -> slot, score of the first slot that is not closed, and the score of the second; nil for a missing one
+-- count: the number of closed slots
 local function first_two(closed, count)
   local found, first, score = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', '(' .. slots.FIRST_TIME, 'WITHSCORES',
     'LIMIT', 0, count + 2), nil, nil
@@ -54,10 +54,10 @@ function priority_turns.take(turn)
       flat = next_score('')
     elseif slot then
       local others = math.min(tonumber(second) or math.huge, tonumber(flat) or math.huge)
-      -- As many as come before those of all others.
+      -- Take the requests that come before those of all other slots.
       local before = redis.pcall('ZCOUNT', waiting.key(slot), '-inf', string.format('%.17g', others))
       local each = has_failed(before) and 1 or math.max(1, before)
-      -- One that has to wait has a time for its score from now on.
+      -- If the slot must wait now, its score becomes a time.
       local gone = serving.serve(turn, slot, each, is_limited, next_score)
       slots.write()
       if gone == 0 then in_vain = in_vain + 1 end

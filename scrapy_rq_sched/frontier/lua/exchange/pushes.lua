@@ -1,11 +1,11 @@
 -- Needs: keys, waiting, clearing, seen, filter, events, exchange/said
--- What the worker has found is stored, and what it did not crawl after all is forgotten.
+-- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
--- turn: duplicates: places, from 1, of the pushes that were; stored: how many pushes, from the first, are dealt
--- with; full: why not all, or in spite of what they are: 'memory', 'bound', 'exceeded'
+-- turn: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
+-- stored or dropped; full: why there is no room: 'memory', 'bound'; or 'exceeded', if pushes were stored anyway
 local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true, ['start+filter'] = true}
 local ARGV = ARGV
--- Of cleared filters, so many keys are deleted in each exchange.
+-- How many keys of cleared filters and slots each exchange deletes.
 local SWEPT = 100
 local pushes = {}
 
@@ -19,14 +19,14 @@ local function mark(mode, fingerprint)
     and (not FILTERS[mode] or filter.add(fingerprint))
 end
 
--- -> nil, or why there is no room for another request where so many wait
+-- -> nil, or why there is no room for another request if *waiting* requests wait
 local function lacks_room(turn, waiting)
   if turn.full_memory then return 'memory' end
   if said.policy ~= 'slow' or waiting < said.most_waiting then return end
   return said.exceed and 'exceeded' or 'bound'
 end
 
--- -> the slot of the i-th push; '' if the worker has not named one
+-- -> the slot of the i-th push; '' if it has none
 local function slot_of(i)
   return said.slots and said.slots[said.slot_of and said.slot_of[i] or 1] or ''
 end
@@ -36,7 +36,7 @@ function pushes.store(turn)
   local fingerprints, payloads = arguments(n) - 1, arguments(n) - 1
   local ranks, requests, slots, duplicates, stored, full, has_new = {}, {}, {}, {}, 0, '', false
   local may_lack = turn.full_memory or said.policy == 'slow'
-  -- Of a batch that is only filtered, and for which there is room, all is asked at once.
+  -- If all pushes have the mode 'filter', and there is room, check all fingerprints at once.
   local at_once = said.mode == 'filter' and not (may_lack or over or turn.repeated)
   local known = at_once and filter.add_in_turn(ARGV, fingerprints + 1, fingerprints + n)
   for i = 1, turn.repeated and 0 or n do
@@ -47,7 +47,7 @@ function pushes.store(turn)
       local mode, fingerprint = said.mode or said.modes[i], ARGV[fingerprints + i]
       local lacks = may_lack and lacks_room(turn, before + #requests)
       if lacks and not over and is_new(mode, fingerprint) then full = lacks end
-      -- What finds no room keeps its place, and so does all that comes after it.
+      -- If there is no room, this push and all later ones stay in the outbox, in their order.
       if full ~= '' and full ~= 'exceeded' then break end
       new = not over and mark(mode, fingerprint)
     end
@@ -67,7 +67,7 @@ function pushes.store(turn)
   if full ~= '' then turn.want_seeds = 0 end
   if #requests > 0 then waiting.push(ranks, requests, slots) end
   if has_new and (turn.has_rare or turn.meta.finished) then
-    -- A crawl that goes on has not finished, whoever thought so.
+    -- The crawl goes on, so it is not finished, even if a worker has found it finished before.
     redis.call('PERSIST', STARTED)
     redis.call('DEL', FINISHED)
     if redis.call('HDEL', META, 'finished') == 1 then events.tell('crawl_going_on', nil) end

@@ -1,10 +1,10 @@
 -- Needs: keys, leases, histories, failures, put_back, exporting, exchange/said, exchange/gates
--- What became of the worker's leases.
+-- End the worker's leases: finished, given back, refused, or set aside.
 --
--- turn: kept: leases that are not released, because what their pages led to is not stored yet
+-- turn: kept: the number of leases that are not released, because the new requests of their pages are not stored yet
 local release = {}
 
--- -> what was held; nil if it is not released. A lease that is no longer there was reclaimed: it is another's now.
+-- -> the lease's value; nil if it is not released. A missing lease was reclaimed and belongs to another worker now.
 local function let_go(turn, lease, after)
   if turn.repeated then return end
   local value = redis.call('HGET', turn.held, lease)
@@ -24,7 +24,7 @@ function release.finish(turn)
   local n, remembered = said.finished, turn.has_rare and redis.call('EXISTS', HISTORY) == 1
   local first = arguments(n)
   if turn.repeated or n == 0 then return end
-  -- Not only where all pushes are stored: an exchange may carry fewer of them than the leases wait for.
+  -- Compare with most_after, not with the number of pushes: an exchange may have fewer pushes than its leases wait for.
   local all_stored = (said.most_after or 0) <= turn.stored
   if not remembered and not exporting.on and all_stored then
     in_chunks(ARGV, function(...) turn.holds = turn.holds - redis.call('HDEL', turn.held, ...) end, first, first + n - 1)
@@ -58,7 +58,7 @@ function release.refuse(turn)
     local value = let_go(turn, lease, 0)
     if value then
       local kind, score, _, request, slot = leases.read(value)
-      -- What nobody alive can do would go round for ever: then, and only then, it is set aside.
+      -- If no worker alive can do this request, it would go round forever. Only then it is set aside.
       if gates.refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now) then
         reason = reason .. ', nor has that of any worker alive'
         failures.set_aside(turn.worker, {lease, value}, reason, '', 0, said.most_failed, turn.now)

@@ -1,7 +1,8 @@
 -- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, exchange/said, exchange/limited, exchange/changes
--- How an exchange ends: what is known of the crawl, and the reply.
+-- The end of an exchange: note the state of the crawl, and reply.
 
--- The latest ten seconds are at the head: a step of the same length however long the crawl is.
+-- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
+-- crawl.
 local function note_pages(turn)
   local second = math.floor(turn.now / 1000)
   local ten_seconds = second - second % 10
@@ -25,20 +26,19 @@ local function note(turn, finished)
   in_slots.settle(fields)
   if not turn.repeated then slots.keep_time(fields) end
   redis.call('HSET', META, unpack(fields))
-  -- Of a worker that closes because of it: one that stays open, as a RedisSpider does, waits for more. Who has
-  -- slept through the end of its crawl does not know when that was.
+  -- Note the end only if this worker closes because of it: a worker that stays open, as a RedisSpider does, waits for
+  -- more. A worker that missed the end of its crawl does not know when that was.
   if finished and said.finishing and turn.before.over ~= '0' then ending.note(turn.now) end
 end
 
--- standing, full, told, lost, returned: as in turn; epoch: see change_epoch(); duplicates: places; stored;
--- waiting, delayed, seeds, workers; leased, busy: -1 unless counted; finished: whether the fleet is;
--- set_aside, forgotten: entries of the failed list, new and dropped; dead: names; seeds_problem: a type and a key
+-- The fields of the reply are those of Reply in replies.py. leased, busy: -1 if they were not counted; forgotten:
+-- entries removed from the failed list; seeds_problem: a type and a key
 local function reply(turn)
   local seeds_count, problem = seeds.count()
   local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
   local leased, busy, finished = -1, -1, false
   turn.waiting, turn.seen = waiting.length(), filter.count()
-  -- Finished is a fact about the fleet: nothing anywhere, and nobody who could still add.
+  -- The fleet is finished if there are no requests and seeds anywhere, and no worker can still add any.
   if turn.waiting == 0 then
     leased, busy = fleet.lately(turn.now)
     finished = leased + delayed + seeds_count + busy == 0

@@ -1,5 +1,5 @@
 -- Needs: helpers
--- What the worker says: the header, with the fields of Batch in messages.py.
+-- The header of the worker's message, with the fields of Batch in messages.py.
 local said = cjson.decode(argument())
 
 return said

@@ -1,7 +1,7 @@
 -- Needs: keys, slots, waiting, leases, limits, exchange/said, exchange/handing, exchange/limited
--- A slot has its turn: some of its requests are handed out, as far as its limits permit.
+-- Serve a slot: hand out some of its requests, as far as its limits permit.
 local serving = {}
--- Of those that wait, so many are passed over in an exchange.
+-- The maximum number of waiting requests that an exchange passes over.
 local PASSED_OVER = 1000
 
 -- -> whether the worker may be given more
@@ -9,7 +9,7 @@ function serving.has_room(turn)
   return turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES
 end
 
--- A request that waits no longer is handed out, or set back for another worker. -> how many were handed out
+-- Hand out a request that was taken from the queue, or set it back for another worker. -> how many were handed out
 local function hand(turn, slot, score, request, begin)
   local before = #turn.leases
   if not handing.admit(turn, 'request', score, request, slot, begin) then
@@ -20,12 +20,12 @@ local function hand(turn, slot, score, request, begin)
   return #turn.leases > before and 1 or 0
 end
 
--- At most *most* of a slot; *begins*: when each may begin, nil for at once. What is passed over is set back as well: it
--- must not keep anybody from the rest. Few are taken at first.
--- -> how many no longer wait, and how many of these were handed out
+-- Take at most *most* requests of a slot. *begins*: when each may begin; nil: at once. Requests that are passed over
+-- are set back, so that they do not block the rest. The first chunks are small.
+-- -> how many requests no longer wait, and how many of these were handed out
 function serving.take(turn, slot, most, begins)
   if most == 1 and serving.has_room(turn) then
-    -- Where there are many slots, most turns are for one request: that is worth a way without tables.
+    -- With many slots, most turns are for one request. This case avoids tables, which is faster.
     local score, request = waiting.take_one(slot)
     if not request then return 0, 0 end
     return 1, hand(turn, slot, score, request, begins and begins[1])
@@ -50,8 +50,8 @@ function serving.take(turn, slot, most, begins)
   return gone, handed
 end
 
--- A slot has its turn. *score_of*: returns the score of one that has no limits and is served; by default it stands behind
--- all others.
+-- Give a slot its turn. *score_of* returns the next score of a slot that need not wait; by default it comes after all
+-- other slots.
 -- -> how many of its requests no longer wait; whether it may have another turn in this exchange
 function serving.serve(turn, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil

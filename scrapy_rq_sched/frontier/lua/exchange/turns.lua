@@ -1,18 +1,18 @@
 -- Needs: keys, slots, own_slots, waiting, exchange/said, exchange/limited, exchange/serving, exchange/priority_turns
--- What waits is handed out: slots take turns.
+-- Hand out waiting requests: slots take turns.
 local turns = {}
--- So many slots have their turn before it is counted anew how much each may give; and so many more are looked at, if
+-- How many slots have their turn before the share of each is computed again; and how many more are looked at, because
 -- some may have to wait for their time.
 local MOST_SLOTS, WAIT = 256, 64
--- So many slots are few.
+-- Up to this number of slots, counting their requests is fast.
 local FEW = 32
 
--- Slots take turns, and so that none waits for a longer one, each gives as many as the others. What is of no known slot
--- is handed out as if it were one more slot. A slot that has to wait for its time is not asked again, nor one of which
--- this worker has enough.
+-- Slots take turns. Each gives the same number of requests, so that no slot waits for a longer one. The requests
+-- without a known slot count as one more slot. A slot is not asked again if it must wait for its time, or if this
+-- worker has enough of it.
 function turns.take(turn)
   turns.serve(turn)
-  -- What somebody has deleted must not keep the crawl from its end until its slot's time has come.
+  -- If somebody has deleted a slot's requests, notice it now. Otherwise the crawl could end only when the slot is due.
   local is_idle = said.want > 0 and #turn.leases == 0 and redis.call('ZCARD', SLOTS) <= FEW
   if waiting.has_drifted or is_idle then waiting.count_anew() end
 end
@@ -35,7 +35,7 @@ function turns.serve(turn)
       if turn.want <= 0 then break end
       local gone, is_open = serving.serve(turn, slot, each, is_limited)
       closed[slot] = not is_open
-      -- An empty one is no longer in the index.
+      -- A slot that was empty counts as progress: it is no longer in the index.
       progress = progress + math.max(gone, is_open and 1 or 0)
     end
     slots.write()

@@ -1,17 +1,17 @@
 -- Needs: keys, seeds, leases, histories, failures, put_back, events, exchange/said, exchange/limited
--- What is kept up with every exchange: what is known of its worker, and what the dead held.
+-- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
--- turn: busy; returned: requests of the dead that went back; dead: whose they were
+-- turn: busy; returned: the number of reclaimed leases; dead: the dead workers
 local upkeep = {}
--- Of a dead worker's leases, so many go back in an exchange, and as many bytes.
+-- How many leases of a dead worker are reclaimed in one exchange, and from how many workers.
 local RECLAIMED, DEAD_AT_A_TIME = 150, '4'
--- A worker may be stopped for longer than its lease and then repeat an exchange: so long, in milliseconds, or
--- ten leases, it is remembered.
+-- A worker may be suspended for longer than its lease and then repeat an exchange. Its key is kept for this many
+-- milliseconds, or for ten leases.
 local REMEMBERED = 86400000
--- Seconds for which it is known how long exchanges took.
+-- How long the histogram of exchanges is kept, in seconds.
 local TIMES_KNOWN = 30 * 86400
 
--- A worker that holds nothing has no leases: what is here came back with older data of Redis's.
+-- If a worker holds no requests, its leases in Redis can only be from older data: put them back.
 function upkeep.account(turn)
   if said.in_hand + turn.kept == 0 and not turn.repeated and turn.holds > 0 then
     local held = pairs_of(redis.call('HGETALL', turn.held))
@@ -28,7 +28,7 @@ local function note_new(turn)
     'answered', turn.stored .. ' ' .. turn.standing .. ' ' .. turn.duplicates, 'busy', turn.busy, 'heard', turn.now,
     'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
     'passed', said.passed or '')
-  -- Redis may have lost what it was told when the worker joined.
+  -- Redis may have lost the fields that were written when the worker joined.
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms) end
   if said.limit then redis.call('HSET', own, 'limit', said.limit) end
   if said.times then
@@ -41,8 +41,8 @@ local function note_new(turn)
     redis.call('HSET', META, 'unshared_reason', said.unshared_reason or '')
   end
   if turn.over and said.in_hand == 0 and turn.busy == '0' then
-    -- Now it is a worker like any other; what the frontier is made with, the next to join says. But it knows
-    -- nothing of when its crawl finished, until it has a part in another.
+    -- Now it is a worker like any other. The next worker that joins writes the settings of the frontier. But this
+    -- worker does not know when its crawl finished, until it takes part in another crawl.
     redis.call('HSET', own, 'over', 0)
     if not turn.made then change_epoch() end
   elseif turn.over then
@@ -62,14 +62,14 @@ function upkeep.note(turn)
   if not turn.repeated then
     note_new(turn)
   elseif said.exchange == turn.last then
-    -- Who was given up for dead meanwhile does not count as busy: it is heard again. An older exchange that comes
-    -- so late that nobody waits for it says nothing of now.
+    -- If the worker counted as dead meanwhile, it was not busy; now it is heard again. Ignore `busy` from a late repeat
+    -- of an older exchange: it is out of date.
     redis.call('HSET', turn.own, 'busy', turn.busy)
   end
   redis.call('PEXPIRE', turn.own, math.max(REMEMBERED, 10 * said.lease_ms))
 end
 
--- Take one lease of a dead worker: -> whether it goes back to where it stood
+-- Reclaim one lease of a dead worker. -> whether it goes back to the queue
 local function take_over(dead, lease, died)
   local kind, _, _, request = leases.read(lease[2])
   redis.call('HDEL', LEASES .. dead, lease[1])
@@ -85,7 +85,7 @@ local function take_over(dead, lease, died)
     failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, said.most_failed, died.now)
     return false
   end
-  -- If it is only slow, it may finish this one after all.
+  -- If the worker is only slow, it may still finish this request.
   if had_begun and not died.left then
     redis.call('HSET', WORKER .. dead, 'r:' .. lease[1], redis.sha1hex(request))
   end
@@ -114,16 +114,16 @@ local function reclaim_from(dead, turn)
   end
 end
 
--- The dead: what they held goes back to where it stood, a bounded number at a time. Who has left, and could
--- not say what became of its leases, has not died of them. Nor of what it had not begun, as far as it has said:
--- that makes a request a suspect, and of a suspect it is said before it is begun.
+-- Put the leases of dead workers back to their places, a limited number at a time. A worker that has left, and could
+-- not report the fate of its leases, did not die of them. Nor did a worker die of a request that it had not begun by
+-- its last report: such a death only makes the request a suspect, and a worker reports a suspect before it begins it.
 function upkeep.reclaim(turn)
   turn.dead = {}
-  -- A worker that was itself given up for dead may be about to say that it has finished what another is at by now.
+  -- If this worker counted as dead itself, it may be about to report requests that another worker crawls by now.
   local at_a_time = turn.standing == 1 and '0' or DEAD_AT_A_TIME
   for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', turn.now, 'LIMIT', '0', at_a_time)) do
     if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
-      -- Somebody has put something else in its place: there is nothing to bring back.
+      -- Somebody has stored a value of another type there: there are no leases to reclaim.
       events.tell_gone(dead, 'worker_lost')
       redis.call('ZREM', WORKERS, dead)
     else

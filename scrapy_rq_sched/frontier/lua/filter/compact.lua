@@ -1,17 +1,17 @@
 -- Needs: keys, seen, bucket_size
--- Seen, compactly: 62 bits of each fingerprint, as an integer, in many small sets. Redis keeps a set of few
--- integers as a sorted array, 8 bytes each. The functions are those of exact.lua; others are for an import.
+-- The compact filter: 62 bits of each fingerprint, as an integer, in many small sets. Redis keeps a small set of integers
+-- as a sorted array, with 8 bytes for each. Functions that exact.lua does not have are for an import.
 --
--- The sets, or buckets, are the leaves of a binary tree. Bucket n has the children 2n and 2n + 1; in the
--- lower half of its range is what goes to the one, in the upper half what goes to the other. Leaves are
--- first .. 2 * first - 1. To grow, the first one is split: that is linear hashing (W. Litwin, Linear Hashing:
--- A New Tool for File and Table Addressing, VLDB 1980). So nobody chooses a size, and no step takes long.
--- There are *most* a bucket on average, up to twice as many in those that are next to be split.
+-- The sets, or buckets, are the leaves of a binary tree. Bucket n has the children 2n, for the lower half of its
+-- range, and 2n + 1, for the upper half. The leaves are first .. 2 * first - 1. To grow, the filter splits the first
+-- leaf. This is linear hashing (W. Litwin, Linear Hashing: A New Tool for File and Table Addressing, VLDB 1980). So
+-- the filter needs no size in advance, and no step takes long. A bucket has *most* integers on average, and up to twice
+-- as many shortly before it is split.
 --
--- A set of whole fingerprints in DUPEFILTER is from an exact filter: it is converted, some in each exchange.
+-- If DUPEFILTER has a set of whole fingerprints, it is from an exact filter. Each exchange converts some of them.
 --
--- state: as in SEEN_STATE; and level, range: of the tree's upper leaves, prefix: of its buckets;
--- changed: by this script; converts: there is still something of an exact filter
+-- state: the fields of SEEN_STATE; level, range: the number of the first upper leaf, and an upper leaf's range; prefix:
+-- of the buckets' keys; changed: by this script; converts: fingerprints of an exact filter are left
 local filter = {}
 local SPLITS, CONVERTED = 8, 250
 local state
@@ -20,7 +20,7 @@ function filter.types()
   return {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
 end
 
--- The leaves are on two levels; width and depth of the upper one.
+-- Set the first leaf, and the width and the range of the upper of the two levels on which the leaves are.
 function filter.grow(first)
   state.first, state.level = first, 1
   while state.level * 2 <= first do state.level = state.level * 2 end
@@ -31,7 +31,7 @@ function filter.load()
   if state then return state end
   state = seen.state()
   if not state then
-    -- Its name is like none before it, so that what is left of a cleared one is not taken for it.
+    -- A new name, so that leftover buckets of a cleared filter are not taken for this filter's.
     local time = redis.call('TIME')
     local name = string.format('%x%05x', time[1], time[2])
     state = {name = name, first = 1, count = 0, most = bucket_size(), changed = true}
@@ -42,12 +42,12 @@ function filter.load()
   return state
 end
 
--- -> the integer that stands for a fingerprint, and its first 32 bits, by which it has its bucket
+-- -> the integer that stands for a fingerprint, and its first 32 bits, which select the bucket
 local function member_of(fingerprint)
-  -- A fingerprint may be any text, so its first digits need not tell it from others, nor be spread evenly.
+  -- Hash the fingerprint: it can be any text, so its first characters may be equal or not spread evenly.
   local digest = redis.sha1hex(fingerprint)
   local high, low = tonumber(string.sub(digest, 1, 8), 16), tonumber(string.sub(digest, 9, 16), 16)
-  -- As text, which is exact where Lua's numbers are not; never with a leading 0.
+  -- As text, because Lua's numbers are not exact for 62 bits; never with a leading 0.
   return string.format('%d%09d', high + 1, low % 1000000000), high
 end
 
@@ -57,7 +57,7 @@ function filter.bucket(high)
   return state.prefix .. number
 end
 
--- What is no set at a bucket's key, nobody but a mistake has put there. What was in the bucket is lost.
+-- If a bucket's key has another type, somebody has overwritten it by mistake, and the bucket is lost: delete the key.
 function filter.call(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -125,7 +125,7 @@ end
 function filter.settle()
   if state or redis.call('EXISTS', DUPEFILTER) == 1 then filter.load() end
   if not state then return end
-  -- What is converted must not make buckets faster than they are split, nor a step with many new URLs longer.
+  -- Converting must not fill buckets faster than they are split, nor make an exchange with many new URLs longer.
   if state.converts and state.count <= state.first * state.most then
     for _, fingerprint in ipairs(redis.call('SPOP', DUPEFILTER, CONVERTED)) do add_member(fingerprint) end
   end
@@ -139,7 +139,7 @@ function filter.settle()
 end
 
 function filter.open()
-  -- Another server may be set up otherwise.
+  -- The frontier may have moved to a server with other settings.
   if redis.call('EXISTS', SEEN_STATE) == 1 then redis.call('HSET', SEEN_STATE, 'most', bucket_size()) end
 end
 

@@ -1,16 +1,16 @@
 -- Needs: keys
--- Seen, exactly: one set of fingerprints.
--- filter.has(fingerprint)     -> was it seen?
--- filter.add(fingerprint)     -> was it new?
--- filter.add_in_turn(list, first, last)  -> for each fingerprint of this part of the list 1 if it was there before,
---                           else 0: as filter.add() would tell one after the other
--- filter.remove(fingerprint)  -> was it there?
--- filter.count()              -> how many; the error, if a key is of another type
--- filter.settle()             at the end of a step: what is left to do
--- filter.open()               when a worker joins
--- filter.types()            which keys it has, and of what types
--- filter.rare()             -> those of its keys that mostly are not there
--- Whoever asked this filter alone, where another keeps a compact one, would crawl all of it again.
+-- The exact filter: one set of fingerprints.
+-- filter.has(fingerprint)     -> whether it was seen
+-- filter.add(fingerprint)     -> whether it was new
+-- filter.add_in_turn(list, first, last)  -> for each fingerprint of this part of the list: 1 if it was known, else 0,
+--                           as filter.add() would find one after the other
+-- filter.remove(fingerprint)  -> whether it was there
+-- filter.count()              -> the number of fingerprints; the error if a key has a wrong type
+-- filter.settle()             finish the work of a step
+-- filter.open()               called when a worker joins
+-- filter.types()              -> its keys and their types. SEEN_STATE must not exist: if other workers use a compact
+--                           filter, a worker with this one would crawl everything again
+-- filter.rare()               -> its keys that do not exist in most crawls
 local filter = {}
 
 function filter.types()
@@ -35,7 +35,7 @@ function filter.add_in_turn(list, first, last)
     n_added = n_added + redis.call('SADD', DUPEFILTER, ...)
   end, first, last)
   if n_added == n_new then return known end
-  -- One of them is there twice: it is new only the first time.
+  -- A fingerprint is in the list twice: it is new only the first time.
   local seen_here = {}
   for i = 1, #known do
     local fingerprint = list[first + i - 1]

@@ -1,8 +1,8 @@
 -- Needs: keys, waiting, in_slots, put_back, importing
--- One step of an import: what was held, and seeds, go to where they stood.
+-- One step of an import: put leases and seeds back to their places.
 --
--- ARGV  id, step (its number, from 1), n, then n times: '<kind> <score> <deaths>@<second> <request>', the next
---       to be taken first
+-- ARGV  id, step (its number, from 1), n, then n times: '<kind> <score> <deaths>@<second> <request>', in the order in
+--       which they will be taken
 -- Reply {''}; {'lost'}: this import is no longer under way, and nothing was changed
 local id, step, n = argument(), number(), number()
 local done = importing.step(id, step)

@@ -1,12 +1,12 @@
 -- Needs: keys, seeds, seen
--- Begin an import, into a frontier in which nothing is. Nobody joins until it has ended.
+-- Begin an import into an empty frontier. No worker joins until it has ended.
 --
--- ARGV  id (unlike that of any other import), what the frontier's keys begin with, the spider's name,
---       n, then n times: field, value    what the frontier was made with
+-- ARGV  id (which differs from that of any other import), the prefix of the frontier's keys, the spider's name,
+--       n, then n times: field, value    the settings that all workers of the frontier must share
 -- Reply {''}
---       {'converting', from}: an import is under way or broke off, or a conversion
---       {'alive', n}: n workers are at it; {'full', key}: there is something
---       {'type', key, its type, the type it should have}: nothing was changed
+--       {'converting', from}: another import, or a conversion, is under way or was interrupted
+--       {'alive', n}: n workers are alive; {'full', key}: the frontier is not empty
+--       {'type', key, its type, the right type}: nothing was changed
 local id, frontier, spider = argument(), argument(), argument()
 local lock = redis.call('HMGET', CONVERTING, 'id', 'from')
 if lock[1] == id then return {''} end
@@ -24,7 +24,7 @@ problem = problem or wrong_type({{SEEN_CLEARED, 'list'}, {SEEN_FRONTIERS, 'set'}
 if problem then return {'type', unpack(problem)} end
 
 redis.call('HSET', CONVERTING, 'from', 'import', 'id', id, 'step', 0)
--- Of a crawl that is over: its finish would have the next worker forget what is imported.
+-- Delete the rest of a finished crawl. Because of its finish, the next worker would clear the imported frontier.
 redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
 seen.join(frontier)
 for _ = 1, number() do redis.call('HSET', META, argument(), argument()) end

@@ -1,18 +1,18 @@
 -- Needs: keys, filter, importing
--- One step of an import: what a compact filter has of the fingerprints seen.
+-- One step of an import: add the integers of a compact filter, which stand for fingerprints.
 --
--- ARGV  id, step (its number, from 1), how many there will be in all, n, then n integers, those of a bucket
---       together
+-- ARGV  id, step (its number, from 1), the total number of integers, n, then n integers, grouped by bucket
 -- Reply {''}; {'lost'}: this import is no longer under way, and nothing was changed
 local id, step, expected, n = argument(), number(), number(), number()
 local done = importing.step(id, step)
 if done then return done end
 local is_first = redis.call('EXISTS', SEEN_STATE) == 0
 local state = filter.load()
--- They come one bucket after the other. In a filter that grew with them, all of the first thousands would be in
--- one bucket: so it has from the first as many as they need.
+-- The integers come bucket by bucket. If the filter grew while they come, the first thousands would all be in one
+-- bucket.
+-- So create all buckets at the beginning.
 if is_first then filter.grow(math.min(2147483648, math.max(1, math.ceil(expected / state.most)))) end
--- What an exact filter has left is as it was: workers go on to convert it.
+-- Do not convert the rest of an exact filter here: workers do that later.
 state.converts = false
 
 local before, bucket, members = state.count, nil, {}

@@ -1,12 +1,12 @@
 -- Needs: keys, importing
--- End an import, if all that was imported is there: workers may join.
+-- End an import if all imported members are there, so that workers may join.
 --
 -- ARGV  id
 -- Reply {''}; {'lost'}: this import is no longer under way
---       {'differs', key, how many were imported into it, how many there are}: nothing was changed
+--       {'differs', key, number of imported members, number of members now}: nothing was changed
 local id = argument()
 if redis.call('HGET', CONVERTING, 'id') ~= id then
-  -- It was ended before, and the reply did not get through.
+  -- The import may have ended before, and the reply was lost.
   return redis.call('HGET', META, 'imported') == id and {''} or {'lost'}
 end
 local lock = redis.call('HGETALL', CONVERTING)

@@ -1,7 +1,7 @@
 -- Needs: keys, importing
--- One step of an import: members of one key.
+-- One step of an import: add members to one key.
 --
--- ARGV  id, step (its number, from 1), which key (its place in KEYS), command, n, then n values
+-- ARGV  id, step (its number, from 1), the key's place in KEYS, command, n, then n values
 -- Reply {''}; {'lost'}: this import is no longer under way, and nothing was changed
 local id, step = argument(), number()
 local key, command, n = KEYS[number()], argument(), number()
