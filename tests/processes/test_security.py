@@ -415,8 +415,8 @@ def test_an_entry_with_a_callback_that_no_worker_takes_does_not_go_round_for_eve
     assert fleet.reasons() == ["finished", "finished"]
     assert sprung_in(fleet) == []
     assert fleet.urls("parsed") == dict.fromkeys(GOOD, 1)
-    assert {entry["reason"].rpartition(",")[2] for entry in failed(server)} == {
-        " nor has that of any worker alive"
+    assert {entry["reason"].rpartition(";")[2] for entry in failed(server)} == {
+        " no other worker alive has it"
     }
     assert len(failed(server)) == len(CALLBACKS)
 

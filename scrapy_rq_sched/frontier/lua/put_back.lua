@@ -13,7 +13,7 @@ local function put_back(held, worker, most, now)
   for i = #held, 1, -1 do
     local kind, score, _, seed = leases.read(held[i][2])
     if seeds.kinds[kind] and not seeds.put_back(kind, score, seed) then
-      failures.set_aside(worker, held[i], 'the key of the seeds is of another type now', '', 0, most, now)
+      failures.set_aside(worker, held[i], 'the key of the seeds now has another type', '', 0, most, now)
     end
   end
   waiting.put_back(requests)

@@ -60,7 +60,7 @@ function release.refuse(turn)
       local kind, score, _, request, slot = leases.read(value)
       -- If no worker alive can do this request, it would go round forever. Only then it is set aside.
       if gates.refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now) then
-        reason = reason .. ', nor has that of any worker alive'
+        reason = reason .. '; no other worker alive has it'
         failures.set_aside(turn.worker, {lease, value}, reason, '', 0, said.most_failed, turn.now)
       else
         leases.park(kind, score, turn.worker .. '/' .. lease, request, slot, turn.now)
