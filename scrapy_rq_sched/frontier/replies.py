@@ -60,7 +60,7 @@ class Told(str, Enum):
         return self in (Told.PAUSE, Told.STOP, Told.WAIT)
 
 
-#: What stands for the time of a turn that may be used at once.
+#: The time of a turn that may begin at once.
 AT_ONCE = 1.0
 
 

@@ -150,7 +150,7 @@ def test_a_crawlers_filter_is_on_the_redis_of_the_settings(server: redis.Redis, 
 
 
 def test_a_bad_key_is_refused_with_the_name_of_the_setting() -> None:
-    with pytest.raises(SettingError, match="SCHEDULER_DUPEFILTER_KEY is '%\\(worker\\)s'"):
+    with pytest.raises(SettingError, match=r"SCHEDULER_DUPEFILTER_KEY must be .*, not '%\(worker\)s'"):
         RFPDupeFilter.from_crawler(crawler_with(SCHEDULER_DUPEFILTER_KEY="%(worker)s"))
 
 

@@ -17,7 +17,7 @@ function clearing.sweep(n)
   return redis.call('EXISTS', SLOTS_CLEARED) == 1
 end
 
--- Delete the queue, whatever the types of its keys. The requests of most slots are left to clearing.sweep().
+-- Delete the queue, even if its keys have wrong types. The requests of most slots are left to clearing.sweep().
 function clearing.clear()
   redis.call('UNLINK', REQUESTS)
   local slots = redis.pcall('ZCARD', SLOTS)

@@ -8,8 +8,8 @@
 -- seen.sweep(n)         delete at most n buckets of cleared filters. -> whether there are more
 --
 -- SEEN_STATE, a hash: name, which is a part of the buckets' keys; first, count, most: see filter/compact.lua.
--- SEEN_CLEARED, a list of cleared filters whose buckets are still there: '<name> <next> <last>'
--- SEEN_FRONTIERS, a set: the frontiers that have this filter, by what their keys begin with.
+-- SEEN_CLEARED, a list: cleared filters that still have buckets, as '<name> <next> <last>'
+-- SEEN_FRONTIERS, a set: the frontiers that use this filter, as the prefixes of their keys
 local seen = {}
 
 function seen.bucket_key(name, number)
