@@ -1,1 +1,1 @@
-"""What happens to a fleet: how it is read, followed, and sent to a webhook."""
+"""The events of a fleet: read them, follow them, and send them to a webhook."""

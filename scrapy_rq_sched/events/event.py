@@ -1,4 +1,4 @@
-"""An event, as Redis has it, and as a person reads it."""
+"""An event: as Redis keeps it, and as a person reads it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from ..errors import one_line
 
 #: The version of an event's fields that this code knows.
 VERSION = 1
-#: What every event has; all else is in its details.
+#: The fields that every event has. All others are its details.
 _COMMON = ("v", "id", "time", "type", "spider", "worker")
 
-#: What happened, in words, by type. ``lua/events.lua`` is told these types.
+#: A line of text for each type. The scripts in Redis record these types (``lua/events.lua``).
 TEXTS = {
     "crawl_started": "the crawl has started",
-    "crawl_finished": "the crawl is finished: {pages} pages, {failed} requests set aside",
-    "crawl_stalled": "no page for {seconds} s, though {waiting} requests wait",
-    "crawl_going_on": "the crawl goes on",
+    "crawl_finished": "the crawl is finished (pages: {pages}, set aside: {failed})",
+    "crawl_stalled": "no page was crawled for {seconds} s, although requests are waiting ({waiting})",
+    "crawl_going_on": "the crawl continues",
     "worker_joined": "worker {worker} has joined",
     "worker_left": "worker {worker} has left",
-    "worker_lost": "worker {worker} is lost: it has not been heard of, and what it held goes to the others",
-    "paused": "an operator has paused the crawl",
-    "draining": "an operator has drained the crawl",
-    "resumed": "an operator has had the crawl go on",
-    "stopped": "an operator has stopped the fleet",
+    "worker_lost": "worker {worker} is lost: its heartbeat stopped, and its leases go to other workers",
+    "paused": "an operator paused the crawl",
+    "draining": "an operator drained the crawl",
+    "resumed": "an operator resumed the crawl",
+    "stopped": "an operator stopped the fleet",
     "limit_reached": "the fleet closes: {limit} is reached",
     "request_set_aside": "a {kind} is set aside: {reason}",
     "slot_blocked": "slot {slot} is blocked for {seconds} s",
-    "slot_free": "slot {slot} is not blocked any more",
-    "queue_full": "as many requests wait as FRONTIER_MAX_WAITING allows ({max_waiting})",
+    "slot_free": "slot {slot} is no longer blocked",
+    "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",
     "queue_has_room": "the queue has room again",
     "redis_full": "Redis is out of memory",
     "redis_has_room": "Redis has room again",
 }
-#: What needs somebody's attention.
+#: The types that need somebody's attention.
 ALARMING = frozenset(
     ("crawl_stalled", "worker_lost", "limit_reached", "request_set_aside", "queue_full", "redis_full")
 )
@@ -44,14 +44,14 @@ ALARMING = frozenset(
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to a fleet, told by the atomic step in which it happened.
+    """A change of a fleet, recorded by the atomic step that made it.
 
-    :param id: of the entry in the stream: unique, and in the order in which things happened.
+    :param id: the id of the entry in the stream. Ids are unique and ascending.
     :param time: seconds since 1970, by the server's clock.
     :param type: such as ``worker_joined``: see ``docs/events.md``.
     :param spider: the spider's name.
-    :param worker: whom it concerns; empty if it concerns all.
-    :param details: what else there is to say of this type.
+    :param worker: the worker's id; empty if the event concerns the whole fleet.
+    :param details: the further fields of this type.
     """
 
     id: str
@@ -63,10 +63,11 @@ class Event:
 
     @classmethod
     def parse(cls, name: bytes, fields: Mapping[bytes, bytes], spider: str) -> Event:
-        """Return the event of a stream's entry; what somebody else has put there is of type ``unknown``.
+        """Return the event of an entry of the stream; its type is ``unknown`` if it cannot be read.
 
-        :param name: the entry's id, and :param fields: its fields.
-        :param spider: whose stream it is.
+        :param name: the entry's id.
+        :param fields: the entry's fields.
+        :param spider: the spider that the stream belongs to.
         """
         text = fields.get(b"event", b"").decode("utf-8", "replace")
         try:
@@ -82,7 +83,7 @@ class Event:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is printed for machines, and sent to a webhook."""
+        """Return the fields of the JSON object that ``--json`` prints and a webhook gets."""
         return {
             "v": VERSION,
             "id": self.id,
@@ -96,24 +97,24 @@ class Event:
 
     @property
     def text(self) -> str:
-        """What happened, in a line of words."""
+        """The event as a line of text."""
         template = TEXTS.get(self.type)
-        if template is None:  # it comes from Redis, and is no template
+        if template is None:  # the type comes from Redis: never use it as a template
             return one_line(self.type)
         return one_line(template.format_map(_Details({**self.details, "worker": self.worker})))
 
     @property
     def is_alarming(self) -> bool:
-        """Whether it needs somebody's attention."""
+        """Whether the event needs somebody's attention."""
         return self.type in ALARMING
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number that JSON has")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 class _Details(dict[str, Any]):
-    """What an older or a newer version does not say is a question mark."""
+    """The values of a template: a question mark for a detail that another version did not record."""
 
     def __missing__(self, name: str) -> str:
         return "?"

@@ -1,7 +1,7 @@
-"""Follow the events of fleets as they happen, whatever becomes of the connection.
+"""Follow the events of fleets as they happen, and miss none when the connection breaks.
 
-Redis is asked again and again: a subscription, or a command that waits, would hear nothing of a connection
-that is dead, and would lose what is published meanwhile.
+The follower polls Redis. A subscription or a blocking command would not notice a dead connection, and would
+lose the events of that time.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ..connection import RedisError, close, describe_error, get_impatient_client
 from .event import Event
 from .stream import Stream, id_at, order_of, seconds_of
 
-#: Seconds between two questions, and those that Redis may take to answer before the connection is given up.
+#: Seconds between two polls, and seconds after which a connection without an answer is closed.
 INTERVAL, PATIENCE = 0.25, 2.0
-#: After a failover the clock of the new master may be behind, and its events have earlier ids: so many
-#: seconds are read anew.
+#: After a failover the clock of the new master may be behind, so that new events have earlier ids. The
+#: follower then reads this many seconds again.
 OVERLAP = 60.0
 
 
 class Follower:
-    """An iterator over events.
+    """An iterator over the events of frontiers.
 
-    :param settings: Scrapy's: they say where Redis is.
-    :param streams: of the frontiers.
-    :param since: of streams, by their keys, the id after which they begin; the others begin now.
-    :param said: is told when Redis does not answer, and when it does again.
+    :param settings: Scrapy's settings; they contain the address of Redis.
+    :param streams: the streams of the frontiers.
+    :param since: for the key of a stream, the event id to begin after. Other streams begin now.
+    :param said: is called with a line of text when Redis stops answering, and when it answers again.
     """
 
     def __init__(
@@ -42,41 +42,41 @@ class Follower:
         self._server = get_impatient_client(settings, PATIENCE)
         self._said = said
         self._since = since
-        # Of each stream the id of the last entry; and what was read of late, by when it happened.
+        # For each stream: the id of its last entry, and the time of each entry that was read lately.
         self._last: dict[str, str] = {}
         self._known: dict[str, dict[tuple[str, str], float]] = {stream.key: {} for stream in streams}
         self._is_away = False
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield the next ones, and wait for them."""
+        """Yield events, and wait for the next ones."""
         while True:
             yield from self.new()
             time.sleep(INTERVAL)
 
     def new(self) -> list[Event]:
-        """Return those that have happened since, the oldest first; fewer or none if Redis does not answer."""
+        """Return the events since the last call, oldest first; some may be missing until Redis answers."""
         found: dict[str, list[Event]] = {stream.key: [] for stream in self._streams}
         try:
             for stream in self._streams:
                 self._read(stream, found[stream.key])
         except RedisError as error:
             if not self._is_away:
-                self._said(f"{describe_error(self._server, error)}. The events go on when Redis answers")
+                self._said(f"{describe_error(self._server, error)}. Events continue when Redis answers")
             self._is_away = True
         else:
             if self._is_away:
-                self._said("Redis answers again, and the events go on")
+                self._said("Redis answers again; events continue")
             self._is_away = False
             self._forget()
-        # Also those that came before Redis was away; each stream's in its order, whatever its clock did.
+        # Includes those read before an error. Each stream keeps its order, even if its clock went back.
         return list(merge(*found.values(), key=lambda event: event.time))
 
     def was_away(self) -> None:
-        """Have the last minute be read anew: somebody else has found that Redis was away."""
+        """Read the last minute again: the caller found that Redis was away."""
         self._is_away = True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         close(self._server)
 
     def _read(self, stream: Stream, found: list[Event]) -> None:
@@ -92,7 +92,7 @@ class Follower:
             self._last[stream.key] = max(self._last[stream.key], event.id, key=order_of)
 
     def _begin(self, stream: Stream) -> None:
-        """Find where to begin; what was just before that is known, and not new after a failover."""
+        """Find the start, and note the events just before it: they are not new after a failover."""
         last = self._since.get(stream.key) or stream.newest(self._server)
         for event in stream.all_after(self._server, id_at(seconds_of(last) - OVERLAP)):
             if order_of(event.id) <= order_of(last):

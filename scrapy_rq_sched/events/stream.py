@@ -8,7 +8,7 @@ from typing import Any
 
 from .event import Event
 
-#: Of how many events it is asked at a time.
+#: Events that are read in one call.
 STEP = 1000
 
 
@@ -16,18 +16,19 @@ STEP = 1000
 class Stream:
     """The stream of one frontier.
 
-    :param key: where it is, and :param spider: whose.
+    :param key: its key in Redis.
+    :param spider: the spider's name.
     """
 
     key: str
     spider: str
 
     def latest(self, server: Any, count: int) -> list[Event]:
-        """Return the latest events, at most *count*, the oldest of them first."""
+        """Return the latest events, at most *count*, oldest first."""
         return self._events(server.xrevrange(self.key, "+", "-", count=count)[::-1])
 
     def newest(self, server: Any) -> str:
-        """Return the id of the latest event; one before all others if there is none."""
+        """Return the id of the latest event; ``0-0``, which precedes every id, if the stream is empty."""
         latest = self.latest(server, 1)
         return latest[0].id if latest else "0-0"
 
@@ -46,17 +47,17 @@ class Stream:
 
 
 def id_at(seconds: float) -> str:
-    """Return an id that comes before those of all events from *seconds* since 1970 on."""
+    """Return an id that precedes the ids of all events from *seconds* since 1970 on."""
     return f"{max(0, int(seconds * 1000) - 1)}-0"
 
 
 def seconds_of(name: str) -> float:
-    """Return when the entry with the id *name* was made, in seconds since 1970."""
+    """Return the time of the entry with the id *name*, in seconds since 1970."""
     return int(name.partition("-")[0]) / 1000
 
 
 def order_of(name: str) -> tuple[int, int]:
-    """Return what the id *name* is sorted by."""
+    """Return the sort key of the id *name*."""
     milliseconds, _, number = name.partition("-")
     return int(milliseconds), int(number or 0)
 

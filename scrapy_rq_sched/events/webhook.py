@@ -1,7 +1,7 @@
-"""Send the events of a fleet to a URL: one worker at a time does it, and another when that one dies.
+"""Send the events of a fleet to a URL. One worker at a time sends; when it dies, another takes over.
 
-The names of the headers, and how they are signed, are those of Standard Webhooks
-(https://www.standardwebhooks.com): their libraries verify what comes from here.
+Headers and signature follow Standard Webhooks (https://www.standardwebhooks.com), so that its libraries can
+verify the requests.
 """
 
 from __future__ import annotations
@@ -35,27 +35,26 @@ from .stream import Stream, order_of
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks for events, between two looks whether this worker is to send, and that the
-#: receiver may take for an answer.
+#: Seconds between two polls of the sender, between two of a standby, and until the receiver must answer.
 INTERVAL, STANDBY, PATIENCE = 0.5, 2.0, 5.0
-#: Seconds after which another worker sends, if this one is not heard: more than an answer may take. And those
-#: that a worker that closes waits until all is sent: then it may still take over from one that was killed.
+#: Seconds of the sender's lease, longer than PATIENCE: then another worker takes over. And the seconds that a
+#: closing worker goes on sending: long enough to take over from a worker that was killed.
 LEASE, LAST_PATIENCE = 8.0, 10.0
-#: Seconds between two attempts, at the most.
+#: Seconds between two attempts, at most.
 LONGEST_PAUSE = 20.0
-#: So often an event is sent that the receiver does not want (status 4xx), before it is left out.
+#: Attempts after which an event that the receiver refuses (status 3xx or 4xx) is dropped.
 REFUSALS = 5
-#: What a receiver answers that is busy, and not refusing: the event is sent again until it is taken.
+#: The statuses of a busy receiver. They are no refusal: the event is sent until it is accepted.
 _BUSY = (408, 425, 429)
 
 
 class Webhook:
     """Sends the events of a frontier.
 
-    :param settings: Scrapy's: they say where Redis is.
-    :param keys: the frontier's.
-    :param worker: who sends.
-    :param own: this package's: where to, what signs it, and which events.
+    :param settings: Scrapy's settings; they contain the address of Redis.
+    :param keys: the frontier's keys.
+    :param worker: the id of this worker.
+    :param own: this package's settings: the URL, the secret and the types of events.
     """
 
     def __init__(self, settings: Any, keys: Keys, worker: str, own: FrontierSettings) -> None:
@@ -76,29 +75,36 @@ class Webhook:
         self._is_away = False
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Start sending, in a separate thread."""
         self._ended: Deferred[None] = Deferred()
         thread = BackgroundThread("frontier-webhook", EventLoop())
         thread.call(self._run, self._has_ended)
         thread.stop()
 
     def end(self) -> Deferred[None]:
-        """Send what has happened, for some seconds at the most; return what fires when that is done."""
+        """Send the remaining events, for a few seconds at most; the ``Deferred`` fires at the end."""
         self._end_by = time.monotonic() + LAST_PATIENCE
         self._ends.set()
-        # Whatever the thread waits for, such as a receiver that answers byte by byte: nobody waits for it.
+        # Do not wait longer for the thread: the receiver may answer byte by byte.
         cancel = EventLoop().call_later(LAST_PATIENCE + PATIENCE, self._give_up)
         return self._ended.addCallback(lambda _: cancel())
 
     def _has_ended(self, _: Any, error: Exception | None) -> None:
         if error is not None:
-            logger.error("The webhook has ended, and sends nothing any more", exc_info=error)
+            logger.error(
+                "Unexpected error in the webhook: this worker sends no more events. This is a bug in "
+                "scrapy-rq-sched; please report it",
+                exc_info=error,
+            )
         if not self._ended.called:
             self._ended.callback(None)
 
     def _give_up(self) -> None:
         if not self._ended.called:
-            logger.warning("The webhook at %s answers too slowly to wait for it any longer", self._post.where)
+            logger.warning(
+                "The receiver at %s answers too slowly: this worker closes without waiting for it",
+                self._post.where,
+            )
             self._ended.callback(None)
 
     def _run(self) -> None:
@@ -110,14 +116,16 @@ class Webhook:
             return bool(is_ours), last.decode()
 
         while True:
-            # Before it is looked: what happens after that may be missed.
+            # Read before the step: an event after this point may be missed.
             is_last = self._ends.is_set()
             is_through = False
             try:
                 is_through = self._step(server, say)
             except RedisError as error:
                 if not self._is_away:
-                    logger.warning("The webhook waits for Redis: %s", describe_error(server, error))
+                    logger.warning(
+                        "%s. The webhook sends events again when Redis answers", describe_error(server, error)
+                    )
                 self._is_away = True
                 if self._follower is not None:
                     self._follower.was_away()
@@ -131,7 +139,8 @@ class Webhook:
                 self._ends.wait(STANDBY if self._follower is None else INTERVAL)
         if self._waiting:
             logger.warning(
-                "The webhook has not sent %d events yet: another worker sends them, or the next crawl",
+                "This worker closes before all events were sent to the webhook (%d left). Another worker "
+                "or the next crawl sends them",
                 len(self._waiting),
             )
         self._resign(say)
@@ -142,14 +151,14 @@ class Webhook:
         return self._ends.is_set() and time.monotonic() > self._end_by
 
     def _step(self, server: Any, say: Any) -> bool:
-        """Send what there is; return whether all that has happened is sent, by whichever worker."""
+        """Send the new events; return whether this worker or another has sent every event."""
         is_ours, sent = say(LEASE, "")
         if not is_ours:
-            # What this one had not sent, the other does.
+            # The worker that holds the lease sends the rest.
             self._stop_following()
             return order_of(sent) >= order_of(self._stream.newest(server))
         if self._follower is not None and order_of(sent) > order_of(self._sent):
-            # While this one was not heard, another has sent.
+            # This worker had lost the lease, and another one has sent events.
             self._stop_following()
         if self._follower is None:
             self._sent = sent
@@ -162,7 +171,7 @@ class Webhook:
             if self._is_wanted(event) and not self._send(event):
                 return False
             self._waiting.popleft()
-            # Of those that nobody wants, the last is enough.
+            # Of unwanted events, noting the last is enough.
             if self._is_wanted(event) or not self._waiting:
                 is_ours, self._sent = say(LEASE, event.id)
                 if not is_ours:
@@ -171,7 +180,7 @@ class Webhook:
         return not self._waiting
 
     def _send(self, event: Event) -> bool:
-        """Post *event*, if it is time for that; return whether it is dealt with."""
+        """Post *event* unless a pause is on; return whether it is settled: accepted or dropped."""
         if time.monotonic() < self._next_attempt:
             return False
         problem = self._post(event)
@@ -188,13 +197,14 @@ class Webhook:
         self._failures += 1
         if problem.is_final and self._failures >= REFUSALS:
             logger.error(
-                "The webhook at %s does not take event %s (%s), and it is left out: %s",
-                *(self._post.where, event.id, event.type, problem.text),
+                "The receiver at %s did not accept event %s (%s) in %d attempts, so it is dropped: %s. Check "
+                "FRONTIER_WEBHOOK_URL and the receiver",
+                *(self._post.where, event.id, event.type, self._failures, problem.text),
             )
             return True
         if self._failures == 1:
             logger.warning(
-                "The webhook at %s has not taken event %s (%s), and it is sent again: %s",
+                "The receiver at %s did not accept event %s (%s), so it is sent again: %s",
                 *(self._post.where, event.id, event.type, problem.text),
             )
         return False
@@ -204,7 +214,10 @@ class Webhook:
             if self._follower is not None:
                 say(0, "")
         except RedisError:
-            logger.info("Another worker sends to the webhook in %g s", LEASE)
+            logger.info(
+                "Redis did not answer while this worker left the webhook: another worker takes over in %g s",
+                LEASE,
+            )
         self._stop_following()
 
     def _stop_following(self) -> None:
@@ -216,9 +229,10 @@ class Webhook:
 
 
 class Problem:
-    """Why an event was not taken.
+    """The reason why an event was not accepted.
 
-    :param text: in one line; :param is_final: whether the receiver does not want it.
+    :param text: the reason, in one line.
+    :param is_final: whether the receiver refused the event.
     """
 
     def __init__(self, text: str, is_final: bool = False) -> None:
@@ -229,8 +243,9 @@ class Problem:
 class Post:
     """Posts events to a URL.
 
-    :param url: where to, and :param secret: what signs them.
-    :param source: what an id is unique in.
+    :param url: the receiver's URL.
+    :param secret: the secret that signs the events; empty for no signature.
+    :param source: the key of the stream, in which an event's id is unique.
     """
 
     def __init__(self, url: str, secret: str, source: str) -> None:
@@ -238,13 +253,13 @@ class Post:
         self._url = url
         self._secret = secret
         parts = urlsplit(url)
-        #: The URL without what may be secret in it.
+        #: The URL without its secret parts.
         self.where = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
-        # What answers with a redirect has not taken the event.
+        # A receiver that redirects has not accepted the event.
         self._opener = urllib.request.build_opener(_NoRedirect())
 
     def __call__(self, event: Event) -> Problem | None:
-        """Post *event*; return what was wrong, or None if it was taken."""
+        """Post *event*; return the problem, or None if the receiver accepted it."""
         body = json.dumps(event.as_dict()).encode()
         request = urllib.request.Request(  # noqa: S310 - the settings' check allows http and https
             self._url, body, self._headers(f"{self._source}/{event.id}", body), method="POST"
@@ -255,10 +270,10 @@ class Post:
         except urllib.error.HTTPError as error:
             with error:
                 is_final = 300 <= error.code < 500 and error.code not in _BUSY
-                return Problem(f"it has answered with status {error.code}", is_final)
+                return Problem(f"it answered with status {error.code}", is_final)
         except (http.client.HTTPException, ValueError) as error:
-            # Their text may have the URL in it.
-            return Problem(f"no HTTP can be spoken with it ({type(error).__name__})")
+            # The text of these errors may contain the URL.
+            return Problem(f"its answer is not valid HTTP ({type(error).__name__})")
         except OSError as error:
             reason = getattr(error, "reason", error)
             return Problem(f"{type(reason).__name__}: {reason}".replace(self._url, self.where))
@@ -284,6 +299,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key that *secret* stands for: after ``whsec_`` it is in base64, as the standard has it."""
+    """Return the key in *secret*. After ``whsec_`` it is base64, as in the standard."""
     encoded = secret.removeprefix("whsec_")
     return base64.b64decode(encoded) if encoded != secret else secret.encode()

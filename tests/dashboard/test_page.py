@@ -139,9 +139,9 @@ def test_events_are_shown_as_they_come(seen: Watched, view: View) -> None:
     expect(joined).to_have_count(4)
     Control(view).pause()
     latest = page.locator(".events li").first
-    expect(latest).to_contain_text("an operator has paused the crawl")
+    expect(latest).to_contain_text("an operator paused the crawl")
     Control(view).resume()
-    expect(latest).to_contain_text("go on")
+    expect(latest).to_contain_text("an operator resumed the crawl")
 
 
 def test_all_spiders_are_listed_and_lead_to_theirs(

@@ -54,7 +54,7 @@ def test_a_crawl_can_be_read_when_it_is_over(fleet: Fleet, redis_url: str) -> No
         "crawl_finished",
         "worker_left",
     ]
-    assert lines[2].endswith("the crawl is finished: 20 pages, 0 requests set aside")
+    assert lines[2].endswith("the crawl is finished (pages: 20, set aside: 0)")
 
 
 def test_those_of_a_type_and_since_an_event_are_chosen(server: redis.Redis, redis_url: str) -> None:
@@ -80,9 +80,9 @@ def test_events_of_several_spiders_are_told_apart_and_in_order(server: redis.Red
     tell(server, "stopped", spider="seeds")
     tell(server, "resumed")
     assert [line.split(maxsplit=3)[3] for line in said(redis_url)] == [
-        "graph: an operator has paused the crawl",
-        "seeds: an operator has stopped the fleet",
-        "graph: an operator has had the crawl go on",
+        "graph: an operator paused the crawl",
+        "seeds: an operator stopped the fleet",
+        "graph: an operator resumed the crawl",
     ]
 
 
