@@ -1,5 +1,5 @@
-"""Metrics of whole fleets, read from Redis: what is behind ``scrapy frontier metrics``.
+"""Metrics of whole fleets, read from Redis, for ``scrapy frontier metrics``.
 
-One exporter serves all workers, since what they have in common is in Redis. Only ``exposition.py`` knows the
-library that writes the text.
+One exporter serves all workers, because their common state is in Redis. Only ``exposition.py`` uses
+``prometheus_client``.
 """

@@ -1,11 +1,11 @@
-"""Every metric: its name, its kind, its labels, and what its HELP says."""
+"""Every metric: its name, type, labels and help text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-#: What :attr:`~scrapy_rq_sched.inspect.Status.state` may be.
+#: The values of :attr:`~scrapy_rq_sched.inspect.Status.state`.
 STATES = (
     "new",
     "crawling",
@@ -22,12 +22,12 @@ STATES = (
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric, as Prometheus has it.
+    """A metric of Prometheus.
 
-    :param name: as it is queried, a counter's with its ``_total``.
-    :param kind: its type.
-    :param labels: their names.
-    :param help: one sentence.
+    :param name: the name in queries; a counter's includes ``_total``.
+    :param kind: the type.
+    :param labels: the names of the labels.
+    :param help: the help text, one sentence.
     """
 
     name: str
@@ -44,54 +44,52 @@ def _of_spider(
 
 REQUESTS = _of_spider(
     "requests",
-    "Requests by state: waiting, leased (in a worker's hands, with its seeds), delayed (set back for another "
-    "worker), failed (set aside), and seeds that nobody has taken yet.",
+    "Requests by state: waiting, leased (held by a worker; includes seeds), delayed (put back for another "
+    "worker), failed (in the failed list), seeds (not yet read by a worker).",
     "state",
 )
-SEEN = _of_spider("seen", "Fingerprints that the dupefilter has.")
-PAGES = _of_spider(
-    "pages_total", "Pages that were done in this crawl. It begins at 0 with each crawl.", kind="counter"
-)
+SEEN = _of_spider("seen", "Fingerprints in the dupefilter.")
+PAGES = _of_spider("pages_total", "Pages finished in this crawl. A new crawl starts at 0.", kind="counter")
 FAILED = _of_spider(
     "failed_total",
-    "Requests and seeds that were ever set aside, by reason without its details.",
+    "Requests and seeds set aside so far, even if retried or removed since, by reason without details.",
     "reason",
     kind="counter",
 )
 FINISHED = _of_spider(
     "finished_timestamp_seconds",
-    "When the last crawl was finished, in seconds since 1970; 0 if it is not known.",
+    "Time at which the last crawl finished, in seconds since 1970; 0 if not known.",
 )
 EXCHANGE_SECONDS = _of_spider(
     "exchange_seconds",
-    "How long the exchanges between workers and Redis took.",
+    "Duration of the exchanges between workers and Redis.",
     kind="histogram",
 )
 WORKERS = _of_spider(
     "workers",
-    "Workers by state: alive, dead (not heard of within FRONTIER_LEASE_TIMEOUT), and in_line (waiting for a "
-    "place that FRONTIER_MAX_WORKERS allows).",
+    "Workers by state: alive, dead (no heartbeat within FRONTIER_LEASE_TIMEOUT), and in_line (waiting for a "
+    "place, because of FRONTIER_MAX_WORKERS).",
     "state",
 )
-WORKERS_WANTED = _of_spider("workers_wanted", "How many workers the crawl could use now.")
-STATE = _of_spider("state", "1 for the state that the crawl is in, 0 for the others.", "state")
+WORKERS_WANTED = _of_spider("workers_wanted", "Number of workers that the crawl could use now.")
+STATE = _of_spider("state", "1 for the current state of the crawl, 0 for all others.", "state")
 LIMIT = _of_spider(
-    "limit", "1 for what keeps the crawl from going faster now, 0 for the others; none is no limit.", "limit"
+    "limit", "1 for the current limit on the crawl's speed, 0 for the others; none: no known limit.", "limit"
 )
-SLOTS = _of_spider("slots", "Slots that have waiting requests.")
+SLOTS = _of_spider("slots", "Slots with waiting requests.")
 SLOT_WAITING = _of_spider(
     "slot_waiting",
-    "Requests that wait in each of the fifty largest slots, and in all others together (other).",
+    "Waiting requests of each of the 50 largest slots, and of all other slots together (other).",
     "slot",
 )
 SLOT_BLOCKED = _of_spider(
     "slot_blocked_seconds",
-    "For how long each of these slots is blocked yet, 0 if it is not; of the others, the longest.",
+    "Seconds until the block of the slot ends, 0 without a block; for other slots, the longest.",
     "slot",
 )
 WORKER_PAGES = _of_spider(
     "worker_pages_total",
-    "Pages that a worker has done. It goes when the worker does.",
+    "Pages finished by the worker. Removed when the worker leaves.",
     "worker",
     kind="counter",
 )
@@ -99,28 +97,28 @@ STATS = Metric(
     "scrapy_stats",
     "gauge",
     ("spider", "name"),
-    "Statistics of the fleet, from RedisStatsCollector: those that are numbers, by their name in Scrapy.",
+    "Numeric statistics of the fleet from RedisStatsCollector, by their name in Scrapy.",
 )
 MEMORY = Metric(
-    "scrapy_frontier_redis_memory_bytes", "gauge", ("redis",), "Memory that Redis uses (used_memory)."
+    "scrapy_frontier_redis_memory_bytes", "gauge", ("redis",), "Memory used by Redis (used_memory)."
 )
 MAX_MEMORY = Metric(
     "scrapy_frontier_redis_max_memory_bytes",
     "gauge",
     ("redis",),
-    "Memory that Redis may use (maxmemory). It is missing where there is no such limit.",
+    "Memory limit of Redis (maxmemory). Missing if there is no limit.",
 )
 UP = Metric(
     "scrapy_frontier_up",
     "gauge",
     ("redis",),
-    "1 if Redis has answered, 0 if not: then what it has is missing.",
+    "1 if Redis answered, 0 if not; then the metrics of its spiders are missing.",
 )
 SNAPSHOT_SECONDS = Metric(
     "scrapy_frontier_snapshot_seconds", "gauge", (), "Seconds that it took to read these metrics from Redis."
 )
 
-#: All of them, in the order in which they are written.
+#: All metrics, in the order of the output.
 METRICS: tuple[Metric, ...] = (
     UP,
     SNAPSHOT_SECONDS,

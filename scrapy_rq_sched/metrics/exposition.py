@@ -1,6 +1,6 @@
-"""Metrics as text, printed, in a file or over HTTP: all that is done by ``prometheus_client``.
+"""Write metrics as text, to a file or over HTTP, with ``prometheus_client``.
 
-It is imported where it is used, since it comes with the extra ``metrics``.
+Functions import the library themselves, since only the extra ``metrics`` installs it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .labels import label
 from .samples import Sample, samples
 from .snapshots import Snapshot
 
-#: Seconds for which a client may say nothing: each has a thread.
+#: Seconds after which a silent client is disconnected: each client has a thread.
 PATIENCE = 10.0
 
 
 def require_library() -> None:
-    """Check that the extra is installed.
+    """Check that the extra ``metrics`` is installed.
 
     :raises InspectionError: if it is not.
     """
@@ -37,7 +37,7 @@ def require_library() -> None:
 
 
 def as_openmetrics(snapshot: Snapshot) -> str:
-    """Return *snapshot* in OpenMetrics."""
+    """Return *snapshot* in the OpenMetrics format."""
     from prometheus_client.openmetrics.exposition import generate_latest
 
     text: bytes = generate_latest(_registry(lambda: snapshot))  # type: ignore[no-untyped-call]
@@ -45,11 +45,11 @@ def as_openmetrics(snapshot: Snapshot) -> str:
 
 
 def write_textfile(snapshot: Snapshot, path: Path) -> None:
-    """Put *snapshot* in the place of the file at *path*, in one step, for a node exporter.
+    """Replace the file at *path* by *snapshot*, in one step, for a node exporter.
 
-    That reads Prometheus's text format, and no OpenMetrics.
+    The file has Prometheus's text format: a node exporter does not read OpenMetrics.
 
-    :raises InspectionError: if it cannot be written.
+    :raises InspectionError: if the file cannot be written.
     """
     from prometheus_client import write_to_textfile
 
@@ -63,10 +63,10 @@ def write_textfile(snapshot: Snapshot, path: Path) -> None:
 
 
 def serve(take: Callable[[], Snapshot], host: str, port: int) -> int:
-    """Serve what *take* returns at ``/metrics``, in threads of their own, and return the port.
+    """Serve the snapshots of *take* at ``/metrics``, in background threads, and return the port.
 
-    :param port: 0 for any that is free.
-    :raises InspectionError: if nobody may listen there.
+    :param port: the port; 0 for any free one.
+    :raises InspectionError: if this address cannot be listened on.
     """
     from prometheus_client import start_http_server
 
@@ -75,14 +75,14 @@ def serve(take: Callable[[], Snapshot], host: str, port: int) -> int:
     except (OSError, OverflowError, UnicodeError, TypeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InspectionError(
-            f"Nobody can listen on {host}:{port}: {why}. Give --listen another address or port"
+            f"The exporter cannot listen on {host}:{port}: {why}. Give --listen another address or port"
         ) from error
     server.RequestHandlerClass = _impatient(server.RequestHandlerClass)
     return int(server.server_port)
 
 
 def _impatient(handler: Any) -> Any:
-    """Return *handler*, but with an end to its patience, and without a traceback for a client that goes."""
+    """Return *handler* with a timeout, and without a traceback when a client disconnects."""
 
     class Impatient(handler):  # type: ignore[misc]
         timeout = PATIENCE
@@ -111,7 +111,7 @@ def _registry(take: Callable[[], Snapshot]) -> Any:
 
 
 def _families(found: Iterable[Sample], metrics: Sequence[Metric] = METRICS) -> Iterator[Any]:
-    """Yield the library's families, with each combination of labels once: more would be refused."""
+    """Yield the library's families, each combination of labels once: Prometheus refuses duplicates."""
     values: dict[Metric, dict[tuple[str, ...], Any]] = {metric: {} for metric in metrics}
     for metric, labels, value in found:
         values[metric].setdefault(tuple(map(label, labels)), value)

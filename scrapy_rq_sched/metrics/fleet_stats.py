@@ -9,12 +9,12 @@ from ..collect.stat_values import decode, is_number
 from ..inspect import View
 from .labels import LONGEST, is_url
 
-#: Statistics that are exported, and those that are looked at for them: spiders make names of their own.
+#: Statistics that are exported, and that are read at most: spiders may create any number of them.
 MOST, LOOKED_AT = 500, 2000
 
 
 def read_stats(view: View) -> dict[str, float]:
-    """Return the statistics of *view*'s spider that are numbers; none if nothing counts them in Redis.
+    """Return the numeric statistics of *view*'s spider; empty if no collector stores them in Redis.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
@@ -26,7 +26,7 @@ def read_stats(view: View) -> dict[str, float]:
     while looked_at < LOOKED_AT:
         try:
             cursor, some = server.hscan(key, cursor, count=LOOKED_AT)
-        except connection.ResponseError:  # no hash, or this user may not look
+        except connection.ResponseError:  # not a hash, or this user may not read it
             return {}
         looked_at += len(some)
         for field, data in some.items():
@@ -42,6 +42,6 @@ def _finite(data: bytes) -> float | None:
     try:
         value = decode(data)
         number = float(value) if is_number(value) else math.nan
-    except (OverflowError, ValueError):  # more digits than a number may have
+    except (OverflowError, ValueError):  # more digits than Python converts
         return None
     return number if math.isfinite(number) else None

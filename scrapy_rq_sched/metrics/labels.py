@@ -1,22 +1,22 @@
-"""What may be the value of a label: text of bounded length that can be sent, and no URL."""
+"""Values of labels: valid text of bounded length, without URLs."""
 
 from __future__ import annotations
 
 from urllib.parse import unquote
 
-#: The label of all that has none of its own.
+#: The label of everything without its own label.
 OTHER = "other"
-#: Characters of the longest.
+#: Characters of the longest label.
 LONGEST = 200
 
 
 def label(text: str) -> str:
-    """Return *text* as a label's value: names come from Redis, and from a terminal."""
-    # Half a character cannot be sent.
+    """Return *text* as a label's value. It is outside data: a name from Redis or from a terminal."""
+    # A lone surrogate cannot be encoded.
     whole = text[:LONGEST].encode("utf-8", "replace").decode()
     return whole if len(text) <= LONGEST else f"{whole}…"
 
 
 def is_url(text: str) -> bool:
-    """Return whether *text* has a URL in it: as a label that would be a time series for each page."""
+    """Return whether *text* contains a URL: as labels, URLs would create a time series for each page."""
     return "://" in text or "://" in unquote(text)

@@ -1,4 +1,4 @@
-"""The slots in which the most requests wait, found a part at a time."""
+"""Find the slots with the most waiting requests, in small steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..inspect import View
 from ..inspect.slots import CLOCK
 from .labels import OTHER, is_url
 
-#: Slots that have a label of their own.
+#: Slots with their own label.
 MOST = 50
-#: Slots that a look asks for, at the most, and how many of these in a round trip.
+#: Slots that one look reads, at most, and slots in one round trip.
 A_LOOK, A_STEP = 1000, 500
 #: Slots that are remembered from one look to the next.
 _REMEMBERED = 4 * MOST
@@ -23,10 +23,10 @@ _REMEMBERED = 4 * MOST
 
 @dataclass(frozen=True)
 class SlotCounts:
-    """What waits in slots, and for how many seconds these are blocked yet, by the name of the slot.
+    """Waiting requests and remaining seconds of blocks, by the name of the slot.
 
-    :param waiting: of the fifty with the most requests.
-    :param blocked: of the same, and the longest of all others.
+    :param waiting: waiting requests of the 50 slots with the most.
+    :param blocked: seconds of the same slots, and under ``other`` the longest of all other slots.
     """
 
     waiting: dict[str, int] = field(default_factory=dict)
@@ -34,26 +34,26 @@ class SlotCounts:
 
 
 class LargestSlots:
-    """Looks for the largest slots of one frontier.
+    """The largest slots of one frontier.
 
-    There is no index of slots by what waits in them. So each look asks for 1,000 slots, after those of the
-    look before, and for the largest that are known: where there are more, some looks ask for all.
+    Redis has no index of slots by waiting requests. So each look reads the next 1,000 slots, and again the
+    largest known ones. With more slots than that, several looks together cover all.
     """
 
     def __init__(self) -> None:
         self._cursor = 0
-        #: What waited in the largest that are known.
+        #: Waiting requests of the largest known slots.
         self._known: dict[str, int] = {}
-        #: Those that had a label at the last look.
+        #: The slots that had a label at the last look.
         self._shown: frozenset[str] = frozenset()
-        #: When the last block of the others ends: as all were asked before, and as they are asked now.
+        #: The latest end of a block among the other slots: in the last complete round, and in this round.
         self._blocked_before = self._blocked_now = 0.0
 
     def look(self, view: View, whole: bool = False) -> SlotCounts:
         """Return the largest slots of *view*'s frontier.
 
-        :param whole: whether to ask for all slots.
-        :raises FrontierError: if its queue cannot be looked into.
+        :param whole: whether to read all slots.
+        :raises FrontierError: if its queue cannot be read.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
         now, are_blocked = _now(view)
@@ -63,7 +63,7 @@ class LargestSlots:
                 self._known[name] = waiting
                 until[name] = blocked
             self._forget_small()
-        # Those that have a label keep it where others have as many, so that labels do not come and go.
+        # Of slots with equally many requests, those with a label keep it, so that labels do not flicker.
         shown = nlargest(MOST, self._known, key=lambda name: (self._known[name], name in self._shown, name))
         self._shown = frozenset(shown)
         others = [end for name, end in until.items() if name not in self._shown]
@@ -78,17 +78,17 @@ class LargestSlots:
         )
 
     def _steps(self, view: View, whole: bool) -> Iterator[list[str]]:
-        """Yield the slots to ask for, a round trip's at a time."""
+        """Yield the slots to read, those of one round trip at a time."""
         server, asked = connection.server_of(view.server, view.keys.requests), 0
         if known := list(self._known):
             scores = server.zmscore(view.keys.slots, known)
-            # What is at the key of a slot without a turn is left from a cleared frontier.
+            # A slot without a turn has no requests; its key may be a remainder of a cleared frontier.
             self._known = {name: 0 for name, score in zip(known, scores, strict=True) if score is not None}
             yield list(self._known)
         while True:
             self._cursor, found = server.zscan(view.keys.slots, self._cursor, count=A_STEP)
             names = {slot.decode("utf-8", "replace") for slot, _ in found}
-            # A slot may be called so: then it is one of the others.
+            # A slot that is itself called "other" counts as one of the others.
             yield [name for name in names if name != OTHER and not is_url(name)]
             asked += len(names)
             if not self._cursor or (asked >= A_LOOK and not whole):
@@ -100,9 +100,9 @@ class LargestSlots:
 
 
 def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str, int, float]]:
-    """Yield of each slot how many requests wait in it, and when its block ends, in milliseconds.
+    """Yield each slot with its number of waiting requests and the end of its block, in milliseconds.
 
-    :param are_blocked: whether any slot may be blocked; else this is not asked.
+    :param are_blocked: whether any slot may be blocked; if not, the ends are not read.
     """
     keys, pipe = view.keys, view.pipeline()
     for name in names:
@@ -110,7 +110,7 @@ def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str,
         count(keys.queue(name))
     for name in names if are_blocked else ():
         pipe.hget(keys.slot(name), "blocked")
-    # What somebody else has put in their places says nothing.
+    # Ignore keys of another type, which another program has written.
     replies = [0 if isinstance(reply, Exception) else reply for reply in pipe.execute(raise_on_error=False)]
     ends = map(_number, replies[len(names) :]) if are_blocked else repeat(0.0)
     yield from zip(names, replies, ends, strict=False)
@@ -119,7 +119,7 @@ def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str,
 def _now(view: View) -> tuple[float, bool]:
     """Return the frontier's time in milliseconds (``lua/slots.lua``), and whether slots may be blocked."""
     keys, pipe = view.keys, view.pipeline()
-    # Spiders that share the states of slots have one time, and each may block a slot for all.
+    # Spiders that share the states of slots share one clock, and each may block a slot for all of them.
     ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
     pipe.time()
     pipe.hget(keys.meta if ours_only else keys.slot(CLOCK), "clock_ahead")
@@ -132,6 +132,6 @@ def _now(view: View) -> tuple[float, bool]:
 def _number(text: Any) -> float:
     try:
         number = float(text or 0)
-    except (TypeError, ValueError):  # what somebody else has written there says nothing
+    except (TypeError, ValueError):  # another program has overwritten it
         return 0.0
     return number if 0 <= number < 9e15 else 0.0

@@ -1,4 +1,4 @@
-"""From a snapshot to samples: which value each metric has."""
+"""Turn a snapshot into samples: the values of all metrics."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .snapshots import Reading, Snapshot
 #: A metric, its labels' values, and its value.
 Sample: TypeAlias = tuple[Metric, tuple[str, ...], float | Histogram]
 
-#: Workers that have a label of their own, the oldest first.
+#: Workers with their own label, the oldest first.
 MOST_WORKERS = 200
 
 
 def samples(snapshot: Snapshot) -> Iterator[Sample]:
-    """Yield all that *snapshot* says."""
+    """Yield the samples of *snapshot*."""
     for address, answered in snapshot.up.items():
         yield of.UP, (address,), float(answered)
     yield of.SNAPSHOT_SECONDS, (), snapshot.seconds
@@ -65,7 +65,7 @@ def _of_slots(reading: Reading) -> Iterator[Sample]:
     waiting = reading.slots.waiting
     for slot, count in waiting.items():
         yield of.SLOT_WAITING, (slot,), count
-    # Also what waits without a slot.
+    # Includes requests that wait without a slot.
     yield of.SLOT_WAITING, (OTHER,), max(0, reading.status.waiting - sum(waiting.values()))
     for slot, seconds in reading.slots.blocked.items():
         yield of.SLOT_BLOCKED, (slot,), seconds

@@ -1,4 +1,4 @@
-"""Read all that metrics are made of, once a second at most, whoever asks."""
+"""Read the data of all metrics, at most once a second for all clients together."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .largest_slots import LargestSlots, SlotCounts
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Seconds for which a snapshot is good.
+#: Seconds for which a snapshot is used again.
 FRESH = 1.0
-#: Seconds between two searches for frontiers, at the least; and so many times what a search takes, which
-#: goes through all keys of Redis.
+#: Seconds between two searches for frontiers, at least; and the pause as a multiple of the time that a
+#: search takes, because it goes through all keys of Redis.
 SEARCHED_EVERY, SEARCH_SHARE = 30.0, 200
 
 
 class Memory(NamedTuple):
-    """How many bytes a server uses, and how many it may; 0: any number."""
+    """The bytes that a server uses, and its limit; 0: no limit."""
 
     used: int
     most: int
@@ -37,10 +37,10 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """What is known of one spider.
+    """The data of one spider.
 
-    :param spider: the label: its name, or what its keys begin with if another frontier has the same name.
-    :param slots: the largest; None if its requests wait without slots.
+    :param spider: the label: the spider's name, or the prefix of its keys if two frontiers have this name.
+    :param slots: the largest slots; None if its requests wait without slots.
     :param stats: its statistics in Redis.
     """
 
@@ -52,11 +52,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known of all spiders.
+    """The data of all spiders.
 
-    :param up: whether Redis has answered, by its address.
-    :param memory: by the address of the server.
-    :param seconds: what it took to read it.
+    :param up: whether Redis answered, by its address.
+    :param memory: the memory of each server, by its address.
+    :param seconds: the time that reading took.
     """
 
     readings: list[Reading]
@@ -68,10 +68,10 @@ class Snapshot:
 class Snapshots:
     """Takes snapshots.
 
-    :param find: returns the frontiers. It is asked again now and then.
-    :param server: a client of the Redis that is asked for them.
-    :param say: is told in one line when Redis is away, and when it is back.
-    :param are_named: whether the spiders were named, so that one without a frontier is one, too.
+    :param find: returns the frontiers. It is called again from time to time.
+    :param server: a client of the Redis in which *find* searches.
+    :param say: is called with one line when Redis stops answering, and when it answers again.
+    :param are_named: whether the user named the spiders. Then one without a frontier is included, too.
     """
 
     def __init__(
@@ -95,19 +95,19 @@ class Snapshots:
         self._fresh_until = 0.0
 
     def latest(self) -> Snapshot:
-        """Return a snapshot that is at most a second old. Those who ask meanwhile wait for the same."""
+        """Return a snapshot that is at most a second old. Concurrent calls wait for the same one."""
         with self._one_at_a_time:
             if self._latest is None or time.monotonic() > self._fresh_until:
                 self._latest = self.take()
-                # From its end: if Redis does not answer, those who wait do not try it one after the other.
+                # Counted from its end: if Redis does not answer, waiting calls do not each try again.
                 self._fresh_until = time.monotonic() + FRESH
             return self._latest
 
     def take(self, all_slots: bool = False) -> Snapshot:
         """Return a new snapshot.
 
-        :param all_slots: whether all slots are asked for, however many there are.
-        :raises FrontierError: if the frontiers cannot be found for another reason than an outage, at first.
+        :param all_slots: whether to read all slots, however many there are.
+        :raises FrontierError: if the first search for frontiers fails for a reason other than an outage.
         """
         begun = time.monotonic()
         up: dict[str, bool] = {}
@@ -118,7 +118,7 @@ class Snapshots:
         for view in tuple(self._views):
             address = connection.address(view.server)
             if up.get(address) is False:
-                continue  # else each spider would wait for it anew
+                continue  # do not wait for it again for each spider
             spider = view.spider if names[view.spider] == 1 else view.keys.prefix
             try:
                 reading = _again(self._read, view, spider, all_slots)
@@ -126,7 +126,7 @@ class Snapshots:
                 if is_wanted:
                     memory.update(_again(_memory, view, memory))
                     readings.append(reading)
-                else:  # until the next search
+                else:  # the next search may find it again
                     self._views.remove(view)
             except connection.RedisError as error:
                 self._note(up, view.server, error)
@@ -145,7 +145,7 @@ class Snapshots:
         except connection.RedisError as error:
             if not self._views:
                 self._note(up, self._server, error)
-            return  # what is known is read, and that says which Redis is away
+            return  # reading the known frontiers shows which Redis is away
         except FrontierError as error:
             if self._latest is None:
                 raise
@@ -173,13 +173,13 @@ class Snapshots:
     def _read(self, view: View, spider: str, all_slots: bool) -> Reading:
         status, slots = read_status(view), None
         if status.slots:
-            # A queue of the user's own, or a key of another type: doctor tells.
+            # A queue class of the user's, or a key of a wrong type: `scrapy frontier doctor` reports it.
             with suppress(FrontierError, connection.ResponseError):
                 slots = self._slots.setdefault(_place(view), LargestSlots()).look(view, all_slots)
         return Reading(label(spider), status, slots, read_stats(view))
 
     def _note(self, up: dict[str, bool], server: Any, error: connection.RedisError | None = None) -> None:
-        """Note whether *server* has answered, and say so if that is news."""
+        """Note whether *server* answered, and tell the user when this changes."""
         address = connection.address(server)
         up[address] = error is None
         if error is None and address in self._away:
@@ -188,13 +188,13 @@ class Snapshots:
         elif error is not None and address not in self._away:
             self._away.add(address)
             self._say(
-                f"{connection.describe_error(server, error)}. Until it answers scrapy_frontier_up is 0, and "
+                f"{connection.describe_error(server, error)}. Until it answers, scrapy_frontier_up is 0 and "
                 "the metrics of its spiders are missing"
             )
 
 
 def _again(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what *ask* returns, at a second attempt if the connection was closed meanwhile."""
+    """Call *ask*, and call it again if the connection had been closed meanwhile."""
     try:
         return ask(*args, **kwargs)
     except connection.RedisConnectionError:
@@ -206,7 +206,7 @@ def _place(view: View) -> str:
 
 
 def _memory(view: View, known: Iterable[str]) -> dict[str, Memory]:
-    """Return the memory of the server that has *view*'s frontier, unless it is among the *known*."""
+    """Return the memory of the server with *view*'s frontier, unless it is in *known*."""
     server = connection.server_of(view.server, view.keys.requests)
     address = connection.address(server)
     info = None if address in known else if_permitted(lambda: server.info("memory"))

@@ -279,7 +279,7 @@ def test_a_port_in_use_is_one_line(server: redis.Redis, redis_url: str) -> None:
         port = taken.getsockname()[1]
         refusal = run(redis_url, "--listen", str(port), code=1)
     assert refusal == (
-        f"scrapy frontier: Nobody can listen on 127.0.0.1:{port}: Address already in use. "
+        f"scrapy frontier: The exporter cannot listen on 127.0.0.1:{port}: Address already in use. "
         "Give --listen another address or port\n"
     )
 
