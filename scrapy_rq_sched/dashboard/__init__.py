@@ -1,4 +1,4 @@
-"""A web page to watch and to steer crawls, and its JSON API: what is behind ``scrapy frontier dashboard``."""
+"""The web page to watch and steer crawls, and its JSON API, for ``scrapy frontier dashboard``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the dashboard does to a frontier: what the commands of the same names do, by the same functions.
+"""The dashboard's actions on a frontier. They call the same functions as the commands of the same names.
 
-Each function returns what it has done; or, if *dry*, what it would do, and changes nothing.
+Each function returns a description of the change. If *dry*, it describes the change without making it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..inspect.set_aside import set_aside
 from ..inspect.slots import Slots
 from .arguments import Arguments
 
-#: Seeds, or URLs, at a time.
+#: Seeds, or URLs, in one action.
 MOST = 1000
 #: The longest time for which a slot may be blocked, in seconds.
 LONGEST_BLOCK = 30 * 86_400
 
 
 class Done(NamedTuple):
-    """What was done, or would be.
+    """The result of an action, or of a dry run.
 
-    :param said: in a sentence.
-    :param touched: to how many workers, requests, seeds or URLs.
+    :param said: the result as a sentence.
+    :param touched: the number of affected workers, requests, seeds or URLs.
     """
 
     said: str
@@ -39,20 +39,21 @@ class Done(NamedTuple):
 
 
 class Action(NamedTuple):
-    """An action, and what it may be given."""
+    """An action, and the names of its arguments."""
 
     do: Callable[[View, Arguments, bool], Done]
     fields: tuple[str, ...] = ()
 
 
 def pause(view: View, given: Arguments, dry: bool) -> Done:
-    """Have the workers begin no page."""
+    """Pause the crawl: no worker begins a page."""
     if dry:
         status = read_status(view)
         held = _counted(status.leased, "request")
         return Done(
-            f"{_workers(status.alive)} would begin no page until the crawl is resumed. What they are at they "
-            f"finish; what they have not begun goes back to the queue ({held} in hand)",
+            f"This pauses the crawl: {_workers(status.alive)} would begin no page until it is "
+            f"resumed. Requests that were begun are finished; the others go back to the queue ({held} in "
+            "hand)",
             status.alive,
         )
     alive = Control(view).pause()
@@ -60,43 +61,51 @@ def pause(view: View, given: Arguments, dry: bool) -> Done:
 
 
 def drain(view: View, given: Arguments, dry: bool) -> Done:
-    """Have the workers do what they have in hand, and take no more."""
+    """Drain the crawl: workers finish the requests in hand, and take no new ones."""
     if dry:
         status = read_status(view)
         held = _counted(status.leased, "request")
         return Done(
-            f"{_workers(status.alive)} would finish {held} in hand, and take no more until the "
-            "crawl is resumed",
+            f"This drains the crawl ({held} in hand): {_workers(status.alive)} would finish the requests "
+            "in hand, and take no new ones until it is resumed",
             status.alive,
         )
     alive = Control(view).drain()
-    return Done(f"Spider {view.spider} is drained: {_workers(alive)} will take no more", alive)
+    return Done(
+        f"Spider {view.spider} is drained: {_workers(alive)} will finish the requests in hand, and take no "
+        "new ones",
+        alive,
+    )
 
 
 def resume(view: View, given: Arguments, dry: bool) -> Done:
-    """Have the workers go on."""
+    """Resume the crawl after a pause or a drain."""
     if dry:
         alive = read_status(view).alive
-        return Done(f"{_workers(alive)} would begin pages again", alive)
+        return Done(f"This resumes the crawl: {_workers(alive)} would begin pages again", alive)
     alive = Control(view).resume()
-    return Done(f"Spider {view.spider} goes on: {_workers(alive)} will begin pages again", alive)
+    return Done(f"Spider {view.spider} is resumed: {_workers(alive)} will begin pages again", alive)
 
 
 def stop(view: View, given: Arguments, dry: bool) -> Done:
-    """Have the workers that are alive close."""
+    """Close the workers that are alive."""
     if dry:
         alive = read_status(view).alive
+        if not alive:
+            return Done("No worker is alive, so none would close", alive)
         return Done(
-            f"{_workers(alive)} would close, as after one Ctrl-C: nothing is lost. To go on, somebody has to "
-            "start workers again",
+            f"{_counted(alive, 'worker')} would close, as after one Ctrl-C: nothing is lost. The crawl "
+            "continues when somebody starts workers again",
             alive,
         )
     alive = Control(view).stop()
-    return Done(f"Spider {view.spider}: {_workers(alive)} will close", alive)
+    if not alive:
+        return Done(f"Spider {view.spider}: no worker is alive, so none closes", alive)
+    return Done(f"Spider {view.spider} is stopped: {_counted(alive, 'worker')} will close", alive)
 
 
 def seed(view: View, given: Arguments, dry: bool) -> Done:
-    """Push seeds: none is pushed where one is bad."""
+    """Push seeds; push none if one of them is bad."""
     priority = given.number("priority", -(2**53), 2**53)
     rules = SeedRules(view, None if priority is None else int(priority))
     seeding = Seeding(view, Few(given.texts("seeds", MOST)), rules)
@@ -106,42 +115,48 @@ def seed(view: View, given: Arguments, dry: bool) -> Done:
     if checked.bad:
         reasons = "; ".join(f"seed {number}: {reason}" for number, reason in checked.problems)
         raise InspectionError(
-            f"Nothing was pushed: {checked.bad:,} of {checked.bad + checked.good:,} seeds cannot be made a "
-            f"request of: {reasons}"
+            f"Nothing was pushed: {checked.bad:,} of {checked.bad + checked.good:,} seeds cannot be turned "
+            f"into a request: {reasons}"
         )
     seeds = _counted(checked.good, "seed")
     if dry:
         return Done(f"{seeds} would be pushed to {seeding.key!r}", checked.good)
     seeding.push(lambda _: None)
     alive = read_status(view).alive
-    who = f"{_workers(alive)} will take them" if alive else "no worker is alive to take them"
-    return Done(f"{seeds} pushed to {seeding.key!r}: {who}", checked.good)
+    if alive:
+        then = f"{_counted(alive, 'worker')} will take them"
+    else:
+        then = "no worker is alive, so they wait until one starts"
+    return Done(f"{seeds} pushed to {seeding.key!r}: {then}", checked.good)
 
 
 def forget_urls(view: View, given: Arguments, dry: bool) -> Done:
-    """Have URLs count as not seen; with ``crawl``, push them as seeds, too."""
+    """Forget URLs, so that they count as not seen; with ``crawl``, push them as seeds, too."""
     urls, crawl = given.texts("urls", MOST), given.flag("crawl")
-    counted, then = _counted(len(urls), "URL"), ", and pushed as seeds" if crawl else ""
+    counted = _counted(len(urls), "URL")
     if dry:
         seen = Explainer(view).count_seen(urls)
-        return Done(f"{seen:,} of {counted} have been seen, and would be forgotten{then}", seen)
+        then = f"; all {len(urls):,} would be pushed as seeds" if crawl else ""
+        return Done(f"This forgets the URLs that have been seen, {seen:,} of {counted}{then}", seen)
     fingerprinter = Fingerprinter(view)
     fingerprints = [fingerprinter.of(fingerprinter.request(url)) for url in urls]
     rules = SeedRules(view)
     if crawl and rules.are_its_own:
         raise InspectionError(
-            f"Spider {view.spider!r} reads seeds in a form of its own: push them as seeds, in that form"
+            f"Spider {view.spider!r} reads seeds in its own form: forget the URLs without crawl, and push "
+            "seeds in that form"
         )
     forgotten = forget(view, fingerprints)
     if crawl:
         seeding = Seeding(view, Few(json.dumps({"dont_filter": False, "url": url}) for url in urls), rules)
         seeding.check(lambda _: None)
         seeding.push(lambda _: None)
-    return Done(f"{forgotten:,} of {counted} had been seen, and are forgotten{then}", forgotten)
+    then = f"; all {len(urls):,} were pushed as seeds" if crawl else ""
+    return Done(f"The URLs that had been seen, {forgotten:,} of {counted}, were forgotten{then}", forgotten)
 
 
 def requeue(view: View, given: Arguments, dry: bool) -> Done:
-    """Put entries of the failed list back to where they stood."""
+    """Put entries of the failed list back into the queue, or to the seeds."""
     return _of_failed(view, given, dry, again=True)
 
 
@@ -161,61 +176,64 @@ def _of_failed(view: View, given: Arguments, dry: bool, again: bool) -> Done:
         )
     else:
         count = (failed.requeue if again else failed.forget)(**chosen, exactly=True)
-    done = "put back to where they stood" if again else "forgotten for good; their URLs still count as seen"
     entries = f"{count:,} {'entry' if count == 1 else 'entries'} of the failed list"
-    return Done(f"{entries} would be {done}" if dry else f"{entries} {done}", count)
+    verb = "would be" if dry else "was" if count == 1 else "were"
+    done = "put back, to be crawled again" if again else "removed for good. Their URLs still count as seen"
+    return Done(f"{entries} {verb} {done}", count)
 
 
 def block(view: View, given: Arguments, dry: bool) -> Done:
-    """Have a slot give no request for so many seconds."""
+    """Block a slot for a number of seconds: no worker begins a request of it."""
     seconds = given.number("seconds", 1, LONGEST_BLOCK)
     if seconds is None:
-        raise InspectionError("seconds is not given: say for how long")
+        raise InspectionError(f"seconds is missing; it must be a number from 1 to {LONGEST_BLOCK}")
     slots, slot, waiting = _slot(view, given)
     requests = _counted(waiting, "waiting request")
     if dry:
-        return Done(f"{slot} would be asked for nothing for {seconds:,.0f} s: it has {requests}", waiting)
+        return Done(f"Slot {slot} would be blocked for {seconds:,.0f} s: it has {requests}", waiting)
     slots.block(slot, seconds)
-    return Done(f"{slot} is asked for nothing for {seconds:,.0f} s: it has {requests}", waiting)
+    return Done(f"Slot {slot} is blocked for {seconds:,.0f} s: it has {requests}", waiting)
 
 
 def unblock(view: View, given: Arguments, dry: bool) -> Done:
-    """Have a slot give requests again."""
+    """Unblock a slot."""
     slots, slot, waiting = _slot(view, given)
     if dry:
-        return Done(f"{slot} would no longer be blocked", waiting)
+        return Done(f"Slot {slot} would no longer be blocked", waiting)
     slots.unblock(slot)
-    return Done(f"{slot} is no longer blocked", waiting)
+    return Done(f"Slot {slot} is no longer blocked", waiting)
 
 
 def set_slot(view: View, given: Arguments, dry: bool) -> Done:
-    """Have limits hold for a slot until the crawl is finished."""
+    """Set limits of a slot until the crawl is finished."""
     slots, slot, waiting = _slot(view, given)
     said = {name: value for name in FIELDS if (value := given.fields.get(name)) is not None}
     if not said:
-        raise InspectionError(f"Say what to set: {', '.join(FIELDS)}")
+        raise InspectionError(f"No limit is given. Give at least one of {', '.join(FIELDS)}")
     given.number("delay", 0, LONGEST_DELAY)
     rule = slot_rule(f"slot {slot!r}", slot, said)
-    what = ", ".join(f"{name}={value}" for name, value in said.items())
+    limits = ", ".join(f"{name}={value}" for name, value in said.items())
     requests = _counted(waiting, "waiting request")
     if dry:
-        return Done(f"All workers together would keep {what} of {slot}, which has {requests}", waiting)
+        return Done(
+            f"All workers together would keep {limits} for slot {slot}, which has {requests}", waiting
+        )
     slots.set(slot, rule)
-    return Done(f"All workers together keep {what} of {slot}, until the crawl is finished", waiting)
+    return Done(f"All workers together keep {limits} for slot {slot} until the crawl is finished", waiting)
 
 
 def reset_slot(view: View, given: Arguments, dry: bool) -> Done:
-    """Have what the settings say hold for a slot again."""
+    """Reset the limits of a slot to the settings."""
     slots, slot, waiting = _slot(view, given)
     if dry:
-        return Done(f"What the settings say of {slot} would hold again", waiting)
+        return Done(f"The limits of slot {slot} would be reset to the settings", waiting)
     slots.reset(slot)
-    return Done(f"What the settings say of {slot} holds again", waiting)
+    return Done(f"The limits of slot {slot} are reset to the settings", waiting)
 
 
 def _slot(view: View, given: Arguments) -> tuple[Slots, str, int]:
     if not view.settings.by_slot:
-        raise InspectionError("FRONTIER_BY_SLOT is False: requests do not wait by slot")
+        raise InspectionError("FRONTIER_BY_SLOT is False, so this frontier has no slots")
     slots = Slots(view)
     slot = slots.named(given.text("slot"))
     (status,) = slots.read([slot])
@@ -227,12 +245,12 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _workers(count: int) -> str:
-    return _counted(count, "worker") if count else "No worker is alive; whoever starts"
+    return _counted(count, "worker") if count else "no worker is alive now; workers that start later"
 
 
 _CHOSEN = ("reason", "id", "url")
 
-#: By their paths below ``/api/v1/``.
+#: The actions by their paths below ``/api/v1/``.
 ACTIONS: dict[str, Action] = {
     "pause": Action(pause),
     "drain": Action(drain),

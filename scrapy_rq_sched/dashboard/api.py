@@ -1,4 +1,4 @@
-"""``/api/v1/``: what the commands of ``scrapy frontier`` say with ``--json``, by the same names."""
+"""``/api/v1/``: the output of ``scrapy frontier … --json``, with the same names."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ..inspect.verdict import verdict
 from .kept import Made
 from .pictures import MOST_FRONTIERS, Frontier, Picture, Pictures, workers_of
 
-#: Entries of a page, unless a request says otherwise; and at the most.
+#: Entries of a page: by default, and at most.
 PAGE, MOST = 50, 200
-#: Characters of a URL that is explained.
+#: Characters of a URL to explain, at most.
 LONGEST = 20_000
 
 
 def answer(**fields: Any) -> Response:
-    """Return the answer that consists of *fields*."""
+    """Return a JSON response with *fields*."""
     return Response(as_json.dump(fields), media_type="application/json")
 
 
 def picture_text(made: Made[Picture]) -> str:
-    """Return how a frontier stands, as JSON: it is sent as an answer, or in a stream.
+    """Return the state of a frontier as JSON, for a response or a stream.
 
-    ``redis`` says why it is not how it stands now; empty if it is. ``known`` is false if Redis has answered
-    that there is no such frontier.
+    ``redis`` is the reason why the state is out of date; empty if it is current. ``known`` is false if Redis
+    has no such frontier.
     """
     frontier = made.value.full if made.value else "null"
     known = json.dumps(not made.refused)
@@ -45,9 +45,9 @@ def picture_text(made: Made[Picture]) -> str:
 
 
 async def overview_text(pictures: Pictures) -> str:
-    """Return how all frontiers stand, as JSON."""
+    """Return the states of all frontiers as JSON."""
     names, shown = await pictures.overview()
-    # One that is new to us and to its workers is none yet, as for the command.
+    # As for the command, a frontier without workers and seeds does not exist yet.
     briefs = [made.value.brief for made in shown if made.value and _is_shown(made.value)]
     problem = names.problem or next((made.problem for made in shown if made.problem and not made.refused), "")
     taken = max((made.at for made in shown), default=names.at)
@@ -63,10 +63,10 @@ def _is_shown(picture: Picture) -> bool:
 
 
 class Api:
-    """Answers what only looks.
+    """Answers the requests that only read.
 
-    :param actions: whether anything may be changed, for the page.
-    :param executor: in whose threads a URL is explained.
+    :param actions: whether the page may offer actions.
+    :param executor: runs the explanation of a URL in a thread.
     """
 
     def __init__(self, pictures: Pictures, actions: bool, executor: Executor) -> None:
@@ -76,11 +76,11 @@ class Api:
         self._explaining = False
 
     async def about(self, request: Request) -> Response:
-        """Return what the dashboard is, and whether it may change anything."""
+        """Return the version, whether actions are allowed, and the name of the user."""
         return answer(version=__version__, actions=self._actions, who=request.state.who)
 
     async def status(self, request: Request) -> Response:
-        """Return how a frontier stands, or all of them."""
+        """Return the state of one frontier, or of all."""
         if "spider" not in request.query_params:
             return Response(await overview_text(self._pictures), media_type="application/json")
         made = await self._frontier(request).picture.get()
@@ -89,7 +89,7 @@ class Api:
         return Response(picture_text(made), media_type="application/json")
 
     async def workers(self, request: Request) -> Response:
-        """Return the workers of a frontier, and those that wait for a place."""
+        """Return the workers of a frontier, including those in line for a place."""
         made = await self._frontier(request).picture.get()
         if made.value is None:
             raise _nothing(made)
@@ -104,19 +104,19 @@ class Api:
         )
 
     async def slots(self, request: Request) -> Response:
-        """Return the blocked slots, and those with the most requests."""
+        """Return the blocked slots, and the slots with the most requests."""
         return await self._list(request, self._frontier(request).slots)
 
     async def peek(self, request: Request) -> Response:
-        """Return what comes next."""
+        """Return the next requests."""
         return await self._list(request, self._frontier(request).next)
 
     async def counts(self, request: Request) -> Response:
-        """Return how much was set aside, by reason."""
+        """Return the number of failed entries for each reason."""
         return await self._list(request, self._frontier(request).failed_counts)
 
     async def failed(self, request: Request) -> Response:
-        """Return what was set aside, the latest first."""
+        """Return entries of the failed list, the latest first."""
         frontier = self._frontier(request)
         made = await frontier.failed_counts.get()
         if made.value is None:
@@ -128,7 +128,7 @@ class Api:
         )
 
     async def events(self, request: Request) -> Response:
-        """Return what has happened."""
+        """Return events."""
         frontier = self._frontier(request)
         made = await frontier.picture.get()
         if made.value is None:
@@ -139,7 +139,7 @@ class Api:
         )
 
     async def audit(self, request: Request) -> Response:
-        """Return what was done by dashboards, the latest first."""
+        """Return the actions of dashboards, the latest first."""
         made = await self._frontier(request).audit.get()
         if made.value is None:
             raise _nothing(made)
@@ -152,15 +152,15 @@ class Api:
         )
 
     async def explain(self, request: Request) -> Response:
-        """Return what is known of a URL. All that waits is gone through, so one is explained at a time."""
+        """Explain a URL: one at a time, because this reads the whole queue."""
         frontier, url = self._frontier(request), request.query_params.get("url", "").strip()
         if not url or len(url) > LONGEST:
-            raise HTTPException(400, f"Say which url: at most {LONGEST:,} characters")
+            raise HTTPException(400, f"url must be given, with at most {LONGEST:,} characters")
         if self._explaining:
-            raise HTTPException(429, "Another URL is being explained. Try again when that is over")
+            raise HTTPException(429, "Another URL is being explained. Try again when that is done")
         self._explaining = True
         future = self._executor.submit(_explained, frontier, url)
-        # Whoever asks may go away: the thread goes on until it has found it.
+        # The thread continues to its end even if the client disconnects.
         future.add_done_callback(lambda _: self._is_free())
         return answer(**await asyncio.wrap_future(future))
 
@@ -170,7 +170,7 @@ class Api:
     def _frontier(self, request: Request) -> Frontier:
         name = request.query_params.get("spider", "")
         if not name:
-            raise HTTPException(400, "Say which: ?spider=NAME")
+            raise HTTPException(400, "The spider is missing. Add ?spider=NAME to the URL")
         return self._pictures.of(name)
 
     async def _list(self, request: Request, kept: Any) -> Response:
@@ -188,16 +188,16 @@ def _explained(frontier: Frontier, url: str) -> dict[str, Any]:
 
 
 def _nothing(made: Made[Any]) -> HTTPException:
-    """Return why there is nothing to show."""
+    """Return the error for a list that could not be read."""
     return HTTPException(404 if made.refused else 503, made.problem)
 
 
 def _page(request: Request) -> tuple[int, int]:
-    """Return from which entry on a list is asked for, and how many."""
+    """Return the requested offset and limit of a list."""
     values = []
     for name, usual, most in (("offset", 0, 10**9), ("limit", PAGE, MOST)):
         text = request.query_params.get(name, str(usual))
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
-            raise HTTPException(400, f"{name} must be a whole number of 0 to {most:,}")
+            raise HTTPException(400, f"{name} must be a whole number from 0 to {most:,}")
         values.append(int(text))
     return values[0], values[1]

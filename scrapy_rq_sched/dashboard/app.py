@@ -1,4 +1,4 @@
-"""The dashboard as an ASGI application, which may be mounted under any path of another."""
+"""The dashboard as an ASGI application. Another application can mount it under any path."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from .pictures import Pictures
 from .steer import Steer
 from .stream import Stream
 
-#: Threads that ask Redis: one that waits for it holds up no other.
+#: Threads that read Redis. A thread that waits for Redis does not delay the others.
 THREADS = 8
 
 
 def password_of(settings: Any) -> str:
-    """Return the dashboard's password, from the settings or else the environment; empty if there is none."""
+    """Return the dashboard's password from the settings, or else from the environment; empty if not set."""
     name = "FRONTIER_DASHBOARD_PASSWORD"
     return str(settings.get("FRONTIER_DASHBOARD_PASSWORD") or os.environ.get(name, ""))
 
 
 def below(app: ASGIApp, path: str) -> ASGIApp:
-    """Return *app* as what a proxy serves below *path*, whether the proxy takes that off or leaves it."""
+    """Return *app* for a proxy that serves it below *path*, and that may or may not strip this path."""
     root = "/" + path.strip("/") if path.strip("/") else ""
     if not root:
         return app
@@ -67,20 +67,20 @@ def create_app(
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
 
-    :param settings: Scrapy's, as ``scrapy.utils.project.get_project_settings()`` returns them. Unless
-        *authenticate* is given, their ``FRONTIER_DASHBOARD_PASSWORD`` has to be known; without one, anybody
-        who can send a request may look.
-    :param spider: the only spider that is shown; by default, all are.
-    :param redis_key: the key of the seeds, if they are given another than the spider's class has.
-    :param actions: whether it may change anything.
-    :param authenticate: is given each request (a ``starlette.requests.HTTPConnection``), and returns who
-        sends it, for the audit list; or None, False or an empty name if they may not look. It may be a
-        coroutine function.
-    :param allowed_hosts: the names, without a port, by which it may be called in the header ``Host``;
-        by default, those of this machine; ``["*"]`` if the application that it is mounted into checks them.
-    :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, asks for no login.
-    :param is_closing: whether the server is about to close: then the streams of pictures end.
-    :raises SettingError: if a setting has a value that it may not have.
+    :param settings: Scrapy's settings, as ``scrapy.utils.project.get_project_settings()`` returns them.
+        Unless *authenticate* is given, users log in with their ``FRONTIER_DASHBOARD_PASSWORD``; if it is
+        not set, everybody who can send a request has access.
+    :param spider: the only spider to show; by default, all spiders are shown.
+    :param redis_key: the key of the seeds, if it is not the one of the spider's class.
+    :param actions: whether users may change crawls.
+    :param authenticate: a function that gets each request (a ``starlette.requests.HTTPConnection``) and
+        returns the user's name, for the audit list. None, False or an empty name refuses the request. It
+        may also be a coroutine function.
+    :param allowed_hosts: the names, without a port, that the header ``Host`` may contain; by default, those
+        of this machine. Give ``["*"]`` if the application that mounts the dashboard checks the header.
+    :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, is open without a login.
+    :param is_closing: returns whether the server is about to close; the streams to browsers then end.
+    :raises SettingError: if a setting has an invalid value.
     """
     executor = ThreadPoolExecutor(THREADS, "frontier-dashboard")
     frontiers = Frontiers(settings, spider, redis_key)
@@ -88,7 +88,7 @@ def create_app(
     api, steer, files = Api(pictures, actions, executor), Steer(pictures, executor), Files()
 
     def redis_failed(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RedisError)  # noqa: S101 - it is called for no other
+        assert isinstance(error, RedisError)  # noqa: S101 - registered for this class only
         return JSONResponse({"error": frontiers.describe(error)}, 503)
 
     looking = {
@@ -126,7 +126,7 @@ def create_app(
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - it is called for no other
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 

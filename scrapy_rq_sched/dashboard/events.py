@@ -1,4 +1,4 @@
-"""The latest events of a frontier, kept for all browsers: Redis is asked for newer ones only."""
+"""The latest events of a frontier, kept for all browsers, so that only newer ones are read from Redis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..connection import ResponseError
 from ..inspect import View
 from ..inspect.events import read_events
 
-#: Events that are kept, and those that a step reads.
+#: Events that are kept, and events that one step reads.
 MOST, STEP = 200, 100
 
 
@@ -23,15 +23,15 @@ class EventsFound:
 
     @property
     def last(self) -> str:
-        """The id of the latest; empty if there is none."""
+        """The id of the latest event; empty if there is none."""
         with self._lock:
             return str(self._events[-1]["id"]) if self._events else ""
 
     def read(self, view: View) -> str:
-        """Read what is new, and return the id of the latest."""
+        """Read the new events, and return the id of the latest."""
         try:
             events = read_events(view, self.last, STEP)
-        except ResponseError:  # another type, or this user may not look: the picture does not need them
+        except ResponseError:  # a key of another type, or no permission: go on without events
             return self.last
         found = [{**event.as_dict(), "alarming": event.is_alarming} for event in events]
         with self._lock:
@@ -39,9 +39,9 @@ class EventsFound:
         return self.last
 
     def since(self, last: str, limit: int) -> list[dict[str, Any]]:
-        """Return the latest *limit* of those after the one with the id *last*, the oldest first.
+        """Return the events after the one with the id *last*, oldest first: the latest *limit* of them.
 
-        :param last: empty for all; also all are returned if it is not among them any more.
+        :param last: empty for all events. All are returned, too, if this event is no longer kept.
         """
         with self._lock:
             events = list(self._events)

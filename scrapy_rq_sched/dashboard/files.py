@@ -1,4 +1,4 @@
-"""The page: three files that are in the package. Nothing of them is made of what is in Redis."""
+"""The files of the page. They are part of the package, and contain no data from Redis."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _File(NamedTuple):
 
 
 class Files:
-    """Serves them from memory."""
+    """Serves the files from memory."""
 
     def __init__(self) -> None:
         folder = files("scrapy_rq_sched.dashboard") / "static"
@@ -39,7 +39,7 @@ class Files:
         return self._serve(request, "index.html")
 
     async def file(self, request: Request) -> Response:
-        """Return what the page asks for."""
+        """Return a file of the page."""
         return self._serve(request, request.path_params["name"])
 
     def _serve(self, request: Request, name: str) -> Response:

@@ -1,4 +1,4 @@
-"""Which frontiers the dashboard shows, each by a name."""
+"""The frontiers that the dashboard shows, by name."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from scrapy.utils.misc import load_object
 from .. import connection
 from ..inspect import View, find_frontiers
 
-#: Seconds between two searches for frontiers, at the least.
+#: Seconds between two searches for frontiers, at least.
 SEARCH = 30.0
 
 
 class Frontiers:
     """The frontiers of a Redis, and those of a project's spiders. All of its methods wait for Redis.
 
-    A frontier is called as its spider; where there are several of one spider, the others are called as the
-    keys of their queues.
+    A frontier has the name of its spider. If a spider has several frontiers, the one at the keys of the
+    settings has this name, and the name of each other frontier is the key of its queue.
 
-    :param settings: Scrapy's.
-    :param spider: the only one that is shown; by default, all are.
-    :param redis_key: the key of its seeds, if it is given another than its class has.
+    :param settings: Scrapy's settings.
+    :param spider: the only spider to show; by default, all spiders are shown.
+    :param redis_key: the key of its seeds, if it is not the one of the spider's class.
     """
 
     def __init__(self, settings: Any, spider: str | None = None, redis_key: str | None = None) -> None:
@@ -42,7 +42,7 @@ class Frontiers:
     def describe(self, error: connection.RedisError | None) -> str:
         """Return in one line how Redis failed.
 
-        :param error: what it was; None if it has not answered yet.
+        :param error: the error; None if Redis has not answered yet.
         """
         if error is None:
             where = connection.address(self._server)
@@ -50,7 +50,7 @@ class Frontiers:
         return connection.describe_error(self._server, error)
 
     def find(self) -> list[str]:
-        """Return the names of all frontiers. Redis goes through the names of all its keys for that.
+        """Return the names of all frontiers. For this, Redis goes through the names of all its keys.
 
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
@@ -70,13 +70,13 @@ class Frontiers:
             if spider not in by_spider:
                 found[spider] = self._of_spider(spider)
         with self._lock:
-            # Those that are known keep their connections.
+            # Known frontiers keep their connections.
             self._views = {name: self._views.get(name, view) for name, view in found.items()}
             self._searched = time.monotonic()
         return sorted(found)
 
     def view(self, name: str) -> View | None:
-        """Return the frontier called *name*, as it is now; None if none is known.
+        """Return the frontier called *name* in its present state; None if there is none.
 
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
@@ -87,7 +87,7 @@ class Frontiers:
         if known is not None or view.exists or name == self._only or name in self._loader.list():
             with self._lock:
                 return self._views.setdefault(name, view) if known is None else view
-        # It may be called as its queue. Of names that somebody has made up none is kept.
+        # The name may be the key of a queue. Names that lead nowhere are not kept.
         if time.monotonic() - self._searched < SEARCH:
             return None
         self.find()
@@ -101,7 +101,7 @@ class Frontiers:
     def _of_spider(self, spider: str) -> View:
         view = View.without_meta(self._settings, spider, self._class(spider), self._redis_key)
         if connection.address(view.server) != connection.address(self._server):
-            return view  # its class says where its Redis is
+            return view  # its class sets another Redis
         connection.close(view.server)
         return replace(view, server=self._server)
 

@@ -1,7 +1,7 @@
-"""What a request has to pass before anything is done for it, and what each answer says to the browser.
+"""Check each request before it is answered, and add the security headers to each response.
 
-A browser sends what any page on any site has it send, with the user's password. So a request that changes
-something has to come from the dashboard's own page, or from a program that knows the password.
+Any page on any site can make a browser send requests, with the user's password. So a request that changes
+something must come from the dashboard's own page, or from a program that knows the password.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .login import Login, Who
 
-#: The names by which a machine knows itself.
+#: The names of this machine for itself.
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-#: Instead of names: any, because who has mounted the dashboard checks them.
+#: Instead of names: any host, because the application that mounts the dashboard checks them.
 ANY_HOST = "*"
 
 POLICY = (
@@ -37,12 +37,12 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="scrapy frontier", charset="UTF-8
 
 
 class Guard:
-    """Lets through to *app* what may pass.
+    """Passes allowed requests to *app*, and refuses the others.
 
-    :param login: finds out who sends a request.
-    :param actions: whether anything may be changed.
-    :param allowed_hosts: the names by which the dashboard may be called, without a port.
-    :param open_paths: what may be read without a login.
+    :param login: identifies the user of a request.
+    :param actions: whether users may change crawls.
+    :param allowed_hosts: the names that the header ``Host`` may contain, without a port.
+    :param open_paths: the paths that can be read without a login.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Guard:
         connection = HTTPConnection(scope)
         headers, method = connection.headers, scope["method"]
         if not self._knows(headers.get("host", "")):
-            # What was asked for is not repeated: it is another's text.
+            # The refused name is text from outside, so the message does not repeat it.
             return _refused(
                 403,
-                "The dashboard is not called so: it does not know the name in the Host header. Start it with "
-                "--allowed-host NAME, or give create_app() allowed_hosts",
+                "The name in the Host header is not allowed. Start the dashboard with --allowed-host NAME, "
+                "or pass allowed_hosts to create_app()",
             )
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if path in self._open_paths and method in _SAFE:
@@ -97,12 +97,12 @@ class Guard:
             return _refused(401, "Log in with the user 'frontier' and the password", _CHALLENGE)
         scope.setdefault("state", {})["who"] = _named(who, scope)
         if method not in _METHODS:
-            return _refused(405, f"{method} is not known here", {"Allow": ", ".join(_METHODS)})
+            return _refused(405, f"{method} is not supported", {"Allow": ", ".join(_METHODS)})
         if not who.has_token and not _is_own(scope, headers):
             return _refused(
                 403,
-                "The request comes from another site. Send it from the dashboard's page, or with "
-                "Authorization: Bearer and the password, or with an Origin that is the Host",
+                "The request seems to come from another site. Send it from the dashboard's page, or with "
+                "Authorization: Bearer and the password, or with an Origin that equals the Host",
             )
         if method in _SAFE:
             return None
@@ -122,22 +122,22 @@ class Guard:
 
 
 def _is_own(scope: Scope, headers: Headers) -> bool:
-    """Return whether a request comes from the dashboard's own page, or, if it only reads, from no page."""
+    """Return whether a request comes from the dashboard's page; one that only reads may come from none."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if scope["method"] not in _SAFE:
         if site is not None:
             return site == "same-origin"
-        # Of a page without an origin ("null"), and a request without a host, nothing is the same.
+        # Never equal: a page without an origin ("null"), or a request without a host.
         said = (origin or "").partition("://")[2].lower()
         return bool(said) and said == headers.get("host", "").lower()
     if site in (None, "same-origin", "none"):
         return True
-    # A link on another site may lead to the page, and to nothing else.
+    # Another site may link to the page, but to nothing else.
     return headers.get("sec-fetch-mode") == "navigate" and "/api/v1/" not in scope["path"]
 
 
 def _named(who: Who, scope: Scope) -> str:
-    """Return who does something, for the audit list."""
+    """Return the user and the address of a request, for the audit list."""
     client = scope.get("client")
     address = str(client[0]) if client else "an unknown address"
     return f"{who.name} from {address}" if who.name else address

@@ -1,4 +1,4 @@
-"""What is asked of Redis at most once in a while for all browsers together, in a thread."""
+"""Keep a value from Redis for all browsers, and renew it in a thread from time to time."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: What takes long is made less often: it is made at most in this share of the time.
+#: The share of the time that making a value may take: a slow one is made less often.
 SHARE = 1 / 20
-#: Seconds for which an answer is waited for; after that the last picture is shown.
+#: Seconds to wait for a new value; after that the last one is shown.
 PATIENCE = 2.0
-#: Seconds after which Redis is asked again if it has not answered.
+#: Seconds until the next attempt if Redis did not answer.
 AGAIN = 1.0
 
 
 @dataclass(frozen=True)
 class Made(Generic[T]):
-    """What was made last.
+    """The value that was made last.
 
-    :param value: None if nothing could be made yet.
-    :param at: when it was made, in seconds since 1970.
-    :param problem: why there is no newer; empty if this is the newest.
-    :param refused: whether the problem is one of the frontier: Redis has answered.
-    :param version: another for each that differs.
+    :param value: the value; None if it could not be made yet.
+    :param at: the time at which it was made, in seconds since 1970.
+    :param problem: the reason why it could not be renewed; empty if it is the newest.
+    :param refused: whether Redis answered, so that the problem concerns the frontier.
+    :param version: a number that changes with the value.
     """
 
     value: T | None = None
@@ -45,12 +45,12 @@ class Made(Generic[T]):
 
 
 class Kept(Generic[T]):
-    """Makes something at most every *every* seconds, whoever asks for it how often.
+    """A value that is made at most every *every* seconds, however often it is asked for.
 
-    :param make: makes it, in a thread.
+    :param make: makes the value. It is called in a thread.
     :param every: seconds.
-    :param executor: whose threads.
-    :param describe: says in one line which Redis failed, and how.
+    :param executor: provides the thread.
+    :param describe: returns in one line which Redis failed, and how.
     """
 
     def __init__(
@@ -67,30 +67,30 @@ class Kept(Generic[T]):
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
         self._begun = self._ended = 0.0
-        # Seconds that the last two took: one alone may have waited for a connection.
+        # Seconds that the last two runs took. One of them may have waited for a connection.
         self._took = (0.0, 0.0)
         self._is_stale = False
         self._made: Made[T] = Made()
-        #: When somebody asked for it last, by the monotonic clock.
+        #: The time of the last :meth:`get`, by the monotonic clock.
         self.asked = time.monotonic()
 
     async def get(self, max_age: float = 0.0) -> Made[T]:
-        """Return what was made last, after it was made anew if that was due.
+        """Return the value, renewed if that is due.
 
-        :param max_age: seconds for which the last one is good enough, if that is more than usual.
+        :param max_age: seconds for which an old value is good enough, if more than *every*.
         """
         self.asked = time.monotonic()
         under_way = self._begin_if_due(max_age)
         if under_way is not None:
-            # The thread goes on if nobody waits for it any more.
+            # After the timeout the thread continues by itself.
             await asyncio.wait([asyncio.wrap_future(under_way)], timeout=PATIENCE)
         return self._latest()
 
     def forget(self) -> None:
-        """Have the next who asks be given a new one: something was changed."""
+        """Make the next :meth:`get` renew the value, because something was changed."""
         with self._lock:
             self._ended = 0.0
-            # What is under way may have asked before.
+            # A run under way may have read Redis before the change.
             self._is_stale = self._under_way is not None
 
     def _begin_if_due(self, max_age: float) -> Future[None] | None:
@@ -119,8 +119,9 @@ class Kept(Generic[T]):
         except FrontierError as error:
             made = Made(None, 0.0, str(error), True, before.version + 1)
         except Exception as error:
-            logger.exception("Unexpected error in the dashboard")
-            text = f"Unexpected error ({type(error).__name__}). This is a bug in scrapy-rq-sched; report it"
+            bug = "This is a bug in scrapy-rq-sched; please report it"
+            logger.exception("Unexpected error in the dashboard. %s", bug)
+            text = f"Unexpected error ({type(error).__name__}). {bug}"
             made = Made(None, 0.0, text, True, before.version + 1)
         with self._lock:
             self._made = made

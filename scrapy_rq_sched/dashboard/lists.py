@@ -1,4 +1,4 @@
-"""The lists that the dashboard shows of a frontier: each is bounded, and costs Redis a bounded step."""
+"""The lists that the dashboard shows of a frontier. Each has a bounded length, and costs Redis little."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Any
 
 from ..codec.failed_request import FailedRequest
 from ..connection import server_of
+from ..errors import frontier_command
 from ..failed import FailedRequests
 from ..inspect import View, as_json
 from ..inspect.queues import Queues
 from ..inspect.set_aside import set_aside
 from ..inspect.slots import Slots
 
-#: Slots that a step looks at, and those that are shown of those with the most requests, and of those with the
-#: latest turns, among which are the blocked ones.
+#: Slots that one step reads; and slots to show: this number of those with the most requests, and of those
+#: with the latest turns, which include the blocked ones.
 STEP, MOST_SLOTS = 1000, 50
-#: Entries of the failed list that are grouped: the latest.
+#: Latest entries of the failed list that are grouped by reason.
 MOST_FAILED = 1000
-#: Requests that are shown of those that come next.
+#: Next requests to show.
 MOST_NEXT = 20
-#: With ``FRONTIER_ORDER = "priority"`` what comes next may be in any slot: of so many all are looked at.
+#: With ``FRONTIER_ORDER = "priority"`` the next request may be in any slot. Up to this number, all are
+#: compared.
 MOST_TURNS = 200
 
 
 class SlotsFound:
     """The slots with the most requests, and the blocked ones.
 
-    Redis has no order of slots by how many requests they have: all are gone through, a step at a time, again
-    and again. Those that were found before are looked at each time.
+    Redis does not order slots by their number of requests. So each call reads a part of them, round after
+    round, and reads the slots that were found before again.
     """
 
     def __init__(self) -> None:
@@ -39,7 +41,7 @@ class SlotsFound:
         self._round = self._looked_at = 0
 
     def read(self, view: View) -> dict[str, Any]:
-        """Go a step further, and return what is known."""
+        """Read the next part of the slots, and return those found so far."""
         server, keys = server_of(view.server, view.keys.requests), view.keys
         total = int(server.zcard(keys.slots)) if view.exists else 0
         if not total:
@@ -66,7 +68,7 @@ class SlotsFound:
 
 
 class FailedFound:
-    """The latest entries of the failed list, read anew when the list has changed."""
+    """The latest entries of the failed list. They are read again when the list has changed."""
 
     def __init__(self) -> None:
         self._mark: Any = None
@@ -75,7 +77,7 @@ class FailedFound:
         self._failed: FailedRequests | None = None
 
     def read(self, view: View) -> dict[str, Any]:
-        """Return how many there are of each reason, among the latest :data:`MOST_FAILED`."""
+        """Return the number of entries for each reason, among the latest :data:`MOST_FAILED`."""
         server, key = server_of(view.server, view.keys.requests), view.keys.failed
         mark = (server.llen(key), server.lrange(key, 0, 0), server.lrange(key, -1, -1))
         if mark != self._mark:
@@ -91,9 +93,10 @@ class FailedFound:
         return self._found
 
     def page(self, reason: str | None, wanted: str | None, offset: int, limit: int) -> dict[str, Any]:
-        """Return some of the entries that :meth:`read` has found, the latest first.
+        """Return a page of the entries that :meth:`read` found, the latest first.
 
-        :param reason: only those of exactly this reason, and :param wanted: only the one with this id.
+        :param reason: return only entries with exactly this reason.
+        :param wanted: return only the entry with this id.
         """
         failed = self._failed
         chosen = [one for one in self._entries if reason in (None, one.reason) and wanted in (None, one.id)]
@@ -110,15 +113,15 @@ def _groups(entries: list[FailedRequest]) -> Iterator[dict[str, Any]]:
 
 
 def next_requests(view: View) -> dict[str, Any]:
-    """Return what comes next, and how many seeds come before."""
+    """Return the next requests, and a remark on their order; empty if it is exact."""
     server, keys = server_of(view.server, view.keys.requests), view.keys
     turns = int(server.zcard(keys.slots))
     problem = ""
     if turns > MOST_TURNS and view.settings.order == "priority":
         view = replace(view, settings=replace(view.settings, order="slots"))
         problem = (
-            f"There are {turns:,} slots, too many to compare their priorities here: these are in the order "
-            "of the slots' turns. In the order of the priorities: scrapy frontier peek"
+            f"With {turns:,} slots, this page shows requests in the order of the slots' turns, not by "
+            f"priority. For the order by priority: {frontier_command('peek', view.spider)}"
         )
     entries = Queues(view).next(MOST_NEXT)
     requests = [{"place": place, **as_json.entry(one)} for place, one in enumerate(entries, 1)]

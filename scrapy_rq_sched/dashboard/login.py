@@ -1,4 +1,4 @@
-"""Who may look: anybody on a dashboard without a password, else who knows it."""
+"""The login: by password, by the function of an application, or none."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import NamedTuple
 
 from starlette.requests import HTTPConnection
 
-#: Says who sends a request; None if they may not look. Of those who embed the dashboard.
+#: A function of the application that mounts the dashboard. It returns the user's name, or None to refuse.
 Authenticate = Callable[[HTTPConnection], str | Awaitable[str | None] | None]
 
-#: The user's name for the password.
+#: The name of the user who logs in with the password.
 USER = "frontier"
 
 
 class Who(NamedTuple):
-    """Who sends a request.
+    """The user who sends a request.
 
-    :param name: their name; empty if nobody is asked for one.
-    :param has_token: whether they have sent the password as a bearer's token: no page of another site can.
+    :param name: the user's name; empty if the login asks for none.
+    :param has_token: whether the request has the password as a bearer token: a page of another site cannot
+        send that.
     """
 
     name: str
@@ -31,10 +32,10 @@ class Who(NamedTuple):
 
 
 class Login:
-    """Finds out who sends a request.
+    """Identifies the user of a request.
 
-    :param password: what has to be known; empty for nothing.
-    :param authenticate: what decides instead. Without a name nobody may look.
+    :param password: the password; empty if none is needed.
+    :param authenticate: a function that decides instead of the password.
     """
 
     def __init__(self, password: str = "", authenticate: Authenticate | None = None) -> None:
@@ -43,12 +44,12 @@ class Login:
         self._authenticate = authenticate
 
     async def who(self, connection: HTTPConnection) -> Who | None:
-        """Return who sends a request; None if they may not look."""
+        """Return the user of a request; None if the request is refused."""
         if self._authenticate is not None:
             name = self._authenticate(connection)
             if inspect.isawaitable(name):
                 name = await name
-            # Whoever answers with False, or with a name that is empty, does not mean that they may.
+            # False or an empty name refuses the request, like None.
             return Who(str(name)) if name else None
         if not self._has_password:
             return Who("")
@@ -57,14 +58,14 @@ class Login:
             return Who("", has_token=True)
         if scheme.lower() == "basic":
             user, colon, password = _decoded(said).partition(b":")
-            # Both are compared, so that the time says of neither whether it was right.
+            # Compare both, so that the time does not reveal which of them was wrong.
             is_user = hmac.compare_digest(user, USER.encode())
             if self._is_it(password) and is_user and colon:
                 return Who(USER)
         return None
 
     def _is_it(self, password: bytes) -> bool:
-        # Of digests, so that the time does not say either how long the password is.
+        # Compare digests, so that the time does not reveal the length of the password.
         return hmac.compare_digest(_digest(password), self._digest)
 
 

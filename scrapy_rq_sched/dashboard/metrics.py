@@ -1,4 +1,4 @@
-"""What Prometheus reads, at ``/metrics``: behind the dashboard's login, unless it is open to all."""
+"""The metrics for Prometheus at ``/metrics``: behind the dashboard's login, unless they are open to all."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ..metrics.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-#: Where it is, below the dashboard's own path.
+#: The path below the dashboard's own path.
 PATH = "/metrics"
 MEDIA_TYPE = "application/openmetrics-text; version=1.0.0"
-#: Seconds that Redis is waited for.
+#: Seconds to wait for Redis.
 PATIENCE = 2.0
 
 
 class MetricsPage:
-    """Answers with the metrics of all frontiers, or of one spider's: of the same second to all who ask.
+    """Answers with the metrics of all frontiers, or of one spider. All clients of one second get the same.
 
-    :param settings: Scrapy's.
-    :param spider: the only one that is shown; by default, all are.
-    :param executor: where Redis may be waited for.
+    :param settings: Scrapy's settings.
+    :param spider: the only spider to show; by default, all spiders are shown.
+    :param executor: provides the threads that wait for Redis.
     """
 
     def __init__(self, settings: Any, spider: str | None, executor: Executor) -> None:
@@ -43,7 +43,7 @@ class MetricsPage:
         self._snapshots: Snapshots | None = None
 
     async def metrics(self, request: Request) -> Response:
-        """Answer with all of them."""
+        """Return the metrics in the OpenMetrics format."""
         try:
             require_library()
         except InspectionError as error:
@@ -54,7 +54,7 @@ class MetricsPage:
     def _text(self) -> str:
         with self._lock:
             if self._snapshots is None:
-                # Connections of its own: it closes those that it does not need any more.
+                # A separate client, since Snapshots closes connections that it no longer needs.
                 server = connection.get_impatient_client(self._settings, PATIENCE)
                 self._snapshots = Snapshots(
                     self._views, server, logger.warning, are_named=self._spider is not None

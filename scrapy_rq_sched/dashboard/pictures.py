@@ -1,4 +1,4 @@
-"""How each frontier stands, for all browsers together: one picture a second, made in a thread."""
+"""The states of frontiers: one picture a second for all browsers together, made in a thread."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .lists import FailedFound, SlotsFound, next_requests
 
 T = TypeVar("T")
 
-#: Seconds between two pictures of a frontier, and two looks at a list of it.
+#: Seconds between two pictures of a frontier, and between two readings of one of its lists.
 PICTURE, LIST = 1.0, 2.0
-#: Pictures a second of all frontiers together, for the list of them.
+#: Pictures a second of all frontiers together, for the overview.
 PICTURES = 5
-#: Workers that are shown with a picture, and moments of the history of one in the list of all.
+#: Workers in a picture; and points of the history in the overview.
 MOST_WORKERS, MOMENTS = 100, 60
-#: Seconds for which what nobody asks for is kept.
+#: Seconds for which a frontier that nobody looks at is kept.
 KEPT_FOR = 300.0
-#: Frontiers that are listed.
+#: Frontiers in the overview.
 MOST_FRONTIERS = 200
 _NOT_IN_BRIEF = ("workers", "in_line", "made_with")
 
 
 class Picture(NamedTuple):
-    """How a frontier stands.
+    """The state of a frontier.
 
-    :param full: as JSON, with the names of ``scrapy frontier status --json``; of the workers the first ones.
-    :param brief: the same for the list of all frontiers.
+    :param full: as JSON, with the names of ``scrapy frontier status --json`` and the first workers.
+    :param brief: the shorter JSON for the overview.
     """
 
     status: Status
@@ -62,12 +62,12 @@ class Picture(NamedTuple):
         }
         brief = {key: value for key, value in said.items() if key not in _NOT_IN_BRIEF}
         brief["history"] = said["history"][-MOMENTS:]
-        # Made once, in the thread: many browsers are sent the same.
+        # Made once, in the thread, for all browsers.
         return cls(status, as_json.dump(full), as_json.dump({**full, "status": brief}))
 
 
 class Frontier:
-    """What is known of one frontier."""
+    """The picture and the lists of one frontier."""
 
     def __init__(self, name: str, frontiers: Frontiers, executor: ThreadPoolExecutor) -> None:
         self.name = name
@@ -84,13 +84,13 @@ class Frontier:
 
     @property
     def asked(self) -> float:
-        """When somebody asked for anything of it last."""
+        """The last time at which a browser asked for the picture or a list, by the monotonic clock."""
         return max(kept.asked for kept in self._all())
 
     def view(self) -> View:
-        """Return the frontier as it is now. Waits for Redis.
+        """Return the frontier in its present state. Waits for Redis.
 
-        :raises InspectionError: if it is not known any more.
+        :raises InspectionError: if it does not exist.
         """
         view = self._frontiers.view(self.name)
         if view is None:
@@ -100,7 +100,7 @@ class Frontier:
         return view
 
     def forget(self) -> None:
-        """Have all of it read anew: something was changed."""
+        """Read everything again at the next request, because something was changed."""
         for kept in self._all():
             kept.forget()
 
@@ -116,9 +116,9 @@ class Frontier:
 
 
 class Pictures:
-    """All frontiers that somebody looks at.
+    """All frontiers that browsers show.
 
-    :param executor: whose threads ask Redis.
+    :param executor: provides the threads that read Redis.
     """
 
     def __init__(self, frontiers: Frontiers, executor: ThreadPoolExecutor) -> None:
@@ -128,7 +128,7 @@ class Pictures:
         self.names = Kept(frontiers.find, SEARCH, executor, frontiers.describe)
 
     def of(self, name: str) -> Frontier:
-        """Return the frontier called *name*, whether it is there or not."""
+        """Return the frontier called *name*, whether or not it exists in Redis."""
         now = time.monotonic()
         for old in [one.name for one in self._known.values() if now - one.asked > KEPT_FOR]:
             del self._known[old]
@@ -137,16 +137,16 @@ class Pictures:
         return self._known[name]
 
     async def overview(self) -> tuple[Made[list[str]], list[Made[Picture]]]:
-        """Return which frontiers there are, and the pictures of the first ones."""
+        """Return the names of all frontiers, and the pictures of the first ones."""
         names = await self.names.get()
         wanted = (names.value or [])[:MOST_FRONTIERS]
-        # Of many frontiers each is looked at less often.
+        # The more frontiers there are, the less often each is read.
         max_age = len(wanted) / PICTURES
         pictures = await asyncio.gather(*(self.of(name).picture.get(max_age) for name in wanted))
         return names, pictures
 
 
 def workers_of(status: Status) -> list[dict[str, Any]]:
-    """Return the workers of *status*, those that are alive first."""
+    """Return the workers of *status*, living ones first."""
     ordered = sorted(status.workers, key=lambda one: (not one.alive, one.name))
     return [as_json.worker(one) for one in ordered]

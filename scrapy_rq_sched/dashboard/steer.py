@@ -1,4 +1,4 @@
-"""Requests that change something: each is done once, in a thread, and noted in the audit list."""
+"""Requests that change a crawl: each action is done once, in a thread, and noted in the audit list."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .api import answer
 from .arguments import Arguments, read_body
 from .pictures import Frontier, Pictures
 
-#: What each action may be given.
+#: Arguments of every action.
 _ALWAYS = ("spider", "dry_run")
 
 
 class Steer:
-    """Does what is asked for.
+    """Does the requested actions.
 
-    :param executor: in whose threads.
+    :param executor: provides the threads.
     """
 
     def __init__(self, pictures: Pictures, executor: Executor) -> None:
@@ -33,7 +33,7 @@ class Steer:
         self._executor = executor
 
     def route(self, name: str, action: Action) -> Callable[[Request], Awaitable[Response]]:
-        """Return what answers requests for *action*, which is called *name*."""
+        """Return the endpoint of *action*, which is called *name*."""
 
         async def respond(request: Request) -> Response:
             given = Arguments(await read_body(request), (*_ALWAYS, *action.fields))
@@ -46,7 +46,7 @@ class Steer:
 
             try:
                 future = self._executor.submit(do)
-                # Half done is not undone: it goes on, though whoever asked has gone.
+                # The action continues to its end even if the client disconnects.
                 done, warning = await asyncio.shield(asyncio.wrap_future(future))
             finally:
                 frontier.forget()
@@ -67,11 +67,11 @@ def _do_and_note(
         raise
     except RedisError:
         with suppress(RedisError):
-            Audit(view).note(who, name, arguments, "Redis broke it off: some of it may be done")
+            Audit(view).note(who, name, arguments, "interrupted by an error of Redis: it may be partly done")
         raise
     try:
         Audit(view).note(who, name, arguments, done.said)
     except RedisError as error:
-        # It is done all the same.
-        return done, f"It could not be noted in the audit list: {error}"
+        # The action itself succeeded.
+        return done, f"The action could not be noted in the audit list: {error}"
     return done, ""

@@ -1,4 +1,4 @@
-"""Server-sent events: each picture as soon as it is there. Whoever cannot have them asks again and again."""
+"""Server-sent events: each new picture at once. Where they do not come through, the page polls instead."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from starlette.responses import Response, StreamingResponse
 from .api import overview_text, picture_text
 from .pictures import PICTURE, Pictures
 
-#: Seconds after which a stream without anything new says that it is there: proxies cut silent ones.
+#: Seconds of silence after which a stream sends a ping: proxies close silent connections.
 SILENCE = 15.0
-#: Streams at a time.
+#: Concurrent streams, at most.
 MOST = 200
-#: Not to be kept back by a proxy until there is more of it.
+#: Tells a proxy not to buffer the stream.
 _HEADERS = {"X-Accel-Buffering": "no"}
 
 
 class Stream:
     """Sends pictures to browsers.
 
-    :param is_closing: whether the server closes: then streams end.
+    :param is_closing: returns whether the server is closing; streams then end.
     """
 
     def __init__(self, pictures: Pictures, is_closing: Callable[[], bool]) -> None:
@@ -33,9 +33,9 @@ class Stream:
         self._open = 0
 
     async def stream(self, request: Request) -> Response:
-        """Return a stream of what ``/status`` answers."""
+        """Return a stream of the responses of ``/status``."""
         if self._open >= MOST:
-            raise HTTPException(503, f"{MOST} browsers are sent pictures already. Ask for /status instead")
+            raise HTTPException(503, f"{MOST} streams are open, the maximum. Poll /api/v1/status instead")
         if request.method == "HEAD":  # it has no body that could end
             return Response(media_type="text/event-stream", headers=_HEADERS)
         spider = request.query_params.get("spider")
