@@ -66,8 +66,8 @@ def drain(view: View, given: Arguments, dry: bool) -> Done:
         status = read_status(view)
         held = _counted(status.leased, "request")
         return Done(
-            f"This drains the crawl ({held} in hand): {_workers(status.alive)} would finish the requests "
-            "in hand, and take no new ones until it is resumed",
+            f"This drains the crawl: {_workers(status.alive)} would finish {held} in hand, and take no new "
+            "ones until it is resumed",
             status.alive,
         )
     alive = Control(view).drain()
@@ -178,8 +178,10 @@ def _of_failed(view: View, given: Arguments, dry: bool, again: bool) -> Done:
         count = (failed.requeue if again else failed.forget)(**chosen, exactly=True)
     entries = f"{count:,} {'entry' if count == 1 else 'entries'} of the failed list"
     verb = "would be" if dry else "was" if count == 1 else "were"
-    done = "put back, to be crawled again" if again else "removed for good. Their URLs still count as seen"
-    return Done(f"{entries} {verb} {done}", count)
+    if again:
+        return Done(f"{entries} {verb} put back, to be crawled again", count)
+    then = "its URL still counts as seen" if count == 1 else "their URLs still count as seen"
+    return Done(f"{entries} {verb} removed for good; {then}", count)
 
 
 def block(view: View, given: Arguments, dry: bool) -> Done:

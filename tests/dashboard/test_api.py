@@ -302,6 +302,14 @@ def test_a_name_is_said_as_a_shell_takes_it(make: Make, server: redis.Redis) -> 
     assert line.endswith(f"scrapy frontier seed {shlex.quote(name)} https://nowhere.example/")
 
 
+def test_the_command_for_the_order_by_priority_is_as_a_shell_takes_it(
+    make: Make, server: redis.Redis
+) -> None:
+    push(worker(server, "my shop"), {f"{number}.example": 1 for number in range(lists.MOST_TURNS + 1)})
+    problem = get(make({"FRONTIER_ORDER": "priority"}), "peek", "my shop")["problem"]
+    assert problem.endswith("For the order by priority: scrapy frontier peek 'my shop'")
+
+
 def test_what_was_asked_before_a_change_is_asked_again() -> None:
     asked, may_end = [], threading.Event()
 

@@ -113,7 +113,7 @@ def test_each_tab_shows_its_list(seen: Watched) -> None:
     entry.locator("summary").click()
     expect(entry.locator("pre")).to_contain_text('File "shop/prices.py", line 7, in as_cents')
     expect(seen.tab("next").locator("tbody tr")).to_have_count(20)
-    expect(seen.tab("audit")).to_contain_text("Nobody has done anything")
+    expect(seen.tab("audit")).to_contain_text("No actions yet")
 
 
 def test_a_url_is_explained(seen: Watched) -> None:
@@ -163,6 +163,14 @@ def test_a_frontier_that_is_not_there_is_said_to_be_none(look: Open, make: Make,
     push(worker(server, "nobody"), {"a.example": 4})
     expect(seen.page.locator("[data-name=waiting]")).to_have_text("4")
     expect(seen.page.locator("#panel-workers tbody tr")).to_have_count(1)
+
+
+def test_the_command_that_starts_a_worker_can_be_pasted(look: Open, make: Make, server: redis.Redis) -> None:
+    push(worker(server, "my shop"), {"a.example": 4})
+    server.delete(*server.scan_iter("my shop:worker*"))
+    seen = look(make())
+    seen.page.goto(f"{seen.url}#/s/my%20shop")
+    expect(seen.page.locator("#panel-workers")).to_contain_text("Start one: scrapy crawl 'my shop'")
 
 
 @pytest.mark.parametrize("script", ["", "delete window.EventSource"], ids=["live", "polling"])
@@ -249,8 +257,8 @@ def test_seeds_are_pushed_and_urls_forgotten(seen: Watched, server: redis.Redis)
     expect(page.locator("[data-name=seeds]")).to_have_text("5")
     page.locator("textarea[name=urls]").fill("https://www.books.example/page/5\nhttps://never.example/")
     page.get_by_role("button", name="Forget URLs").click()
-    assert "1 of 2 URLs have been seen" in seen.confirm()
-    expect(page.locator("#toast")).to_contain_text("are forgotten")
+    assert "forgets the URLs that have been seen, 1 of 2 URLs" in seen.confirm()
+    expect(page.locator("#toast")).to_contain_text("were forgotten")
     expect(page.locator("[data-name=seen]")).to_have_text("1,353")
 
 
@@ -275,7 +283,7 @@ def test_what_was_set_aside_is_tried_again_and_forgotten(seen: Watched, server: 
     group = panel.locator(".group", has_text="TimeoutError")
     group.locator("summary").first.click()
     group.locator(".entry").first.get_by_role("button", name="Forget").click()
-    assert "1 entry of the failed list would be forgotten" in seen.confirm()
+    assert "1 entry of the failed list would be removed for good" in seen.confirm()
     expect(group.locator(".entry")).to_have_count(6)
     group.get_by_role("button", name="Forget all").click()
     seen.confirm()
@@ -288,8 +296,8 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     row = page.locator("#panel-slots tr", has_text="images.example.org")
     row.get_by_role("button", name="Block").click()
     page.locator("dialog input[name=seconds]").fill("300")
-    page.get_by_role("button", name="Go on").click()
-    question = page.locator("#dialog-text", has_text="would be asked for nothing for 300 s")
+    page.get_by_role("button", name="Continue").click()
+    question = page.locator("#dialog-text", has_text="would be blocked for 300 s")
     expect(question).to_contain_text("138 waiting requests")
     page.get_by_role("button", name="Block", exact=True).last.click()
     expect(row).to_contain_text("blocked")
@@ -297,7 +305,7 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     expect(row).not_to_contain_text("blocked")
     row.get_by_role("button", name="Set").click()
     page.locator("dialog input[name=delay]").fill("1.5")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.locator("#dialog-text", has_text="would keep delay=1.5").wait_for()
     page.locator("dialog button[type=submit]").click()
     expect(row).to_contain_text("1.5 s (set)")
@@ -393,8 +401,8 @@ def test_nothing_that_comes_from_redis_is_run(
         check(page)
     row = seen.tab("slots").locator("tbody tr").first
     row.get_by_role("button", name="Block").click()
-    page.get_by_role("button", name="Go on").click()
-    page.locator("#dialog-text", has_text="would be asked").wait_for()
+    page.get_by_role("button", name="Continue").click()
+    page.locator("#dialog-text", has_text="would be blocked").wait_for()
     check(page)
 
 
@@ -530,7 +538,7 @@ def test_redis_may_come_later_than_the_page(look: Open, tmp_path: Path, route: s
     page.goto(seen.url + route)
     expect(page.locator("#live")).to_have_text("Redis is away")
     expect(page.locator("#problem")).to_contain_text(f"Redis at {url} cannot be reached")
-    expect(page.get_by_text("No crawl is in this Redis")).to_be_hidden()
+    expect(page.get_by_text("This Redis has no crawl")).to_be_hidden()
     with own:
         fill(redis.Redis.from_url(url), url)
         expect(page.locator("#live")).to_have_text("live")

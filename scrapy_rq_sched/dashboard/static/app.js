@@ -1,18 +1,21 @@
-// The page of `scrapy frontier dashboard`: a client of the JSON API below api/v1/, beside which it lies.
+// The page of `scrapy frontier dashboard`: a client of the JSON API at api/v1/, relative to the page.
 //
-// All that comes from Redis is somebody else's: it becomes text, never markup, and a link only to http and https.
+// Data from Redis may come from anybody: show it as text, never as markup, and link only to http and https.
 
 // -- text ------------------------------------------------------------------------------------------------
 
 const NOT_SHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 const LONGEST = 20000;
 
-/** Text that cannot hide or turn round what stands beside it. */
+/** Return *text* without characters that could hide or reverse the text beside it. */
 function clean(text) {
   const whole = String(text ?? "");
   const shown = whole.slice(0, LONGEST).replace(NOT_SHOWN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
   return whole.length > LONGEST ? `${shown}…` : shown;
 }
+
+/** Return *text* as one word of a shell command. */
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
 const number = (value) => Math.round(value ?? 0).toLocaleString("en-US");
 const rate = (value) => (value >= 100 ? number(value) : (value ?? 0).toFixed(1));
@@ -44,7 +47,7 @@ const date = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString() :
 
 const $ = (id) => document.getElementById(id);
 
-/** An element with properties, and children that are elements or text. */
+/** Return a new element with properties and children (elements or text). */
 function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -66,7 +69,7 @@ function svg(tag, properties = {}, ...children) {
 
 const theirs = (text, tag = "span") => h(tag, { class: "theirs" }, clean(text));
 
-/** A link to http or https; anything else is text. */
+/** Return a link if *url* is http or https, else text. */
 function link(url) {
   let parsed = null;
   try { parsed = new URL(url); } catch { /* it is text */ }
@@ -78,7 +81,7 @@ function put(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Have *parent* contain an element for each item, in their order; those that are there stay, with their focus. */
+/** Make *parent* contain an element for each item, in order. Existing elements stay, with their focus. */
 function keyed(parent, items, key, make) {
   const known = parent.known ??= new Map();
   const wanted = new Set(items.map(key));
@@ -94,7 +97,7 @@ function keyed(parent, items, key, make) {
   }
 }
 
-/** A table: each column has a title, and says what a cell has: a text, or elements and what they depend on. */
+/** Return a table. A column has a title and either `text`, or `parts` (elements) and `mark` (the data they show). */
 function table(columns, key) {
   const body = h("tbody");
   const heads = columns.map((column) => h("th", { scope: "col", class: column.num && "num" }, column.title));
@@ -126,9 +129,9 @@ const address = (path, query = {}) => {
 };
 
 async function answered(promise) {
-  const response = await promise.catch(() => { throw new Error("The dashboard does not answer. Look at where it was started"); });
+  const response = await promise.catch(() => { throw new Error("The dashboard does not answer. Check that its process still runs"); });
   const said = await response.json().catch(() => ({}));
-  if (!response.ok) throw Object.assign(new Error(said.error || `The dashboard answers ${response.status}`), { status: response.status });
+  if (!response.ok) throw Object.assign(new Error(said.error || `The dashboard answered with status ${response.status}`), { status: response.status });
   return said;
 }
 
@@ -137,7 +140,7 @@ const post = (path, body) => answered(fetch(address(path), {
   method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
 }));
 
-// -- what is said, and asked -----------------------------------------------------------------------------
+// -- messages and dialogs --------------------------------------------------------------------------------
 
 let toastTimer = 0;
 function say(text, isError = false) {
@@ -149,7 +152,7 @@ function say(text, isError = false) {
   toastTimer = setTimeout(() => { toast.hidden = true; }, isError ? 12000 : 6000);
 }
 
-/** Ask with a dialog; the answer is the values of its fields, or null. */
+/** Show a dialog; return the values of its fields, or null if the user cancels. */
 function ask({ title, text, button, danger = false, fields = [] }) {
   const dialog = $("dialog");
   const inputs = fields.map(({ name, label, ...rest }) => [name, h("input", { name, ...rest }), label]);
@@ -173,7 +176,7 @@ function ask({ title, text, button, danger = false, fields = [] }) {
   });
 }
 
-/** Do something, after a confirmation that says what it would do and to how many. */
+/** Do an action. First the user confirms its effect, which a dry run describes. */
 async function act(path, body, { title, button, danger = false, confirm = true, then = () => {} }) {
   const whole = { spider: view.name, ...body };
   try {
@@ -196,7 +199,7 @@ async function act(path, body, { title, button, danger = false, confirm = true, 
 
 const BUCKET = 10;
 
-/** Points of a rate and of what waits, every ten seconds, from the history of a status. */
+/** Return points of the rate and of the waiting requests, every ten seconds, from the history of a status. */
 function series(history, now, span) {
   const byTime = new Map(history.map(([second, pages, waiting]) => [second, { pages, waiting }]));
   const last = Math.floor(now / BUCKET) * BUCKET;
@@ -205,7 +208,7 @@ function series(history, now, span) {
   for (let second = last - span + BUCKET; second <= last; second += BUCKET) {
     const moment = byTime.get(second);
     waiting = moment ? moment.waiting : waiting;
-    // The ten seconds that are not over yet say little of a rate.
+    // The present ten seconds are too short for a rate at their beginning.
     const lasted = second === last ? now - last : BUCKET;
     if (lasted < 4) continue;
     points.push({ second, rate: (moment?.pages ?? 0) / lasted, waiting });
@@ -213,7 +216,7 @@ function series(history, now, span) {
   return points;
 }
 
-/** A number a little above *value* that is a nice one to read. */
+/** Return a round number at or above *value*. */
 function ceiling(value) {
   const power = 10 ** Math.floor(Math.log10(value || 1));
   return ([1, 2, 4, 5, 10].find((n) => n * power >= value) ?? 10) * power || 1;
@@ -279,20 +282,20 @@ function sparkline() {
   return { element, show };
 }
 
-// -- words for what the API says -------------------------------------------------------------------------
+// -- texts for values of the API -------------------------------------------------------------------------
 
 const STATES = {
   crawling: "good", idle: "calm", paused: "warn", draining: "warn", stopping: "warn", stopped: "bad",
   finished: "calm", converting: "calm", importing: "calm", new: "",
 };
 const LIMITS = {
-  politeness: "Politeness: the hosts' delays and concurrency. More workers would not help.",
-  callbacks: "Callbacks: they take the workers' time. More workers would help, on other cores.",
-  concurrency: "CONCURRENT_REQUESTS: each worker has as many downloads as it may. More workers would help.",
+  politeness: "Politeness: the delays and the concurrency of the hosts. More workers would not help.",
+  callbacks: "Callbacks: they use the workers' time. More workers would help, on other cores.",
+  concurrency: "CONCURRENT_REQUESTS: each worker has reached its limit of downloads. More workers would help.",
   redis: "Redis: the workers wait for it. More workers would not help.",
-  none: "Nothing that is known limits the crawl now.",
+  none: "No known limit.",
 };
-/** The colour of an event that alarms nobody. */
+/** The colours of events that are not alarming. */
 const TONES = [[/paused|draining|stopped|blocked/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
 
 function badge() {
@@ -300,7 +303,7 @@ function badge() {
   return { element, show: (state) => { element.className = `badge ${STATES[state] ?? ""}`; put(element, clean(state)); } };
 }
 
-/** How long the crawl may take yet, and how sure that is. */
+/** Return the estimated time until the end of the crawl, and how certain it is. */
 function timeLeft(status) {
   if (status.seconds_left != null && status.growth != null) return [duration(status.seconds_left), "about"];
   if (status.seconds_left_at_least != null) return [duration(status.seconds_left_at_least), "at least"];
@@ -316,7 +319,7 @@ function growth(status) {
 
 function overview() {
   const list = h("ul", { class: "spiders" });
-  const empty = h("p", { class: "empty" }, "No crawl is in this Redis: no worker has joined one, or all are finished.");
+  const empty = h("p", { class: "empty" }, "This Redis has no crawl: no worker has joined one yet, or all crawls are finished.");
   const note = h("p", { class: "note", hidden: true });
   const element = h("div", {}, h("div", { class: "head" }, h("h1", {}, "All spiders")), note, list, empty);
   const NUMBERS = [
@@ -353,7 +356,7 @@ function tiles() {
   const TILES = [
     ["per_second", "Pages a second", (f, s) => rate(s.per_second), (f, s) => `${number(s.pages)} in all`],
     ["waiting", "Waiting", (f, s) => number(s.waiting), (f, s) => growth(s) || (s.waiting ? size(s.waiting_bytes) : "")],
-    ["leased", "In hand", (f, s) => number(s.leased), (f, s) => (s.delayed ? `${number(s.delayed)} set back` : "of workers")],
+    ["leased", "In hand", (f, s) => number(s.leased), (f, s) => (s.delayed ? `${number(s.delayed)} delayed` : "held by workers")],
     ["alive", "Workers", (f) => number(f.alive), (f, s) => [f.workers > f.alive && `${f.workers - f.alive} dead`, f.in_line && `${f.in_line} in line`, `${number(s.workers_wanted)} wanted`].filter(Boolean).join(", ")],
     ["failed", "Failed", (f, s) => number(s.failed), (f, s) => (s.failed ? "set aside" : "")],
     ["seeds", "Seeds", (f, s) => number(s.seeds), () => "not read yet"],
@@ -376,7 +379,7 @@ function limits() {
   const text = h("p"), more = h("p", { class: "quiet" });
   const votes = h("div", { class: "votes", "aria-hidden": "true" }), legend = h("small", { class: "quiet" });
   const element = h("section", { class: "card pad limit", "data-name": "limit" },
-    h("h2", {}, "What limits it now"), text, h("div", {}, votes, legend), more);
+    h("h2", {}, "Current limit"), text, h("div", {}, votes, legend), more);
   const show = (frontier) => {
     const { status } = frontier;
     put(text, status.state === "crawling" ? LIMITS[status.limit] ?? clean(status.limit) : `The crawl is ${clean(status.state)}.`);
@@ -398,7 +401,7 @@ function limits() {
 
 function eventList(name) {
   const list = h("ol", { "aria-live": "polite", "aria-relevant": "additions" });
-  const empty = h("p", { class: "empty" }, "Nothing has happened yet.");
+  const empty = h("p", { class: "empty" }, "No events yet.");
   const element = h("aside", { class: "card events", "aria-label": "Events" }, h("header", {}, h("h2", {}, "Events")), list, empty);
   let events = [], last = "", asking = false;
   const make = (event) => {
@@ -423,7 +426,7 @@ function eventList(name) {
   return { element, show };
 }
 
-/** Tabs, of which the one that is shown is asked for again and again. */
+/** Return tabs. The selected one is loaded again every two seconds. */
 function tabs(all) {
   const bar = h("div", { role: "tablist", "aria-label": "Details" });
   const panels = h("div");
@@ -482,7 +485,7 @@ function workersTab(name) {
     { title: "Last heard", text: (w) => (w.heard ? `${duration(now - w.heard)} ago` : "–") },
   ];
   const shown = table(columns, (worker) => worker.name), pages = pager(PAGE, (to) => { offset = to; view.refresh(); });
-  const empty = h("p", { class: "empty" }, `No worker is at it. Start one: scrapy crawl ${clean(name)}`);
+  const empty = h("p", { class: "empty" }, `No worker is running. Start one: scrapy crawl ${quoted(clean(name))}`);
   const load = async () => {
     const { workers, total } = await get("workers", { spider: name, offset, limit: PAGE });
     shown.show(workers);
@@ -512,13 +515,13 @@ function pager(page, go) {
 function slotsTab(name) {
   const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency" };
   const block = async (slot) => {
-    const said = await ask({ title: `Block ${slot}`, text: "Nothing of it is begun for so many seconds.", button: "Go on", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
+    const said = await ask({ title: `Block ${slot}`, text: "No worker begins a request of this slot until the time is over.", button: "Continue", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
     if (said) await act("slots/block", { slot, seconds: Number(said.seconds) }, { title: `Block ${slot}?`, button: "Block", danger: true });
   };
   const set = async ({ slot, delay, concurrency }) => {
-    const said = await ask({ title: `Limits of ${slot}`, text: "All workers together keep them until the crawl is finished. What is left empty stays.", button: "Go on", fields: [
+    const said = await ask({ title: `Limits of ${slot}`, text: "All workers together keep these limits until the crawl is finished. An empty field changes nothing.", button: "Continue", fields: [
       { name: "delay", label: "Seconds between two requests", type: "number", min: 0, max: 86400, step: "any", value: delay ?? "" },
-      { name: "concurrency", label: "Downloads at a time (0: any number)", type: "number", min: 0, max: 1000000, value: concurrency ?? "" }] });
+      { name: "concurrency", label: "Downloads at a time (0: no limit)", type: "number", min: 0, max: 1000000, value: concurrency ?? "" }] });
     if (!said) return;
     const body = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== "").map(([key, value]) => [key, Number(value)]));
     await act("slots/set", { slot, ...body }, { title: `Set the limits of ${slot}?`, button: "Set" });
@@ -533,7 +536,7 @@ function slotsTab(name) {
     { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(s.slot) },
     { title: "Waiting", num: true, text: (s) => number(s.waiting) },
     { title: "Next in", num: true, text: (s) => (s.next_in >= 0.05 ? (s.next_in < 10 ? `${s.next_in.toFixed(1)} s` : duration(s.next_in)) : "now") },
-    { title: "Held by", text: (s) => (WHY[s.why] ?? "–") },
+    { title: "Held back by", text: (s) => (WHY[s.why] ?? "–") },
     { title: "Delay", num: true, text: (s) => (s.delay == null ? "–" : `${+s.delay.toFixed(2)} s${s.is_set ? " (set)" : ""}`) },
     { title: "Concurrency", num: true, text: (s) => (s.concurrency ? `${s.active} of ${s.concurrency}` : "–") },
     ...(about.actions ? [{ title: "", mark: (s) => [s.slot, s.blocked_for > 0, s.is_set], parts: buttons }] : []),
@@ -545,14 +548,14 @@ function slotsTab(name) {
     shown.show(slots);
     empty.hidden = slots.length > 0;
     shown.element.hidden = note.hidden = !slots.length;
-    const all = looked_at < total ? `Still looking: ${number(looked_at)} of ${number(total)} slots so far. ` : "";
+    const all = looked_at < total ? `Still reading: ${number(looked_at)} of ${number(total)} slots so far. ` : "";
     put(note, `${all}The blocked slots, and the ${Math.min(50, slots.length)} with the most requests${total > slots.length ? ` of ${number(total)}` : ""}.`);
   };
   return { id: "slots", title: "Slots", element: h("div", {}, note, shown.element, empty), load };
 }
 
 function failedTab(name) {
-  const list = h("div"), note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "Nothing is set aside.");
+  const list = h("div"), note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "The failed list is empty.");
   const again = (body, title) => act("failed/requeue", body, { title, button: "Try again" });
   const forget = (body, title) => act("failed/forget", body, { title, button: "Forget", danger: true });
   const pair = (body, what, label = "") => about.actions && h("div", { class: "buttons" },
@@ -577,7 +580,7 @@ function failedTab(name) {
     };
     const element = h("details", { class: "group" },
       h("summary", {}, count, theirs(reason), latest),
-      h("div", { class: "inside" }, pair({ reason }, "all of this reason", "all "), entries, more));
+      h("div", { class: "inside" }, pair({ reason }, "all entries with this reason", "all "), entries, more));
     const refill = () => { if (element.open) fill(0).catch((error) => say(error.message, true)); };
     element.addEventListener("toggle", refill);
     const update = (one) => {
@@ -593,7 +596,7 @@ function failedTab(name) {
     keyed(list, counts, (one) => one.reason, group);
     empty.hidden = total > 0;
     note.hidden = !total;
-    put(note, `${looked_at < total ? `The latest ${number(looked_at)} of ${number(total)}` : counted(total, "entry").replace("entrys", "entries")}, by reason. ${clean(problem)}`);
+    put(note, `${looked_at < total ? `The latest ${number(looked_at)} of ${number(total)} entries` : counted(total, "entry").replace("entrys", "entries")}, by reason. ${clean(problem)}`);
   };
   return { id: "failed", title: "Failed", element: h("div", {}, note, list, empty), load };
 }
@@ -607,7 +610,7 @@ function nextTab(name) {
     { title: "Callback", text: (r) => r.request?.callback ?? "parse" },
   ];
   const shown = table(columns, (one) => one.place);
-  const note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "Nothing waits.");
+  const note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "No requests are waiting.");
   const load = async () => {
     const { requests, problem } = await get("peek", { spider: name });
     shown.show(requests);
@@ -616,13 +619,13 @@ function nextTab(name) {
     note.hidden = !problem;
     put(note, clean(problem));
   };
-  return { id: "next", title: "What comes next", element: h("div", {}, note, shown.element, empty), load };
+  return { id: "next", title: "Next requests", element: h("div", {}, note, shown.element, empty), load };
 }
 
 function explainTab(name) {
   const input = h("input", { name: "url", required: true, autocomplete: "off", spellcheck: "false", placeholder: "https://…" });
   const button = h("button", { type: "submit", class: "main" }, "Explain"), result = h("div", { "aria-live": "polite" });
-  const where = (place) => `${place.before == null ? "in no order" : `${number(place.before)} come before it`}${place.slot ? `, in slot ${place.slot}` : ""}`;
+  const where = (place) => `${place.before == null ? "in no order" : `${number(place.before)} before it`}${place.slot ? `, in slot ${place.slot}` : ""}`;
   const facts = (found) => [
     ["Seen", found.seen || found.started ? "yes" : "no"],
     ["Waiting", [...found.waiting, ...found.seeds].map(where).join("; ") || "no"],
@@ -634,18 +637,18 @@ function explainTab(name) {
   const form = h("form", { class: "row", onsubmit: async (event) => {
     event.preventDefault();
     button.disabled = true;
-    result.replaceChildren(h("p", { class: "quiet" }, "Looking through all that waits…"));
+    result.replaceChildren(h("p", { class: "quiet" }, "Searching the waiting requests…"));
     try {
       const found = await get("explain", { spider: name, url: input.value });
       result.replaceChildren(
         h("div", { class: "verdict" }, ...found.verdict.map((line) => theirs(line, "p"))),
         h("dl", { class: "facts" }, ...facts(found).flatMap(([label, text]) => [h("dt", {}, label), theirs(text, "dd")])),
-        h("details", {}, h("summary", {}, "All that is known, as JSON"), h("pre", { class: "theirs" }, clean(JSON.stringify(found, null, 2)))));
+        h("details", {}, h("summary", {}, "All details, as JSON"), h("pre", { class: "theirs" }, clean(JSON.stringify(found, null, 2)))));
     } catch (error) {
       result.replaceChildren(theirs(error.message, "p"));
     }
     button.disabled = false;
-  } }, h("label", {}, "A URL, or a JSON object as a seed: why was it not crawled?", input), button);
+  } }, h("label", {}, "Why was it not crawled? Enter a URL, or a JSON object as for a seed", input), button);
   return { id: "explain", title: "Explain a URL", element: h("div", {}, form, result) };
 }
 
@@ -659,12 +662,12 @@ function seedTab(name) {
     event.preventDefault();
     const body = { seeds: lines(seeds), ...(priority.value && { priority: Number(priority.value) }) };
     act("seed", body, { title: "Push these seeds?", button: "Push", then: () => { seeds.value = ""; } });
-  } }, h("h2", {}, "Push seeds"), h("label", {}, "URLs, or JSON objects, one a line", seeds),
-    h("label", {}, "Priority of those that have none", priority), h("div", {}, h("button", { class: "main" }, "Push seeds")));
+  } }, h("h2", {}, "Push seeds"), h("label", {}, "URLs or JSON objects, one per line", seeds),
+    h("label", {}, "Priority of seeds without one", priority), h("div", {}, h("button", { class: "main" }, "Push seeds")));
   const forget = h("form", { class: "stack", onsubmit: (event) => {
     event.preventDefault();
     act("forget", { urls: lines(urls), crawl: crawl.checked }, { title: "Forget these URLs?", button: "Forget", danger: true, then: () => { urls.value = ""; } });
-  } }, h("h2", {}, "Forget URLs"), h("label", {}, "URLs that are to count as not seen, one a line", urls),
+  } }, h("h2", {}, "Forget URLs"), h("label", {}, "URLs to forget, so that they count as not seen, one per line", urls),
     h("label", { class: "inline" }, crawl, "Crawl them again: push them as seeds, too"), h("div", {}, h("button", { class: "danger" }, "Forget URLs")));
   return { id: "seed", title: "Seed", element: h("div", { class: "pair" }, push, forget) };
 }
@@ -672,19 +675,19 @@ function seedTab(name) {
 function auditTab(name) {
   const columns = [
     { title: "Time", text: (a) => date(a.time) },
-    { title: "Who", text: (a) => a.who },
+    { title: "User", text: (a) => a.who },
     { title: "Action", lead: true, text: (a) => a.action },
-    { title: "With", mark: (a) => a.arguments, parts: (a) => (Object.keys(a.arguments ?? {}).length ? h("code", { class: "theirs" }, clean(JSON.stringify(a.arguments)).slice(0, 300)) : "–") },
+    { title: "Arguments", mark: (a) => a.arguments, parts: (a) => (Object.keys(a.arguments ?? {}).length ? h("code", { class: "theirs" }, clean(JSON.stringify(a.arguments)).slice(0, 300)) : "–") },
     { title: "Result", mark: (a) => a.result, parts: (a) => theirs(a.result) },
   ];
-  const shown = table(columns, (one) => `${one.time} ${one.action}`), empty = h("p", { class: "empty" }, "Nobody has done anything from a dashboard.");
+  const shown = table(columns, (one) => `${one.time} ${one.action}`), empty = h("p", { class: "empty" }, "No actions yet.");
   const load = async () => {
     const { audit } = await get("audit", { spider: name, limit: 200 });
     shown.show(audit);
     empty.hidden = audit.length > 0;
     shown.element.hidden = !audit.length;
   };
-  return { id: "audit", title: "Who did what", element: h("div", {}, shown.element, empty), load };
+  return { id: "audit", title: "Audit list", element: h("div", {}, shown.element, empty), load };
 }
 
 function steering() {
@@ -762,12 +765,12 @@ function shown(kind, text, problem) {
 
 function receive(picture, how) {
   const away = picture.redis && picture.known !== false;
-  const taken = picture.taken ? ` This is how it stood at ${clock(picture.taken)}.` : "";
+  const taken = picture.taken ? ` The page shows the state at ${clock(picture.taken)}.` : "";
   shown(away ? "bad" : how === "live" ? "good" : "calm", away ? "Redis is away" : how, away ? `${picture.redis}.${taken}` : "");
   view.show(picture);
 }
 
-/** Let go of what was followed; return what tells whether something else is followed since. */
+/** Stop following; return a function that tells whether nothing else is followed since. */
 function hang() {
   source?.close();
   source = null;
@@ -777,7 +780,7 @@ function hang() {
   return () => mine === turn;
 }
 
-/** Ask again and again, where a stream cannot be had. */
+/** Poll, where a stream does not work. */
 async function poll() {
   const isMine = hang();
   let picture = null;
@@ -793,7 +796,7 @@ async function poll() {
   timer = setTimeout(window.EventSource && Date.now() > retryAt ? follow : poll, POLL);
 }
 
-/** Follow the stream; if it breaks off, ask instead, and try the stream again later. */
+/** Follow the stream. If it breaks off, poll, and try the stream again later. */
 function follow() {
   if (!window.EventSource) { poll(); return; }
   const isMine = hang();
