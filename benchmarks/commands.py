@@ -104,7 +104,7 @@ class _Terminal:
         began = time.monotonic()
         status = read_status(View.from_settings(Settings({"REDIS_URL": self._arena.url}), SPIDER))
         self._figures.add(
-            f"status by itself, without the start of Scrapy, {self._label}", seconds=time.monotonic() - began
+            f"status, without the start of Scrapy, {self._label}", seconds=time.monotonic() - began
         )
         if not status.waiting:
             raise BenchmarkError("Nothing waits")

@@ -1,4 +1,4 @@
-"""Writes what was measured: tables in ``benchmarks.md``, a chart, and the raw figures."""
+"""Write the results: tables in ``benchmarks.md``, a chart, and the raw figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .arena import MEMORY, OURS, PEER
 from .figures import Figures
 from .targets import targets
 
-#: Of each workload: its title, and its columns as (figure, heading, format).
+#: For each workload: its title, and its columns as (figure, heading, format).
 WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "crawl": (
         "A crawl without a network",
@@ -45,8 +45,8 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         "A fleet",
         [
             ("pages_per_second", "pages/s", ".0f"),
-            ("of_ideal", "of what the downloads allow", ".2f"),
-            ("fairness", "least of a worker against the mean", ".2f"),
+            ("of_ideal", "share of the possible pages/s", ".2f"),
+            ("fairness", "slowest worker / mean", ".2f"),
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
         ],
     ),
@@ -59,17 +59,17 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         [
             ("seconds", "whole crawl (s)", ".1f"),
             ("half", "half of the pages (s)", ".1f"),
-            ("of_limit", "of what the hosts allow", ".2f"),
-            ("too_soon", "asked sooner than the delay", ".1%"),
+            ("of_limit", "share of the allowed rate", ".2f"),
+            ("too_soon", "requests before the delay ended", ".1%"),
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
         ],
     ),
     "slots": (
-        "What slots cost Redis, where every request is of a slot chosen by chance",
+        "Cost of slots in Redis",
         [("redis_us", "Redis CPU a page (µs)", ".1f"), ("bytes_a_slot", "bytes a slot", ".0f")],
     ),
     "connections": (
-        "What 60 hosts see of a fleet",
+        "Connections to 60 hosts",
         [
             ("connections", "connections a host", ".2f"),
             ("robots", "robots.txt a host", ".2f"),
@@ -80,8 +80,8 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         "Seeds",
         [
             ("latency_ms", "seed to first request (ms)", ".1f"),
-            ("drained_per_second", "drained a second", ".0f"),
-            ("drained", "of", ".0f"),
+            ("drained_per_second", "seeds read a second", ".0f"),
+            ("drained", "number of seeds", ".0f"),
         ],
     ),
     "memory": (
@@ -102,8 +102,8 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "commands": (
         "`scrapy frontier` on a million waiting requests and five million URLs seen",
         [
-            ("seconds", "from start to end (s)", ".2f"),
-            ("redis_ms", "longest step of Redis (ms)", ".1f"),
+            ("seconds", "run time (s)", ".2f"),
+            ("redis_ms", "longest step in Redis (ms)", ".1f"),
             ("memory_mb", "memory of the command (MB)", ".0f"),
         ],
     ),
@@ -111,21 +111,22 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         "Metrics for Prometheus",
         [
             ("pages_per_second", "pages/s", ".0f"),
-            ("of_alone", "against alone", ".3f"),
+            ("of_alone", "ratio to alone", ".3f"),
             ("scrapes", "scrapes a second", ".1f"),
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
             ("snapshot_redis_ms", "Redis CPU a snapshot (ms)", ".2f"),
-            ("snapshot_s", "a snapshot (s)", ".3f"),
+            ("snapshot_s", "time of a snapshot (s)", ".3f"),
         ],
     ),
 }
 _HEAD = """# Benchmarks
 
-Written by `make bench`. Contenders take turns within one run; each figure is the median of its rounds,
-with the least and the most of them in brackets. Ratios are the median of each round's ratio to Scrapy's
-scheduler in memory: absolute figures are one machine's. [How it is measured](benchmarking.md).
+`make bench` writes this page. Contenders take turns within one run. Each figure is the median of its rounds,
+with the smallest and the largest round in parentheses. **In memory** is Scrapy's own scheduler without a
+disk; a ratio to it is the median of the ratios of the rounds. Compare ratios: absolute figures are those of
+one machine. [How the benchmarks are made](benchmarking.md).
 
-![Pages a second against in memory](benchmarks.svg)
+![Pages a second, as a ratio to Scrapy in memory](benchmarks.svg)
 
 ## The figures to reach
 
@@ -134,21 +135,21 @@ scheduler in memory: absolute figures are one machine's. [How it is measured](be
 
 @dataclass
 class Results:
-    """What was measured, by workload, and with what."""
+    """The figures of each workload, and the versions of the software."""
 
     figures: dict[str, Figures] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """Return what is in the file at *path*; nothing if there is none."""
+        """Return the results in the file at *path*; empty if there is no file."""
         if not path.exists():
             return cls()
         raw = json.loads(path.read_text())
         return cls({name: Figures(**values) for name, values in raw["figures"].items()}, raw["about"])
 
     def add(self, workload: str, figures: Figures, server: str, date: str) -> None:
-        """Add what a workload has shown."""
+        """Add the figures of a workload."""
         self.figures[workload] = figures
         names = ("scrapy", "redis", "hiredis", "twisted", "scrapy-redis", "scrapy-rq-sched")
         versions = ", ".join(f"{name} {version(name)}" for name in names)
@@ -192,7 +193,7 @@ def _workload(figures: Figures, columns: list[tuple[str, str, str]]) -> str:
         rows.append(row)
     heads = [heading for _, heading, _ in columns]
     if has_base:
-        heads.insert(1, "against in memory")
+        heads.insert(1, "ratio to in memory")
     return _table(["", *heads], rows)
 
 
@@ -231,7 +232,7 @@ def _chart(figures: Figures, path: Path) -> None:
     axes.axhline(1.0, color="#666666", linestyle="--", linewidth=1, label="Scrapy in memory")
     axes.set_xticks(range(4), ["loopback", "2 ms", "10 ms", "50 ms"])
     axes.set_xlabel("round trip to Redis")
-    axes.set_ylabel("pages/s against in memory")
+    axes.set_ylabel("pages/s, ratio to in memory")
     axes.set_ylim(0, 1.25)
     axes.legend(loc="center right")
     figure.tight_layout()

@@ -94,7 +94,7 @@ def run(arena: Arena, options: Options) -> Figures:
 
 
 def _name(level: int) -> str:
-    return f"{level:,} slots" if level else "without slots"
+    return f"{level:,} slot{'' if level == 1 else 's'}" if level else "without slots"
 
 
 def redis_time(process: int) -> int:

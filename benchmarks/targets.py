@@ -1,4 +1,4 @@
-"""The figures to reach, beside what scrapy-redis and this project were measured to have."""
+"""The figures to reach, beside the measured figures of scrapy-redis and of this project."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .figures import Figures
 class Target:
     """A figure to reach.
 
-    :param bound: the least or the most that will do.
-    :param ours: what was measured, or None.
-    :param peer: what was measured of scrapy-redis, or None.
+    :param bound: the smallest or largest acceptable value.
+    :param ours: the measured value, or None.
+    :param peer: the measured value of scrapy-redis, or None.
     """
 
     what: str
@@ -28,7 +28,7 @@ class Target:
 
     @property
     def verdict(self) -> str:
-        """Whether it is met."""
+        """Whether the target is met."""
         if self.ours is None:
             return "not measured"
         met = self.ours >= self.bound if self.side == "at least" else self.ours <= self.bound
@@ -42,7 +42,7 @@ class Target:
 
 
 def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
-    """Return all figures to reach, with what was measured."""
+    """Return all figures to reach, with the measured values."""
     none = Figures()
     crawl, memory = all_figures.get("crawl", none), all_figures.get("memory", none)
     seeds, large = all_figures.get("seeds", none), all_figures.get("large", none)
@@ -51,7 +51,7 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
         ours, peer = (crawl.ratio(f"{name}{away}", MEMORY, "pages_per_second") for name in (OURS, PEER))
         where = away.removeprefix(", ") or "loopback"
         found.append(
-            Target(f"pages/s against in memory, Redis {where}", "at least", bound, ours, peer, ".3f")
+            Target(f"pages/s, ratio to in memory, Redis {where}", "at least", bound, ours, peer, ".3f")
         )
     found.append(_pair(crawl, "client commands a page", "commands", 0.05, ".3f"))
     found.append(_pair(crawl, "Redis CPU a page (µs)", "redis_us", 20, ".1f"))
@@ -70,7 +70,7 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
         ours = memory.ratio(
             f"{OURS}, PriorityQueue, {serializer}", f"{PEER}, PriorityQueue", "bytes_a_request"
         )
-        what = f"bytes a waiting request against scrapy-redis's, {serializer}"
+        what = f"bytes a waiting request, ratio to scrapy-redis, {serializer}"
         found.append(Target(what, "at most", 0.4, ours, 1.0 if ours else None))
     found.append(_pair(seeds, "seed to first request, idle, median (ms)", "latency_ms", 20, ".1f"))
     worst = [max(seeds.of(name, "latency_ms"), default=None) for name in (OURS, PEER)]
@@ -78,17 +78,23 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
     for kind in ("PriorityQueue", "FifoQueue", "LifoQueue"):
         most, least = (f"{OURS}, {kind}, {level} waiting" for level in ("1,000,000", "10,000"))
         ours = large.ratio(most, least, "pages_per_second")
-        found.append(Target(f"pages/s at 1M waiting against 10k, {kind}", "at least", 0.95, ours, None))
+        found.append(Target(f"pages/s with 1M waiting, ratio to 10k, {kind}", "at least", 0.95, ours, None))
     cores = all_figures.get("cores", none)
     two, one = f"{OURS}, 2 workers", f"{OURS}, 1 worker"
     found.append(
-        Target("two workers on two cores", "at least", 1.85, cores.ratio(two, one, "pages_per_second"), None)
+        Target(
+            "pages/s of two workers on two cores, ratio to one",
+            "at least",
+            1.85,
+            cores.ratio(two, one, "pages_per_second"),
+            None,
+        )
     )
     return found + _of_slots(all_figures)
 
 
 def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
-    """Return what crawls of many hosts are to reach."""
+    """Return the figures to reach for crawls of many hosts."""
     none, far, fleet = Figures(), f"{OURS}, 10 ms away", f"{OURS}, 4 workers"
     broad, slots = all_figures.get("broad", none), all_figures.get("slots", none)
     connections = all_figures.get("connections", none)
@@ -96,7 +102,7 @@ def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
     many, some = "1,000,000 slots", "100 slots"
     return [
         Target(
-            "60 hosts with a delay, speed against in memory",
+            "60 hosts with a delay: speed, ratio to in memory",
             "at least",
             0.97,
             broad.ratio(MEMORY, OURS, "seconds"),
@@ -104,37 +110,37 @@ def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
         ),
         Target("… Redis 10 ms away", "at least", 0.95, broad.ratio(MEMORY, far, "seconds"), None),
         Target(
-            "… time to half of the pages against in memory",
+            "… time to half of the pages, ratio to in memory",
             "at most",
             1.15,
             broad.ratio(OURS, MEMORY, "half"),
             broad.ratio(PEER, MEMORY, "half"),
         ),
         Target(
-            "… 4 workers, of what the hosts allow", "at least", 0.95, broad.median(fleet, "of_limit"), None
+            "… 4 workers, share of the allowed rate", "at least", 0.95, broad.median(fleet, "of_limit"), None
         ),
         Target(
-            "connections a host, 4 workers against 1",
+            "connections a host, 4 workers, ratio to 1",
             "at most",
             1.3,
             connections.ratio(fleet, OURS, "connections"),
             None,
         ),
         Target(
-            "robots.txt a host, 4 workers against 1",
+            "robots.txt requests a host, 4 workers, ratio to 1",
             "at most",
             1.3,
             connections.ratio(fleet, OURS, "robots"),
             None,
         ),
         Target(
-            "Redis CPU a page, 100 slots against none",
+            "Redis CPU a page, 100 slots, ratio to none",
             "at most",
             1.3,
             slots.ratio(some, "without slots", "redis_us"),
             None,
         ),
-        Target("… 1,000,000 slots against 100", "at most", 1.1, slots.ratio(many, some, "redis_us"), None),
+        Target("… 1,000,000 slots, ratio to 100", "at most", 1.1, slots.ratio(many, some, "redis_us"), None),
     ]
 
 
