@@ -89,8 +89,8 @@ def _rest(arena: Arena) -> int:
 
 @scenario(
     "garbage-entries",
-    "What is no request and no seed is pushed into the queue and the seeds: it is in the failed list "
-    "afterwards; nothing is repeated.",
+    "Invalid entries are pushed into the queue and the seeds. They end up in the failed list. Nothing is "
+    "repeated.",
 )
 def garbage_entries(arena: Arena) -> Outcome:
     return _feed(arena, "entries")
@@ -98,8 +98,8 @@ def garbage_entries(arena: Arena) -> Outcome:
 
 @scenario(
     "garbage-fleet",
-    "Rubbish is put into what the fleet knows of itself: workers, leases, delayed requests, history; each "
-    f"time explains {UNRELEASED} repeats, of the worker whose number of exchanges is overwritten.",
+    "Garbage is written to the keys of the fleet: workers, leases, delayed requests, history. Each time "
+    f"explains {UNRELEASED} repeats, by the worker whose number of exchanges is overwritten.",
 )
 def garbage_fleet(arena: Arena) -> Outcome:
     return _feed(arena, "fleet", UNRELEASED)
@@ -107,8 +107,8 @@ def garbage_fleet(arena: Arena) -> Outcome:
 
 @scenario(
     "garbage-rest",
-    "Rubbish is put into the other keys: fingerprints, start requests, the failed list, the epoch, the "
-    "counter, the time of the finish; nothing is repeated.",
+    "Garbage is written to the other keys: fingerprints, start requests, the failed list, the epoch, the "
+    "counter, the time of the finish. Nothing is repeated.",
 )
 def garbage_rest(arena: Arena) -> Outcome:
     return _feed(arena, "rest")
@@ -116,8 +116,8 @@ def garbage_rest(arena: Arena) -> Outcome:
 
 @scenario(
     "wrong-type",
-    "A key is replaced by one of another type in mid-crawl, the log names it, and it is put right; nothing "
-    "is repeated.",
+    "During the crawl a key is replaced by one of another type. The log names it, and it is restored. "
+    "Nothing is repeated.",
 )
 def wrong_type(arena: Arena) -> Outcome:
     # In the long form a key is wrong for longer than a lease; in the short form nobody is to count as dead.
@@ -141,9 +141,8 @@ def wrong_type(arena: Arena) -> Outcome:
 
 @scenario(
     "too-large",
-    "A page leads to a request that is larger than Redis takes (proto-max-bulk-len): one worker "
-    "crawls it from its "
-    "memory, and all others go on; nothing is repeated.",
+    "A page leads to a request that is larger than Redis accepts (proto-max-bulk-len). One worker "
+    "crawls it from its memory, and the others continue. Nothing is repeated.",
 )
 def too_large(arena: Arena) -> Outcome:
     arena.client.config_set("proto-max-bulk-len", 1024 * 1024)
@@ -161,8 +160,8 @@ def _is_all_in_hand(client: redis.Redis) -> bool:
 
 @scenario(
     "flushall",
-    "All keys are deleted in mid-crawl. What waited in Redis is lost with it; what the workers had "
-    "in hand is stored again and crawled, and the log says what happened.",
+    "All keys are deleted during the crawl. The requests that waited in Redis are lost. Those that workers "
+    "held are stored again and crawled, and the log reports the loss.",
 )
 def flushall(arena: Arena) -> Outcome:
     # Few pages and few at a time: all that there is to do is in the workers' hands, and most of it is not

@@ -20,8 +20,8 @@ DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIM
 
 @scenario(
     "kill-random",
-    "Workers are killed (SIGKILL) at random moments, each when its successor was started; a killed worker "
-    f"explains {UNRELEASED} repeats, three and a quarter for each of its CONCURRENT_REQUESTS.",
+    "Workers are killed (SIGKILL) at random moments, each after its successor was started. A killed worker "
+    f"explains {UNRELEASED} repeats: three and a quarter for each of its CONCURRENT_REQUESTS.",
     again=True,
 )
 def kill_random(arena: Arena) -> Outcome:
@@ -30,8 +30,8 @@ def kill_random(arena: Arena) -> Outcome:
 
 @scenario(
     "kill-compact",
-    "As kill-random, with CompactDupeFilter on a Redis that takes more than 32 integers for a large set, so "
-    "that some are split in most exchanges.",
+    "Like kill-random, with CompactDupeFilter. Redis treats sets of more than 32 integers as large, so that "
+    "most exchanges split some.",
     again=True,
 )
 def kill_compact(arena: Arena) -> Outcome:
@@ -56,11 +56,11 @@ def _kill_at_random(arena: Arena, wanted: int, pages: int, **settings: str) -> O
 
 def _kill_at(moment: str, when: str) -> None:
     after_the_end = moment in ("finish", "leave", "left")
-    explained = "nothing is left to repeat" if after_the_end else f"it explains {UNRELEASED} repeats"
+    explained = "Nothing is left to repeat" if after_the_end else f"It explains {UNRELEASED} repeats"
     if moment == "reclaim":
-        explained = f"it and the dead worker explain {UNRELEASED} repeats each"
+        explained = f"It and the dead worker explain {UNRELEASED} repeats each"
 
-    @scenario(f"kill-{moment}", f"A worker is killed {when}; {explained}.", again=True)
+    @scenario(f"kill-{moment}", f"A worker is killed {when}. {explained}.", again=True)
     def kill_at(arena: Arena) -> Outcome:
         # The downloader has to be what is waited for: slow callbacks raise the limit on what is begun.
         arena.crawl("linger", workers=0, pages=arena.choose(250, 2000), GRAPH_LATENCY=0.15, **MANY)
@@ -91,8 +91,8 @@ for _moment, _when in MOMENTS.items():
 
 @scenario(
     "stop-and-continue",
-    "A worker is stopped (SIGSTOP) for longer than its lease and continued (SIGCONT), again and again; "
-    f"each time explains {UNRELEASED} repeats, what it had begun.",
+    "A worker is stopped (SIGSTOP) for longer than its lease and continued (SIGCONT), repeatedly. "
+    f"Each time explains {UNRELEASED} repeats: the requests that it had begun.",
 )
 def stop_and_continue(arena: Arena) -> Outcome:
     # The others must not be through with the site before the last of the stops.
@@ -131,11 +131,11 @@ def _end(name: str, about: str, sent: signal.Signals, times: int, explained: int
         return Outcome(len(victims), len(victims) * explained)
 
 
-_end("sigint", "Workers are told to stop (SIGINT, Ctrl-C); nothing is repeated.", signal.SIGINT, 1, 0)
-_end("sigterm", "Workers are told to stop (SIGTERM); nothing is repeated.", signal.SIGTERM, 1, 0)
+_end("sigint", "Workers are told to stop (SIGINT, Ctrl-C). Nothing is repeated.", signal.SIGINT, 1, 0)
+_end("sigterm", "Workers are told to stop (SIGTERM). Nothing is repeated.", signal.SIGTERM, 1, 0)
 _end(
     "sigterm-twice",
-    f"Workers are told to stop twice, so that they do at once; each explains {UNRELEASED} repeats.",
+    f"Workers are told to stop twice, so they stop at once. Each explains {UNRELEASED} repeats.",
     signal.SIGTERM,
     2,
     UNRELEASED,
@@ -144,8 +144,8 @@ _end(
 
 @scenario(
     "deadly-page",
-    "A page kills every worker that parses it, and is set aside after FRONTIER_MAX_DELIVERIES deaths; each "
-    "death explains 13 repeats, three and a quarter for each of the CONCURRENT_REQUESTS here.",
+    "A page kills every worker that parses it, and is set aside after FRONTIER_MAX_DELIVERIES deaths. Each "
+    "death explains 13 repeats: three and a quarter for each of the CONCURRENT_REQUESTS here.",
 )
 def deadly_page(arena: Arena) -> Outcome:
     deaths, concurrency = arena.choose(3, 5), 4
@@ -167,9 +167,8 @@ def deadly_page(arena: Arena) -> Outcome:
 
 @scenario(
     "kill-young",
-    "Workers are killed (SIGKILL) as soon as they have joined, again and again, on a crawl of which "
-    "none has begun "
-    f"anything; nothing is set aside. Each explains {UNRELEASED} repeats.",
+    "Workers are killed (SIGKILL) as soon as they have joined, repeatedly, before any of them begins a "
+    f"request. Nothing is set aside. Each explains {UNRELEASED} repeats.",
 )
 def kill_young(arena: Arena) -> Outcome:
     kills = arena.choose(4, 12)

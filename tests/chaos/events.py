@@ -28,10 +28,10 @@ SPIDER = "graph"
 
 @scenario(
     "events",
-    "Workers are killed at random moments, the crawl is paused and resumed, Redis is killed and its replica, "
-    f"{LAG:g} s behind, takes its place; a webhook's receiver refuses one post of five. Each worker that "
-    "joins has left or is lost before it joins again, the crawl starts and finishes once, and who follows "
-    "has every event once; the receiver at least once, in order.",
+    "Workers are killed at random moments, the crawl is paused and resumed, Redis is killed, and its "
+    f"replica, {LAG:g} s behind, takes its place. The receiver of a webhook refuses one post of five. Each "
+    "worker that joins leaves or is lost before it joins again, and the crawl starts and finishes once. A "
+    "follower gets every event once; the receiver gets every event at least once, in order.",
 )
 def events(arena: Arena) -> Outcome:
     standby = Standby(arena, LAG)

@@ -15,8 +15,8 @@ from .registry import scenario
 
 @scenario(
     "deploy",
-    "Workers with old code are joined by ones with new code, whose callbacks the old lack, and are then "
-    "stopped (SIGINT): nothing is in the failed list; nothing is repeated.",
+    "Workers with new code join workers with old code, which lack the new callbacks and are then stopped "
+    "(SIGINT). The failed list stays empty. Nothing is repeated.",
 )
 def deploy(arena: Arena) -> Outcome:
     old, new = {"SPIDER_MODULES": "crawls.deploy_old"}, {"SPIDER_MODULES": "crawls.deploy_new"}
@@ -47,8 +47,8 @@ def deploy(arena: Arena) -> Outcome:
 
 @scenario(
     "churn",
-    "Workers whose start() is slow join, are stopped (SIGINT) and are killed at random moments; each killed "
-    f"one explains {UNRELEASED} repeats.",
+    "Workers with a slow start() join, are stopped (SIGINT) and are killed at random moments. Each killed "
+    f"worker explains {UNRELEASED} repeats.",
 )
 def churn(arena: Arena) -> Outcome:
     pages = arena.choose(600, 10_000)
@@ -83,9 +83,9 @@ ALIVE = """
 
 @scenario(
     "max-workers",
-    f"{STARTED} workers are started at once where {PLACES} may be at it (FRONTIER_MAX_WORKERS); again and "
-    "again one, at work or in line, is killed or stopped (SIGINT), and another one started. There are never "
-    "more by the server's clock, and the line moves; each that is killed at work explains "
+    f"{STARTED} workers are started at once with FRONTIER_MAX_WORKERS = {PLACES}. Repeatedly a worker, "
+    "crawling or in line, is killed or stopped (SIGINT), and another one is started. By the server's clock "
+    "there are never too many, and the line moves. Each worker killed while crawling explains "
     f"{unreleased(AT_A_TIME)} repeats.",
 )
 def max_workers(arena: Arena) -> Outcome:
@@ -129,8 +129,8 @@ def max_workers(arena: Arena) -> Outcome:
 
 @scenario(
     "slow-start",
-    "One worker reads its start() slowly, and the others are long through with everything else: nobody ends "
-    "before its last start request is crawled; nothing is repeated.",
+    "One worker reads its start() slowly, while the others have finished everything else. No worker closes "
+    "before the last start request is crawled. Nothing is repeated.",
 )
 def slow_start(arena: Arena) -> Outcome:
     arena.crawl("churn", workers=0, pages=20, GRAPH_LATENCY=0.02, **arena.without_deaths)
@@ -151,8 +151,8 @@ def slow_start(arena: Arena) -> Outcome:
 
 @scenario(
     "all-at-once",
-    "Many workers are started at the same instant on a crawl that one alone finishes before the others are "
-    "ready; nothing is repeated.",
+    "Many workers are started at the same moment, and one of them finishes the crawl before the others are "
+    "ready. Nothing is repeated.",
 )
 def all_at_once(arena: Arena) -> Outcome:
     count = arena.choose(5, 16)

@@ -1,4 +1,4 @@
-"""The table of verdicts, for a terminal and as a page of the documentation."""
+"""Write the table of verdicts, for a terminal and as a page of the documentation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def line(texts: list[str], after: str = "") -> str:
 
 
 def remark(verdict: Verdict) -> str:
-    """Return what else is to say of a verdict."""
+    """Return ``ok``, or the complaints of a verdict."""
     return "ok" if verdict.ok else "NOT OK: " + ", ".join(verdict.complaints)
 
 
@@ -61,11 +61,14 @@ def _politeness(verdicts: list[Verdict]) -> str:
         f"| {verdict.scenario} | {verdict.least_gap} | {verdict.rude} | {verdict.rate} |"
         for verdict in verdicts
     )
-    return f"""In these scenarios each host may be asked only after a delay. **least gap** is the shortest
-time between two requests to one host, whichever workers sent them, as a share of the delay; **too soon** is
-how many gaps were shorter than {POLITE:g} of it. A request that a process took down late, because it was held
-up itself, counts as sent when that began. **rate** is how many requests the host with the most pages was
-sent, as a share of what the delay allows.
+    return f"""In the following scenarios each host has a delay that all workers together must keep.
+
+- **least gap** is the shortest time between two requests to one host, from any workers, as a share of the
+  delay.
+- **too soon** is the number of gaps shorter than {POLITE:g} of the delay. If a process was held up and
+  therefore recorded a request late, the request counts from the beginning of that hold-up.
+- **rate** is the number of requests to the host with the most pages, as a share of the number that the delay
+  allows.
 
 | scenario | least gap | too soon | rate |
 | --- | ---: | ---: | ---: |
@@ -85,38 +88,38 @@ def page(verdicts: list[Verdict], long: bool) -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     broken = [f"- **{verdict.scenario}**: {remark(verdict)}" for verdict in verdicts if not verdict.ok]
     abouts = [f"- **{verdict.scenario}**: {SCENARIOS[verdict.scenario].about}" for verdict in verdicts]
-    all_in_all = "\n".join(["Not as it should be:", "", *broken] if broken else ["All is as it should be."])
+    all_in_all = "\n".join(["Failed scenarios:", "", *broken] if broken else ["All scenarios passed."])
     pages = sum(verdict.pages for verdict in verdicts)
     minutes = sum(verdict.seconds for verdict in verdicts) / 60
     form = "long" if long else "short"
     return f"""# Ledger of faults
 
-Real `scrapy crawl` processes crawl a site of pages without a network, over a real Redis and a proxy that can
-fail, and one thing after the other is done to them. This page is written by `make chaos`. `make test`
-plays a part of the scenarios in a shorter form: for each protection of the crawl the one that sees best
-whether it is there.
+`make chaos` writes this page. Real `scrapy crawl` processes crawl a simulated site, with a real Redis and a
+proxy that can fail, while faults are caused one after the other. `make test` runs a part of the scenarios in
+a shorter form: for each protection of the crawl, the scenario that notices its absence best.
 
-{software}. {len(verdicts)} scenarios in their {form} form, {pages} pages, {minutes:.0f} minutes. Redis
-writes to its disk before it answers (`appendfsync always`); leases last
-{LEASES[long]:g} s unless the scenario needs others.
+{software}. {len(verdicts)} scenarios in their {form} form, {pages:,} pages, {minutes:.0f} minutes. Redis
+writes to its disk before it answers (`appendfsync always`). Leases last {LEASES[long]:g} s unless a scenario
+needs another time.
 
 {table}
 
 {all_in_all}
 
-{_politeness(polite)}- **faults** were made while the crawl ran.
-- **workers** is how many processes were started.
-- **missing** pages were never parsed.
-- **missing again** pages were never parsed by another crawl of the same spider, which two workers began with
-  the same settings when the first was over and every key that has a time to live had expired. It has to end
-  as `finished`. Where there is a dash, there was no such crawl.
-- **repeated** is how many downloads were of a page that had been downloaded before, and **explained** how
-  many the faults account for at the most: what a worker had begun and not released when it died.
-- **early** is how many workers closed as `finished` before some page was first parsed.
-- **late** is how many workers did not end within three leases and 10 s of the last page.
-- **seed** makes the same random choices again: `python -m tests.chaos --only NAME --seed SEED`.
+- **faults**: the number of faults during the crawl.
+- **workers**: the number of processes that were started.
+- **missing**: the number of pages that were never parsed. `bound-drop` drops requests on purpose.
+- **missing again**: the number of pages that a second crawl never parsed. Two workers begin it with the same
+  spider and settings, after the first crawl is over and all keys with a time to live have expired. It must
+  end as `finished`. A dash means that there was no second crawl.
+- **repeated**: the number of downloads of pages that had been downloaded before.
+- **explained**: the maximum of repeats that the faults explain: requests that a worker had begun and not
+  released when it died.
+- **early**: the number of workers that closed as `finished` before all pages had been parsed.
+- **late**: the number of workers that did not close within three leases and 10 s after the last page.
+- **seed**: repeats the same random choices: `python -m tests.chaos --only NAME --seed SEED`.
 
-## What each does
+{_politeness(polite)}## Scenarios
 
 {chr(10).join(abouts)}
 """

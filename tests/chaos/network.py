@@ -26,8 +26,8 @@ def _connections(name: str, about: str, fault: str, probability: float) -> None:
 
 
 _connections("cut", "All connections are cut at random moments.", "cut", 0)
-_connections("swallow", "Of each tenth request that Redis has served the reply is lost.", "swallow", 0.1)
-_connections("break", "Each tenth request is lost, or breaks off in the middle.", "break_before", 0.1)
+_connections("swallow", "Every tenth reply of Redis is lost.", "swallow", 0.1)
+_connections("break", "Every tenth request is lost, or breaks off in the middle.", "break_before", 0.1)
 
 
 def _outages(arena: Arena, lengths: list[float], crash: bool, **settings: object) -> Outcome:
@@ -45,21 +45,22 @@ def _outages(arena: Arena, lengths: list[float], crash: bool, **settings: object
 
 
 @scenario(
-    "redis-restart", "Redis is restarted with its data, away for less than a lease; nothing is repeated."
+    "redis-restart",
+    "Redis is restarted with its data, and is away for less than a lease. Nothing is repeated.",
 )
 def redis_restart(arena: Arena) -> Outcome:
     return _outages(arena, arena.choose([0.5], [1, 1, 3]), crash=False, **arena.without_deaths)
 
 
-@scenario("redis-crash", "Redis is killed, and away for longer than a lease; nothing is repeated.")
+@scenario("redis-crash", "Redis is killed, and is away for longer than a lease. Nothing is repeated.")
 def redis_crash(arena: Arena) -> Outcome:
     return _outages(arena, arena.choose([2.5], [10, 15]), crash=True)
 
 
 @scenario(
     "redis-stall",
-    "Redis takes what is sent, and answers nobody for longer than a lease: the event loops do not stand "
-    "still, and downloads go on with what is at hand; nothing is repeated.",
+    "Redis accepts commands but does not answer for longer than a lease. The event loops keep running, and "
+    "workers download the requests that they hold. Nothing is repeated.",
 )
 def redis_stall(arena: Arena) -> Outcome:
     # Exchanges are rare and pages slow, so that there is something at hand at any moment.
@@ -81,14 +82,14 @@ def redis_stall(arena: Arena) -> Outcome:
     return Outcome(1)
 
 
-@scenario("script-flush", "SCRIPT FLUSH again and again: Redis forgets the scripts; nothing is repeated.")
+@scenario("script-flush", "SCRIPT FLUSH, repeatedly: Redis forgets the scripts. Nothing is repeated.")
 def script_flush(arena: Arena) -> Outcome:
     arena.crawl("graph", "-a", "unfiltered=1", **LONG_LEASE)
     flushes = sum(arena.client.script_flush() for _ in arena.moments(1.0, 0.01, 0.1))
     return Outcome(int(flushes))
 
 
-@scenario("client-kill", "CLIENT KILL TYPE normal again and again; nothing is repeated.")
+@scenario("client-kill", "CLIENT KILL TYPE normal, repeatedly. Nothing is repeated.")
 def client_kill(arena: Arena) -> Outcome:
     arena.crawl("graph", "-a", "unfiltered=1", **LONG_LEASE)
     killed = 0
@@ -99,7 +100,7 @@ def client_kill(arena: Arena) -> Outcome:
 
 @scenario(
     "clocks",
-    "One worker's clock is an hour fast, another's an hour slow; a third is killed, which explains "
+    "One worker's clock is an hour fast, another's an hour slow. A third worker is killed, which explains "
     f"{UNRELEASED} repeats.",
 )
 def clocks(arena: Arena) -> Outcome:

@@ -46,16 +46,14 @@ def _repeats(arena: Arena, faults: int) -> int:
     return faults * HOSTS * (2 + int(arena.lease / DELAY))
 
 
-@scenario(
-    "polite-fleet", f"Eight workers crawl hosts that may be asked every {DELAY:g} s; none is asked sooner."
-)
+@scenario("polite-fleet", f"Eight workers crawl hosts with a delay of {DELAY:g} s. No request comes sooner.")
 def polite_fleet(arena: Arena) -> Outcome:
     # Nobody is to count as dead, however slow the machine is.
     _crawl(arena, workers=8, FRONTIER_LEASE_TIMEOUT=30)
     return Outcome(1, rate=_rate(arena))
 
 
-@scenario("polite-join", "One worker after the other joins, one each second.")
+@scenario("polite-join", "Workers join one after the other, one each second.")
 def polite_join(arena: Arena) -> Outcome:
     _crawl(arena, workers=1)
     joined = 0
@@ -66,7 +64,7 @@ def polite_join(arena: Arena) -> Outcome:
     return Outcome(joined, rate=_rate(arena))
 
 
-@scenario("polite-slow", "Every callback computes for longer than the delay of its host.")
+@scenario("polite-slow", "Every callback takes longer than the delay of its host.")
 def polite_slow(arena: Arena) -> Outcome:
     # Nobody is to count as dead: several callbacks in a row take longer than a short lease.
     _crawl(arena, workers=4, spider="slowhosts", FRONTIER_LEASE_TIMEOUT=30)
@@ -74,7 +72,7 @@ def polite_slow(arena: Arena) -> Outcome:
     return Outcome(1, excuses=False)
 
 
-@scenario("polite-kill", "Workers are killed at random moments, each when its successor was started.")
+@scenario("polite-kill", "Workers are killed at random moments, each after its successor was started.")
 def polite_kill(arena: Arena) -> Outcome:
     _crawl(arena, workers=4)
     kills, wanted = 0, arena.choose(3, 30)
@@ -88,8 +86,8 @@ def polite_kill(arena: Arena) -> Outcome:
 
 @scenario(
     "kill-broad",
-    f"Workers that keep a concurrency of {AT_A_TIME} together, on {MANY_HOSTS} hosts, are killed at random "
-    f"moments; no slot is left with a download of the dead. Each explains {UNRELEASED} repeats.",
+    f"Workers that together keep a concurrency of {AT_A_TIME}, on {MANY_HOSTS} hosts, are killed at random "
+    f"moments. No slot keeps a download of a dead worker. Each explains {UNRELEASED} repeats.",
     again=True,
 )
 def kill_broad(arena: Arena) -> Outcome:
@@ -119,7 +117,7 @@ def kill_broad(arena: Arena) -> Outcome:
     return Outcome(kills, kills * UNRELEASED)
 
 
-@scenario("polite-stop", "A worker is stopped for longer than its lease and continued, again and again.")
+@scenario("polite-stop", "A worker is stopped for longer than its lease and continued, repeatedly.")
 def polite_stop(arena: Arena) -> Outcome:
     _crawl(arena, workers=4)
     stops = arena.choose(2, 8)
@@ -133,7 +131,7 @@ def polite_stop(arena: Arena) -> Outcome:
     return Outcome(stops, _repeats(arena, stops))
 
 
-@scenario("polite-outage", "Redis cannot be reached for a while, again and again.")
+@scenario("polite-outage", "Redis cannot be reached for a while, repeatedly.")
 def polite_outage(arena: Arena) -> Outcome:
     _crawl(arena, workers=4)
     outages = arena.choose(2, 4)
@@ -160,7 +158,7 @@ def polite_clocks(arena: Arena) -> Outcome:
     return Outcome(3, rate=_rate(arena))
 
 
-@scenario("polite-older", "Redis comes back with data that are some seconds old, as after a failover.")
+@scenario("polite-older", "Redis comes back with data that is some seconds old, as after a failover.")
 def polite_older(arena: Arena) -> Outcome:
     _crawl(arena, workers=4)
     arena.reach(0.2)

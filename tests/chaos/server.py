@@ -22,7 +22,7 @@ FULL, ROOM = "is out of memory", "has room again"
 
 @scenario(
     "redis-full",
-    "Redis has no memory left (maxmemory, noeviction), and after a while it has; nothing is repeated.",
+    "Redis runs out of memory (maxmemory, noeviction), and has room again later. Nothing is repeated.",
 )
 def redis_full(arena: Arena) -> Outcome:
     workers = arena.choose(2, 4)
@@ -119,8 +119,8 @@ def _failover(arena: Arena, **settings: object) -> Outcome:
 
 @scenario(
     "failover-waited",
-    "Redis is killed and its replica, 0.3 s behind, takes its place, with FRONTIER_WAIT_REPLICAS=1; what "
-    "was downloaded in the last seconds may be repeated, because its release had not reached the replica.",
+    "Redis is killed, and its replica, 0.3 s behind, takes its place, with FRONTIER_WAIT_REPLICAS=1. Pages "
+    "of the last seconds may be repeated, because their releases had not reached the replica.",
     again=True,
 )
 def failover_waited(arena: Arena) -> Outcome:
@@ -129,7 +129,7 @@ def failover_waited(arena: Arena) -> Outcome:
 
 @scenario(
     "failover-not-waited",
-    "The same, without FRONTIER_WAIT_REPLICAS.",
+    "Like failover-waited, without FRONTIER_WAIT_REPLICAS.",
     again=True,
 )
 def failover_not_waited(arena: Arena) -> Outcome:
@@ -138,7 +138,7 @@ def failover_not_waited(arena: Arena) -> Outcome:
 
 @scenario(
     "bound-slow",
-    "No more than FRONTIER_MAX_WAITING requests may wait, the policy is to slow down; nothing is repeated.",
+    "At most FRONTIER_MAX_WAITING requests may wait, and the policy is to slow down. Nothing is repeated.",
 )
 def bound_slow(arena: Arena) -> Outcome:
     bound = 20
@@ -160,8 +160,8 @@ def bound_slow(arena: Arena) -> Outcome:
 
 @scenario(
     "bound-drop",
-    "No more than FRONTIER_MAX_WAITING requests may wait, and the lowest are dropped: those are counted, and "
-    "not marked as seen; they, and what only they lead to, are missing.",
+    "At most FRONTIER_MAX_WAITING requests may wait, and the lowest are dropped. Dropped requests are "
+    "counted, and not marked as seen. They are missing, and so are the pages that only they lead to.",
     tolerant=True,
 )
 def bound_drop(arena: Arena) -> Outcome:

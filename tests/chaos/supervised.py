@@ -24,9 +24,9 @@ ORPHANS = 15.0
 
 @scenario(
     "supervised",
-    f"`scrapy frontier crawl -w {WORKERS} -o items.jsonl`: workers are killed at random moments, and each "
-    f"{OF_KILLS}th time the command itself, which is then typed again. No worker stays behind, each page has "
-    f"its item in the one file, and every line of it is whole. Each kill explains {UNRELEASED} repeats.",
+    f"`scrapy frontier crawl -w {WORKERS} -o items.jsonl`: workers are killed at random moments, and every "
+    f"{OF_KILLS}th time the command itself, which is then started again. No worker is left over, the one "
+    f"file has the item of each page, and each line of it is complete. Each kill explains {UNRELEASED} repeats.",
 )
 def supervised(arena: Arena) -> Outcome:
     arena.crawl("pages", workers=0, pages=arena.choose(500, 8000), GRAPH_LATENCY=0.3, **MANY)

@@ -30,15 +30,15 @@ from .record import record
 #: The moments at which a worker may be killed.
 MOMENTS = {
     "send": "before an exchange that stores a page's links is sent",
-    "reply": "when such an exchange was made, and its reply is not taken in",
-    "handed": "when it was handed requests, and does not know",
-    "push": "when a page's links are stored, and its lease is not released",
-    "give-back-unsent": "before the exchange that gives back what was not begun",
-    "give-back": "when what was not begun is given back, before it leaves",
-    "reclaim": "when it has just taken back a dead worker's leases",
-    "finish": "when it has just been told that the crawl is finished",
+    "reply": "after such an exchange, before it processes the reply",
+    "handed": "when Redis has given it requests, before it learns of them",
+    "push": "after a page's links are stored, before its lease is released",
+    "give-back-unsent": "before the exchange that returns the requests it had not begun",
+    "give-back": "after it has returned the requests it had not begun, before it leaves",
+    "reclaim": "just after it has reclaimed the leases of a dead worker",
+    "finish": "just after it has learned that the crawl is finished",
     "leave": "before it leaves a finished crawl",
-    "left": "when it has left a finished crawl, and does not know",
+    "left": "when it has left a finished crawl, before it learns of that",
 }
 
 
