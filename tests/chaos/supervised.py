@@ -26,7 +26,8 @@ ORPHANS = 15.0
     "supervised",
     f"`scrapy frontier crawl -w {WORKERS} -o items.jsonl`: workers are killed at random moments, and every "
     f"{OF_KILLS}th time the command itself, which is then started again. No worker is left over, the one "
-    f"file has the item of each page, and each line of it is complete. Each kill explains {UNRELEASED} repeats.",
+    f"file has the item of each page, and each line of it is complete. Each kill explains "
+    f"{UNRELEASED} repeats.",
 )
 def supervised(arena: Arena) -> Outcome:
     arena.crawl("pages", workers=0, pages=arena.choose(500, 8000), GRAPH_LATENCY=0.3, **MANY)
