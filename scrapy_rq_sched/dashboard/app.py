@@ -69,7 +69,7 @@ def create_app(
 
     :param settings: Scrapy's settings, as ``scrapy.utils.project.get_project_settings()`` returns them.
         Unless *authenticate* is given, users log in with their ``FRONTIER_DASHBOARD_PASSWORD``; if it is
-        not set, everybody who can send a request has access.
+        not set, anybody can use the dashboard.
     :param spider: the only spider to show; by default, all spiders are shown.
     :param redis_key: the key of the seeds, if it is not the one of the spider's class.
     :param actions: whether users may change crawls.

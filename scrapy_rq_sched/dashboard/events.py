@@ -23,7 +23,7 @@ class EventsFound:
 
     @property
     def last(self) -> str:
-        """The id of the latest event; empty if there is none."""
+        """The id of the latest event; empty without events."""
         with self._lock:
             return str(self._events[-1]["id"]) if self._events else ""
 

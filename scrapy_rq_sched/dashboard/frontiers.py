@@ -76,7 +76,7 @@ class Frontiers:
         return sorted(found)
 
     def view(self, name: str) -> View | None:
-        """Return the frontier called *name* in its present state; None if there is none.
+        """Return the frontier called *name* in its present state; None if it does not exist.
 
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """

@@ -46,7 +46,7 @@ class Picture(NamedTuple):
     def of(cls, name: str, status: Status, last_event: str) -> Picture:
         """Return the picture of the frontier called *name*.
 
-        :param last_event: the id of the latest event; empty if there is none.
+        :param last_event: the id of the latest event; empty without events.
         """
         said = as_json.status(status)
         said["workers"] = workers_of(status)[:MOST_WORKERS]

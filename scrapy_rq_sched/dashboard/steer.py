@@ -67,7 +67,7 @@ def _do_and_note(
         raise
     except RedisError:
         with suppress(RedisError):
-            Audit(view).note(who, name, arguments, "interrupted by an error of Redis: it may be partly done")
+            Audit(view).note(who, name, arguments, "interrupted by an error of Redis: possibly partly done")
         raise
     try:
         Audit(view).note(who, name, arguments, done.said)

@@ -160,8 +160,8 @@ def _is_all_in_hand(client: redis.Redis) -> bool:
 
 @scenario(
     "flushall",
-    "All keys are deleted during the crawl. The requests that waited in Redis are lost. Those that workers "
-    "held are stored again and crawled, and the log reports the loss.",
+    "All keys are deleted during the crawl. The requests that waited in Redis are lost. Requests held by "
+    "workers are stored again and crawled, and the log reports the loss.",
 )
 def flushall(arena: Arena) -> Outcome:
     # Few pages and few at a time: all that there is to do is in the workers' hands, and most of it is not
