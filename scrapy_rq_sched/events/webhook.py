@@ -101,10 +101,8 @@ class Webhook:
 
     def _give_up(self) -> None:
         if not self._ended.called:
-            logger.warning(
-                "The receiver at %s answers too slowly: this worker closes without waiting for it",
-                self._post.where,
-            )
+            where = self._post.where
+            logger.warning("The receiver at %s answers too slowly: this worker closes without waiting", where)
             self._ended.callback(None)
 
     def _run(self) -> None:
@@ -124,7 +122,7 @@ class Webhook:
             except RedisError as error:
                 if not self._is_away:
                     logger.warning(
-                        "%s. The webhook sends events again when Redis answers", describe_error(server, error)
+                        "%s. The webhook resumes when Redis answers", describe_error(server, error)
                     )
                 self._is_away = True
                 if self._follower is not None:
@@ -214,10 +212,7 @@ class Webhook:
             if self._follower is not None:
                 say(0, "")
         except RedisError:
-            logger.info(
-                "Redis did not answer while this worker left the webhook: another worker takes over in %g s",
-                LEASE,
-            )
+            logger.info("Redis does not answer: another worker takes over the webhook in %g s", LEASE)
         self._stop_following()
 
     def _stop_following(self) -> None:
