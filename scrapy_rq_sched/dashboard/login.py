@@ -20,7 +20,7 @@ USER = "frontier"
 
 
 class Who(NamedTuple):
-    """The user who sends a request.
+    """The sender of a request.
 
     :param name: the user's name; empty if the login asks for none.
     :param has_token: whether the request has the password as a bearer token: a page of another site cannot
