@@ -29,6 +29,11 @@ def named(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return *count* and its noun: "1 worker", "2 workers"; *plural* if that is not *noun* with an s."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def frontier_command(action: str, spider: str, *more: str) -> str:
     """Return the command that does *action* to the frontier of *spider*, as a shell takes it.
 

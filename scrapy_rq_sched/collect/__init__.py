@@ -1,1 +1,1 @@
-"""Items and statistics on their way to Redis."""
+"""The transport of items and statistics to Redis."""

@@ -1,4 +1,4 @@
-"""Items on their way to Redis: in their order, in batches, each of them once."""
+"""The transport of items to Redis: in their order, in batches, each item once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, RedisError, backoff
 from ..engine.event_loop import EventLoop
-from ..errors import ItemNotStoredError
+from ..errors import ItemNotStoredError, counted
 from ..frontier.scripts import register
 from ..runtime.background import BackgroundThread
 from ..runtime.outage import Outage
 
 logger = logging.getLogger(__name__)
 
-#: Items of a batch, and bytes of one step, at the most.
+#: Items of a batch, and bytes of one step, at most.
 BATCH_ITEMS, STEP_BYTES = 1000, 4_000_000
-#: Seconds for which Redis knows a batch again.
+#: Seconds for which Redis recognises a repeated batch.
 REPEATED_WITHIN = 3600
 
-#: Says to which list an item goes, and as what; may raise anything.
+#: Returns the list of an item, and its bytes; may raise any exception.
 Entry = Callable[[], tuple[bytes, bytes]]
 
 
@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class _Batch:
-    """Items that go to Redis together, in steps of a bounded size."""
+    """Items that are sent together, in steps of a limited size."""
 
     def __init__(self, items: list[_Waiting]) -> None:
         self.items = items
@@ -48,14 +48,14 @@ class _Batch:
 
     @property
     def steps(self) -> deque[dict[bytes, list[bytes]]]:
-        """What is still to be appended, by list; what serializes the items is called once."""
+        """The entries that are not appended yet, by list. Each item is serialized once."""
         if self._steps is None:
             self._steps = deque()
             room = 0
             for waiting in self.items:
                 try:
                     key, data = waiting.entry()
-                except Exception as error:  # the user's code; it is the error of this item alone
+                except Exception as error:  # from the user's code; only this item fails
                     waiting.failure = error
                     continue
                 if not self._steps or room < len(data):
@@ -67,17 +67,17 @@ class _Batch:
 
 
 class ItemStore:
-    """Appends items to lists in Redis.
+    """Append items to lists in Redis.
 
-    While a batch is on its way the next one grows. The event loop never waits. A batch whose reply was lost
-    is sent again with its number, by which Redis knows it.
+    While one batch is on its way, the next one grows. The event loop never waits. If the reply to a batch is
+    lost, the batch is sent again with the same number, by which Redis recognises it.
 
     :param server: a redis-py client.
-    :param batch_key: where Redis keeps the number of the last batch.
-    :param is_closing: returns whether the spider closes, so that Redis is not waited for without end.
+    :param batch_key: the key with the number of the last batch.
+    :param is_closing: returns whether the spider closes; then it waits at most *patience* for Redis.
     :param given_up: called before the first item fails because Redis did not answer for too long.
-    :param patience: seconds for which Redis is tried when the spider closes.
-    :param count: counts a statistic: its name, and by how much.
+    :param patience: seconds for which the store tries to reach Redis while the spider closes.
+    :param count: adds to a statistic: its name, and the number to add.
     """
 
     def __init__(
@@ -108,22 +108,22 @@ class ItemStore:
         self._all_through: Deferred[None] | None = None
 
     def append(self, entry: Entry) -> Deferred[None]:
-        """Append an item; return what fires when it is in Redis.
+        """Append an item; return a Deferred that fires when the item is in Redis.
 
-        :param entry: is called in the thread. What it raises is the item's error, and of no other.
+        :param entry: is called in the thread. If it raises an exception, only this item fails.
         """
         waiting = _Waiting(entry)
         self._queue.append(waiting)
         if self._gave_up:
             self._fail_all()
         elif self._batch is None and not self._kicked:
-            # Items that come in the same moment go together.
+            # Items that come at the same moment go into one batch.
             self._kicked = True
             self._loop.call_later(0, self._next)
         return waiting.stored
 
     def close(self) -> Deferred[None]:
-        """End the thread when all is stored or given up; return what fires then."""
+        """End the thread when all items are stored or given up; return a Deferred that fires then."""
         self._all_through = Deferred()
         self._all_through.addCallback(lambda _: self._thread.stop())
         if self._batch is None and not self._queue:
@@ -143,11 +143,11 @@ class ItemStore:
 
     def _send(self) -> None:
         batch = self._batch
-        assert batch is not None  # noqa: S101 - only called where there is one
+        assert batch is not None  # noqa: S101 - the callers have a batch
         self._thread.call(lambda: self._store(batch), lambda _, error: self._sent(batch, error))
 
     def _store(self, batch: _Batch) -> None:
-        """Store what is left of *batch*. Waits for Redis: runs in the thread."""
+        """Store the remaining steps of *batch*. Waits for Redis: runs in the thread."""
         while batch.steps:
             lists = batch.steps[0]
             arguments: list[Any] = [self._number, REPEATED_WITHIN]
@@ -175,9 +175,14 @@ class ItemStore:
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, RedisError):
-            logger.error("Items were not stored in a way that should not be", exc_info=error)
+            logger.error(
+                "Unexpected error while storing items. This is a bug in scrapy-rq-sched; please report it",
+                exc_info=error,
+            )
         self._count("items/redis_errors", 1)
-        self._outage.failed(error, f"{self._waiting()} items wait to be stored, and it is tried again")
+        self._outage.failed(
+            error, f"the worker keeps {counted(self._waiting(), 'item')} to store, and tries again"
+        )
         if self._is_closing() or self._all_through is not None:
             self._stop_by = self._stop_by or time.monotonic() + self._patience
         if self._stop_by is not None and time.monotonic() > self._stop_by:
@@ -190,9 +195,10 @@ class ItemStore:
 
     def _give_up(self) -> None:
         logger.error(
-            "%d items are not in Redis, which did not answer for %g s while the spider was closing. With "
-            "scrapy_rq_sched.Scheduler the pages that they come from are crawled again; else they are lost",
-            self._waiting(),
+            "%s not stored: Redis did not answer for %g s while the spider was closing. With "
+            "scrapy_rq_sched.Scheduler, the pages of these items are crawled again; with another scheduler, "
+            "the items are lost",
+            counted(self._waiting(), "item was", "items were"),
             self._patience,
         )
         self._gave_up = True

@@ -1,4 +1,4 @@
-"""What a worker has counted and not yet told, on top of what it knows of the fleet. Nothing here waits."""
+"""The fleet's statistics, with the changes of one worker that are not in Redis yet. Nothing here waits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NOTHING = object()
 
 @dataclass(slots=True)
 class Change:
-    """What is to be done to one statistic.
+    """A change of one statistic.
 
     :param how: ``set``, ``add``, ``max`` or ``min``.
-    :param start: what to add to, if nothing is there.
+    :param start: the value to add to, if the statistic does not exist.
     """
 
     how: str
@@ -25,7 +25,7 @@ class Change:
     start: Any = 0
 
     def applied_to(self, value: Any) -> Any:
-        """Return what becomes of *value*, which may be none."""
+        """Return the new value of a statistic with *value*, which may be missing."""
         if self.how == "set" or not (is_number(value) or value is _NOTHING):
             return self.value
         if self.how == "add":
@@ -35,10 +35,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is told at once.
+    """The changes that are sent together.
 
-    :param number: from 1; the same again if the reply was lost.
-    :param clear: whether to forget all before.
+    :param number: counts from 1; the number stays the same if the reply was lost.
+    :param clear: whether to forget all statistics first.
     """
 
     number: int
@@ -47,14 +47,14 @@ class Changes:
 
 
 class Tally:
-    """A fleet's statistics as one worker knows them. May be used by several threads.
+    """The fleet's statistics, as one worker knows them. Several threads may use this object.
 
-    :param begin: called when it is first used.
-    :ivar own: the names of what this worker has set, and not counted since.
+    :param begin: called at the first change.
+    :ivar own: the names of the statistics that this worker has set, and has not counted since.
     """
 
     def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
-        # Reentrant: what is logged while it is held is counted, too.
+        # Reentrant: a log line that is written while the lock is held is counted, too.
         self._lock = threading.RLock()
         self._begin: Callable[[], None] | None = begin
         self.own: set[str] = set()
@@ -65,7 +65,7 @@ class Tally:
         self._number = 0
 
     def change(self, key: str, how: str, value: Any, start: Any = 0) -> None:
-        """Take note of a :class:`Change`. Called many times for each page."""
+        """Note a :class:`Change`. Called many times for each page."""
         with self._lock:
             before = self._changes.get(key)
             if how == "set":
@@ -85,7 +85,7 @@ class Tally:
             self.begin()
 
     def begin(self) -> None:
-        """Have it begin, if it has not."""
+        """Call *begin*, unless it was called before."""
         with self._lock:
             begin, self._begin = self._begin, None
         if begin is not None:
@@ -100,7 +100,7 @@ class Tally:
             self._clear = True
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return a value as it is in Redis once all is told, as far as that is known."""
+        """Return the value that Redis will have when all changes are sent, as far as this worker knows."""
         with self._lock:
             value = self._known.get(key, _NOTHING)
             if self._sent is not None and not self._clear and key in self._sent.of:
@@ -110,19 +110,19 @@ class Tally:
             return default if value is _NOTHING else value
 
     def keys(self) -> set[str]:
-        """Return the names of all that is known."""
+        """Return the names of all known statistics."""
         with self._lock:
             sent: Iterable[str] = self._sent.of if self._sent is not None and not self._clear else ()
             return {*self._known, *sent, *self._changes}
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether there are changes to send."""
         with self._lock:
             return bool(self._sent is not None or self._changes or self._clear)
 
     def take(self) -> Changes:
-        """Return what there is to tell; what was taken and not settled first, as it was."""
+        """Return the changes to send: first those that were taken before and are not settled, unchanged."""
         with self._lock:
             if self._sent is None:
                 self._number += 1
@@ -133,12 +133,12 @@ class Tally:
             return self._sent
 
     def settle(self, known: dict[str, Any]) -> None:
-        """Take note that what was taken is told, and of what the fleet's statistics are now."""
+        """Note that the taken changes are in Redis; *known* are the fleet's statistics now."""
         with self._lock:
             self._sent = None
             self._known = {} if self._clear else known
 
     def look(self, known: dict[str, Any]) -> None:
-        """Take note of what the fleet's statistics are, with nothing told."""
+        """Note the fleet's statistics, without a change being sent."""
         with self._lock:
             self._known = {} if self._clear else known

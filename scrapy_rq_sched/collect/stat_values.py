@@ -1,4 +1,4 @@
-"""Statistics as text in Redis: numbers and text as they are, dates in ISO 8601, all else as JSON."""
+"""Statistics as text in Redis: numbers and text unchanged, dates in ISO 8601, other values as JSON."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def is_number(value: Any) -> bool:
 
 
 def encode(value: Any) -> bytes:
-    """Return what stands for *value*; what is neither JSON nor a date becomes the text of it."""
+    """Return *value* as bytes. A value that is neither JSON nor a date becomes its ``str()``."""
     if isinstance(value, datetime):
         text = value.isoformat()
     elif isinstance(value, str):
-        # Text that would be read as something else is quoted.
+        # Text that would be decoded as another type is quoted.
         text = value if decode(value.encode("utf-8", "backslashreplace")) == value else json.dumps(value)
     else:
         try:
             text = json.dumps(value, default=_text)
-        except (TypeError, ValueError, RecursionError):  # a key of an odd type, a circle
+        except (TypeError, ValueError, RecursionError):  # a key of an odd type, a circular reference
             text = encode(_text(value)).decode()
     return text.encode("utf-8", "backslashreplace")
 
@@ -33,12 +33,12 @@ def encode(value: Any) -> bytes:
 def _text(value: Any) -> str:
     try:
         return str(value)
-    except Exception:  # whatever it is, it must not keep the others from being told
+    except Exception:  # one bad value must not keep the others from being sent
         return f"<{type(value).__name__}>"
 
 
 def decode(data: bytes) -> Any:
-    """Return what *data* stands for."""
+    """Return the value of *data*."""
     text = data.decode("utf-8", "replace")
     try:
         return json.loads(text)
@@ -47,6 +47,6 @@ def decode(data: bytes) -> Any:
     if _DATE.fullmatch(text):
         try:
             return datetime.fromisoformat(text)
-        except ValueError:  # the 32nd of some month
+        except ValueError:  # a date that does not exist
             pass
     return text

@@ -61,8 +61,8 @@ class EngineBridge:
             from scrapy import __version__
 
             raise ScrapyInternalsError(
-                f"Scrapy {__version__} lacks {', '.join(missing)} in its engine, which scrapy-rq-sched "
-                "needs to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
+                f"The engine of Scrapy {__version__} lacks {', '.join(missing)}, which scrapy-rq-sched needs "
+                "to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
             )
 
         #: What the downloader has of each slot.
@@ -102,7 +102,7 @@ class EngineBridge:
     def backs_out(self) -> str:
         """Return what is full, so that the engine asks for no request; empty if it asks."""
         if self._engine.scraper.slot is None:
-            return "engine, which is being opened,"
+            return "engine"
         if not self._engine.needs_backout():
             return ""
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from typing import Any
 
 from scrapy import Spider
@@ -12,7 +13,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from .. import connection
 from ..codec.templates import templates_of_seeds
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
-from ..errors import FrontierMismatchError, SettingError
+from ..errors import FrontierMismatchError, SettingError, frontier_command
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
@@ -54,10 +55,10 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
     if len(slots) > 1:
         one, other, *_ = slots.values()
         raise SettingError(
-            f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, where a frontier "
-            "needs one. Give the templates of all keys (SCHEDULER_QUEUE_KEY, SCHEDULER_DUPEFILTER_KEY, "
-            "REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY, FRONTIER_MAX_WORKERS_KEY) the same part in braces, "
-            "such as {%(spider)s}"
+            f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, but all keys of a "
+            "frontier must be on one slot. Give the templates of all keys (SCHEDULER_QUEUE_KEY, "
+            "SCHEDULER_DUPEFILTER_KEY, REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY, FRONTIER_MAX_WORKERS_KEY) "
+            "the same part in braces, such as {%(spider)s}"
         )
     return keys
 
@@ -74,8 +75,9 @@ def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Ke
         return cls(server=server, spider=spider, key=keys.requests.replace("%", "%%"), serializer=serializer)
     except TypeError as error:
         raise SettingError(
-            f"SCHEDULER_QUEUE_CLASS is {settings.queue_class!r}, which cannot be made: {error}. Its "
-            "constructor must take server, spider, key and serializer, and it must have push, pop and __len__"
+            f"SCHEDULER_QUEUE_CLASS is {settings.queue_class!r}, which cannot be instantiated: {error}. Its "
+            "constructor must accept server, spider, key and serializer, and the class must have push, pop "
+            "and __len__"
         ) from error
 
 
@@ -91,8 +93,8 @@ def load_queue_class(settings: FrontierSettings) -> Any:
         raise SettingError(f"SCHEDULER_QUEUE_CLASS is {value!r}, which cannot be loaded: {error}") from None
     if not (isinstance(cls, type) and all(hasattr(cls, name) for name in _QUEUE_METHODS)):
         raise SettingError(
-            f"SCHEDULER_QUEUE_CLASS is {value!r}; it may be scrapy_rq_sched.PriorityQueue, FifoQueue, "
-            f"LifoQueue, or a class with {', '.join(_QUEUE_METHODS)}"
+            "SCHEDULER_QUEUE_CLASS must be scrapy_rq_sched.PriorityQueue, FifoQueue, LifoQueue, or a class "
+            f"with {', '.join(_QUEUE_METHODS)}, not {value!r}"
         )
     return cls
 
@@ -122,9 +124,10 @@ def check_readable(queue: Any) -> None:
         queue.serializer.loads(entry)
     except Exception as error:  # a serializer may raise anything
         raise FrontierMismatchError(
-            f"{queue.key!r} has pickled requests, as scrapy-redis writes them, and SCHEDULER_SERIALIZER is "
-            f"{serializer_name(queue.serializer)!r}. Go on with them with SCHEDULER_SERIALIZER = "
-            f"'scrapy_rq_sched.picklecompat', or convert them: scrapy frontier convert {queue.spider.name}"
+            f"{queue.key!r} contains pickled requests, as scrapy-redis writes them, but SCHEDULER_SERIALIZER "
+            f"is {serializer_name(queue.serializer)!r}. To crawl them as they are, set SCHEDULER_SERIALIZER "
+            "= 'scrapy_rq_sched.picklecompat'. To convert them, run: "
+            f"{frontier_command('convert', queue.spider.name)}"
         ) from error
 
 
@@ -143,10 +146,10 @@ def check_fingerprints(server: Any, keys: Keys, dupefilter: Any) -> None:
         return
     setting, seen = "REQUEST_FINGERPRINTER_CLASS", keys.dupefilter
     raise FrontierMismatchError(
-        f"{seen!r} has fingerprints that scrapy-redis has made, and {setting} is "
-        f"{_path(type(dupefilter.fingerprinter))!r}, which makes others: all pages would be crawled again. "
-        f"To go on with them, set {setting} = '{_path(ScrapyRedisFingerprinter)}'. To have the pages crawled "
-        f"again, delete them: redis-cli del {seen}"
+        f"{seen!r} contains fingerprints made by scrapy-redis, but {setting} is "
+        f"{_path(type(dupefilter.fingerprinter))!r}, which makes different ones: all pages would be crawled "
+        f"again. To use the existing fingerprints, set {setting} = '{_path(ScrapyRedisFingerprinter)}'. To "
+        f"crawl all pages again, delete them: redis-cli del {shlex.quote(seen)}"
     )
 
 
@@ -191,14 +194,15 @@ def make_frontier(
     if not is_custom(queue):
         if settings.order == "priority" and queue.discipline != "priority":
             raise SettingError(
-                f"FRONTIER_ORDER is 'priority', and SCHEDULER_QUEUE_CLASS is {type(queue).__name__}, which "
-                "knows no priorities. Set it to scrapy_rq_sched.PriorityQueue, or FRONTIER_ORDER to 'slots'"
+                f"FRONTIER_ORDER is 'priority', but SCHEDULER_QUEUE_CLASS is {type(queue).__name__}, which "
+                "ignores priorities. Set SCHEDULER_QUEUE_CLASS to scrapy_rq_sched.PriorityQueue, or "
+                "FRONTIER_ORDER to 'slots'"
             )
         return Frontier(server, keys, worker, queue.discipline, bounds, kind)
     if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
         raise SettingError(
-            "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which SCHEDULER_QUEUE_CLASS "
-            f"{type(queue).__name__} cannot do: it pushes and pops by itself. Set it to 'slow'"
+            "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which is not possible with SCHEDULER_QUEUE_CLASS "
+            f"{type(queue).__name__}: it has its own push or pop. Set FRONTIER_MAX_WAITING_POLICY to 'slow'"
         )
     return CustomQueueFrontier(queue, server, keys, worker, bounds, kind)
 

@@ -43,13 +43,13 @@ def log(settings: Any) -> None:
 def remarks(settings: Any) -> Iterator[Remark]:
     """Yield what there is to be said of *settings*, Scrapy's."""
     for name, meant in misspelt(settings):
-        yield Remark(f"There is no setting {name}, so it has no effect", f"If it means {meant}, correct it")
+        yield Remark(f"Unknown setting {name}: it has no effect", f"If you mean {meant}, correct the name")
     if settings.get("JOBDIR"):
         jobdir = str(settings.get("JOBDIR"))
         yield Remark(
-            f"JOBDIR is {jobdir!r}: this scheduler keeps no requests and no fingerprints there",
-            "A stopped crawl goes on from its frontier in Redis by itself. Leave JOBDIR out, unless another "
-            "component needs it, such as spider.state",
+            f"JOBDIR is {jobdir!r}, but this scheduler stores no requests or fingerprints there",
+            "A stopped crawl resumes from its frontier in Redis. Remove JOBDIR, unless another component "
+            "needs it, such as spider.state",
         )
     yield from _feeds(settings)
 
@@ -59,12 +59,13 @@ def _feeds(settings: Any) -> Iterator[Remark]:
     if not found:
         return
     uris = [connection.hide_password(uri) for uri, _ in found]
-    several, one = ("Feeds", "them") if len(uris) > 1 else ("Feed", "it")
+    several, names = ("Feeds", "their URIs") if len(uris) > 1 else ("Feed", "its URI")
     hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
     yield Remark(
-        f"{several} {', '.join(map(repr, uris))}: every worker writes to the same place, so that one breaks "
-        "or replaces what another has written",
-        f"Put %(worker)s into {one}, as in {with_worker(uris[0])!r}{hint}; or store items with RedisPipeline",
+        f"{several} {', '.join(map(repr, uris))}: all workers write to the same place, so one worker damages "
+        "or replaces the items of another",
+        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or store items with "
+        "RedisPipeline",
     )
 
 

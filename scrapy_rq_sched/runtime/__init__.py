@@ -1,1 +1,1 @@
-"""What runs under a worker: its thread, its name, its patience with Redis."""
+"""The environment of a worker: background threads, its name, its retries when Redis does not answer."""

@@ -1,4 +1,4 @@
-"""The thread that waits for Redis, so that the event loop does not."""
+"""A thread that waits for Redis, so that the event loop does not wait."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..engine.event_loop import EventLoop
 
 
 class BackgroundThread:
-    """A thread that does one call after the other and gives each result to the event loop.
+    """Make one call after another in a thread, and give each result to the event loop.
 
-    It is a daemon: a process that was told twice to stop does not wait for Redis to let it.
+    The thread is a daemon: after a second Ctrl-C, the process ends even if Redis does not answer.
     """
 
     def __init__(self, name: str, loop: EventLoop) -> None:
@@ -27,7 +27,7 @@ class BackgroundThread:
         self._calls.put((function, done))
 
     def stop(self) -> None:
-        """End the thread when it has nothing more to do."""
+        """End the thread after its last call."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -36,6 +36,6 @@ class BackgroundThread:
             result, failure = None, None
             try:
                 result = function()
-            except Exception as error:  # whatever it is, it is handed over, not handled, here
+            except Exception as error:  # *done* handles it
                 failure = error
             self._loop.call_from_thread(done, result, failure)

@@ -1,4 +1,4 @@
-"""Who this worker is, and how long it has been."""
+"""The name and the age of this worker."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from pathlib import Path
 
 import scrapy
 
-#: Seconds that a worker needs to start, at the most. A process that is older has done something else
-#: before, and its crawl is a new one.
+#: Seconds that a worker needs to start, at most. An older process has done something else before, and its
+#: crawl is a new one.
 LONGEST_START = 60.0
 
 _imported = time.monotonic()
-# When the last scheduler of this process closed: a crawl begun after it is a new one, however old
-# the process is.
+# When the last scheduler of this process closed. A later crawl is a new one, however old the process is.
 _last_close: float | None = None
 
 
 try:
     #: The version of this package.
     VERSION = version("scrapy-rq-sched")
-except PackageNotFoundError:  # run from its sources
+except PackageNotFoundError:  # run from the sources, without an installation
     VERSION = "unknown"
 
 
 def worker_name() -> str:
-    """Return a name that no other worker has or had: ``<host>-<pid>-<random>``."""
+    """Return a unique name for this worker: ``<host>-<pid>-<random>``."""
     host = re.sub(r"[^A-Za-z0-9.]+", "-", socket.gethostname()) or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 def about(spider: str) -> str:
-    """Return what a worker of the spider called *spider* says of itself to those who look: a JSON object."""
+    """Return a description of this worker for people who inspect the fleet, as a JSON object.
+
+    :param spider: the spider's name.
+    """
     fields = {
         "spider": spider,
         "host": socket.gethostname(),
@@ -51,7 +53,7 @@ def about(spider: str) -> str:
 
 
 def age() -> float:
-    """Return for how many seconds this process has been on its way to the crawl it now begins."""
+    """Return the seconds since this process began to prepare its crawl; at most :data:`LONGEST_START`."""
     return min(_age_of_process(), LONGEST_START)
 
 
@@ -59,7 +61,7 @@ def _age_of_process() -> float:
     if _last_close is not None:
         return time.monotonic() - _last_close
     try:
-        # Linux: field 22 is when the process started, in ticks since boot.
+        # Linux: field 22 is the start of the process, in ticks since boot.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         started = float(fields[19]) / os.sysconf("SC_CLK_TCK")
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
@@ -74,23 +76,23 @@ def closed() -> None:
 
 
 class Stopwatch:
-    """Measures how long something has been so."""
+    """Measure for how long a condition has been true."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether it is so."""
+        """Whether the condition is true."""
         return self._since is not None
 
     @property
     def seconds(self) -> float:
-        """For how many seconds it has been so; 0 if it is not."""
+        """Seconds for which the condition has been true; 0 if it is false."""
         return 0.0 if self._since is None else time.monotonic() - self._since
 
     def set(self, so: bool) -> None:
-        """Note whether it is so now."""
+        """Note whether the condition is true now."""
         if not so:
             self._since = None
         elif self._since is None:

@@ -1,4 +1,4 @@
-"""What is said while Redis does not answer."""
+"""The log lines of an outage of Redis."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..errors import one_line
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two lines on the same outage.
+#: Seconds between two log lines about the same outage.
 LOG_INTERVAL = 30.0
 
 
 class Outage:
-    """Says when Redis stops answering, while it does not, and when it does again.
+    """Log the beginning, the duration and the end of an outage.
 
-    :param server: the client that it does not answer.
+    :param server: the client that gets no answers.
     """
 
     def __init__(self, server: Any) -> None:
@@ -30,7 +30,7 @@ class Outage:
     def failed(self, error: Exception, meanwhile: str) -> None:
         """Note a failed attempt.
 
-        :param meanwhile: what happens until Redis answers again, as the end of a sentence.
+        :param meanwhile: the end of the log line: how this worker continues until Redis answers again.
         """
         now = time.monotonic()
         if self.failures == 0:
@@ -38,11 +38,11 @@ class Outage:
         if self.failures == 0 or now - self._logged > LOG_INTERVAL:
             self._logged = now
             text = describe_error(self._server, error) if isinstance(error, RedisError) else one_line(error)
-            logger.warning("%s. For %.0f s now; %s", text, now - self._since, meanwhile)
+            logger.warning("%s. This has lasted %.0f s; %s", text, now - self._since, meanwhile)
         self.failures += 1
 
     def over(self) -> None:
-        """Note a reply."""
+        """Note a reply: the outage is over."""
         if self.failures:
             logger.warning("Redis answers again after %.1f s", time.monotonic() - self._since)
         self.failures = 0

@@ -1,4 +1,4 @@
-"""How long a worker tries to join: Redis may be starting, or a reply may be lost."""
+"""The attempts of a worker to join while Redis is starting, or after a lost reply."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..errors import RedisUnreachableError
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two attempts, at the most.
+#: Seconds between two attempts, at most.
 LONGEST_WAIT = 2.0
 
 
 class Patience:
-    """Tries again for so many seconds, and says so once.
+    """Repeat an attempt for a limited time, and log this once.
 
-    :param seconds: ``FRONTIER_JOIN_TIMEOUT``.
+    :param seconds: for how long: ``FRONTIER_JOIN_TIMEOUT``.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -30,14 +30,14 @@ class Patience:
         self._loop = EventLoop()
 
     def again(self, error: Exception, attempt: Callable[[], None]) -> bool:
-        """Have *attempt* called again after *error*, in a moment, and return whether it will be."""
+        """Schedule another *attempt* after *error*; return False if the time is over or it cannot help."""
         passes = isinstance(error, RedisUnreachableError) and may_pass(error.__cause__)
         wait = self._backoff.compute(self._failures)
         if not passes or time.monotonic() + wait > self._until:
             return False
         if self._failures == 0:
             logger.warning(
-                "This worker cannot join yet: %s. It tries again for %g s (FRONTIER_JOIN_TIMEOUT)",
+                "This worker cannot join yet: %s. It keeps trying for %g s (FRONTIER_JOIN_TIMEOUT)",
                 *(error, self._seconds),
             )
         self._failures += 1

@@ -1,4 +1,4 @@
-"""What a worker does for the ``scrapy frontier crawl`` that has started it: it reports, and ends with it."""
+"""A worker under ``scrapy frontier crawl``: it writes a report for its supervisor, and ends with it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..engine.event_loop import EventLoop
 
 logger = logging.getLogger(__name__)
 
-#: The environment variable by which a supervisor says that it is one: its process, and where the report goes.
+#: The environment variable with the supervisor's process id and the path of the report.
 VARIABLE = "SCRAPY_FRONTIER_SUPERVISOR"
-#: Seconds between two looks whether the supervisor is there.
+#: Seconds between two checks that the supervisor is running.
 INTERVAL = 1.0
 
 
 def environment(report: Path) -> dict[str, str]:
-    """Return what a supervisor adds to the environment of a worker, which reports to *report*."""
+    """Return the environment variables that a supervisor adds for a worker, which reports to *report*."""
     return {VARIABLE: f"{os.getpid()} {report}"}
 
 
 def attend(crawler: Crawler) -> None:
-    """Do what the supervisor of this process expects, if it has one, for the crawl of *crawler*."""
-    # Whatever this process starts has another parent.
+    """Report to the supervisor of this process, and end with it, if the process has a supervisor."""
+    # The variable is removed, because the children of this process have another parent.
     process, _, report = os.environ.pop(VARIABLE, "").partition(" ")
     if process.isdigit():
         _report_to(Path(report), crawler)
@@ -45,9 +45,12 @@ def _stay_with(supervisor: int, crawler: Crawler) -> None:
             loop.call_later(INTERVAL, look)
             return
         if is_closing(crawler):
-            return  # a second signal would end it at once
-        logger.warning("The supervisor of this worker is gone: it finishes what it is at, and closes")
-        # As Ctrl-C does, in whichever phase this process is.
+            return  # a second signal would end this process at once
+        logger.warning(
+            "The supervisor of this worker has ended: the worker finishes the requests that it has begun, "
+            "and closes"
+        )
+        # A signal, as after Ctrl-C, works in every phase of this process.
         os.kill(os.getpid(), signal.SIGTERM)
 
     look()
@@ -58,7 +61,7 @@ def _report_to(path: Path, crawler: Crawler) -> None:
 
     def write() -> None:
         stats: Any = crawler.stats
-        # Of a collector that adds up those of all workers, what this one has done.
+        # If the collector adds up the statistics of all workers, report only those of this worker.
         own = getattr(stats, "own_stats", None) or stats.get_stats()
         text = json.dumps(
             {"reason": "".join(closed_for[-1:]), "stats": {str(name): own[name] for name in own}}, default=str
@@ -68,10 +71,10 @@ def _report_to(path: Path, crawler: Crawler) -> None:
     def closed(spider: Spider, reason: str) -> None:
         closed_for.append(reason)
 
-    # So that a worker that comes to its end before this can be told from one that dies.
+    # An empty report tells a worker that has started from a worker that died before.
     _write(path, "{}")
     crawler.signals.connect(closed, signals.spider_closed, weak=False)
-    # The statistics are complete when the engine has stopped. Not weakly: nobody else holds it.
+    # The statistics are complete when the engine has stopped. Not weakly: there is no other reference.
     crawler.signals.connect(write, signals.engine_stopped, weak=False)
 
 
@@ -81,4 +84,4 @@ def _write(path: Path, text: str) -> None:
         partial.write_text(text)
         partial.replace(path)
     except OSError as error:
-        logger.error("The report of this worker could not be written for its supervisor: %s", error)
+        logger.error("This worker cannot write its report for the supervisor: %s", error)

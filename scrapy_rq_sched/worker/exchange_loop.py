@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, DataError, RedisError, backoff
 from ..engine.event_loop import EventLoop
+from ..errors import counted
 from ..frontier.messages import Batch
 from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread
@@ -163,7 +164,10 @@ class ExchangeLoop:
         try:
             self._session.take_reply(reply, latency, self._attempt.pushes)
         except Exception:  # a signal's or the statistics' code may raise anything: the crawl goes on
-            logger.exception("What the frontier answered was not taken in completely")
+            logger.exception(
+                "Code that was called for a reply of Redis raised an exception. A part of the reply was not "
+                "processed; the crawl continues"
+            )
         culprit = self._attempt.over(reply)
         if culprit is not None:
             self._session.withdraw_first(culprit)
@@ -187,23 +191,28 @@ class ExchangeLoop:
             return
         if state.has_news:
             logger.error(
-                "This worker closes with %d requests not stored and %d not released, after %g s: "
-                "more came, or Redis had no room. The pages that led to them are crawled again",
-                *(len(state.outbox), state.releases.not_sent, self._lease_timeout),
+                "This worker closes, after %g s, with %s not stored and %s not released: new requests kept "
+                "coming, or Redis had no room. The pages that led to them are crawled again",
+                self._lease_timeout,
+                counted(len(state.outbox), "request"),
+                counted(state.releases.not_sent, "lease"),
             )
         stopping.callback(None)
 
     def _failed(self, error: Exception) -> None:
         is_outage = isinstance(error, RedisError) and not isinstance(error, DataError)
         if not is_outage and self._attempt.failures == 0:
-            logger.error("A request cannot be sent to Redis: it is looked for", exc_info=error)
+            logger.error(
+                "A request of this batch cannot be sent to Redis. Smaller batches will find it",
+                exc_info=error,
+            )
         self._session.count_error()
-        in_hand = len(self._session.state.ready) + len(self._session.state.held)
-        self._outage.failed(error, f"the crawl goes on with the {in_hand} requests in hand, and tries again")
+        held = counted(len(self._session.state.ready) + len(self._session.state.held), "request")
+        self._outage.failed(error, f"this worker continues with the {held} that it holds, and tries again")
         if self._stopping is not None and time.monotonic() > self._stop_by:
             logger.error(
-                "Redis did not answer in time for a clean stop: what this worker holds goes back "
-                "%g s after its last exchange, and is crawled again",
+                "Redis did not answer in time for a clean stop: the requests that this worker holds go back "
+                "to the queue %g s after its last exchange, and are crawled again",
                 self._lease_timeout,
             )
             self._stopping.callback(None)

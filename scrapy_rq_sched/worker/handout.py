@@ -172,7 +172,7 @@ class Handout:
         try:
             fingerprint = str(self._fingerprint(request))
         except Exception as error:  # the user's fingerprinter may raise anything
-            logger.exception("%s, which was to be dropped, is set aside", request)
+            logger.exception("%s cannot be dropped, and is moved to the failed list", request)
             self._state.fail(lease, *described(error))
             return None
         # It may have been a start request: nothing in it tells. One that was not filtered, such as a retry,
@@ -196,10 +196,15 @@ class Handout:
         except UnknownCodeError as error:
             self.refuse(lease, error)
         except PayloadError as error:
-            logger.error("An entry of %s is set aside: %s", self._queue.key, one_line(error))
+            logger.error(
+                "An entry of %s cannot be read, and is moved to the failed list: %s",
+                *(self._queue.key, one_line(error)),
+            )
             self._state.fail(lease, str(error))
         except Exception as error:  # a queue of the user's own may raise anything
-            logger.exception("An entry of %s is set aside", self._queue.key)
+            logger.exception(
+                "An entry of %s cannot be read, and is moved to the failed list", self._queue.key
+            )
             self._state.fail(lease, *described(error))
         else:
             return made

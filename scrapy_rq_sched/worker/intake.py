@@ -86,7 +86,10 @@ class Intake:
             fingerprint = self._fingerprint_of(request, mode)
             push = Push(mode, fingerprint, rank(request.priority), lease.payload, lease.slot)
         except Exception as error:  # whoever is leased it meets the same, and sets it aside
-            logger.warning("An entry of %s is queued as it was: %s", self._queue.key, one_line(error))
+            logger.warning(
+                "An entry of %s cannot be read, and is stored again unchanged: %s",
+                *(self._queue.key, one_line(error)),
+            )
             request, push = Request("data:,"), Push("force", "", 0, lease.payload, lease.slot)
         self._state.enqueue(push, request)
 

@@ -142,5 +142,5 @@ class Limits:
             return False
         self._blocked_ticks = 0
         self._limit *= 2
-        logger.debug("Callbacks are slow: up to %d requests are begun at a time", self._limit)
+        logger.debug("Callbacks are slow: this worker begins up to %d requests at a time", self._limit)
         return True

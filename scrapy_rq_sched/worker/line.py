@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any
 
+from ..errors import counted
 from ..frontier.client import Waiting
 from ..runtime import identity
 from ..settings import FrontierSettings
@@ -52,9 +53,10 @@ class Line:
         self.may_flush = self.may_flush and not found.others
         if not self._place:
             logger.info(
-                "This worker waits for a place in the fleet of spider %r: %d workers are at it, and "
+                "This worker waits for a place in the fleet of spider %r: %s running, and "
                 "FRONTIER_MAX_WORKERS is %d. It is number %d in line",
-                *(self._spider, found.taken, self._settings.max_workers, found.place),
+                *(self._spider, counted(found.taken, "worker is", "workers are")),
+                *(self._settings.max_workers, found.place),
             )
         elif found.place != self._place:
             logger.info("This worker is number %d in line for a place", found.place)

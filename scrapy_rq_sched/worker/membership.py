@@ -58,11 +58,11 @@ def welcome(session: Session, line: Line, opened: Opened) -> None:
         logger.warning(warning)
     line.joined()
     if line.may_flush and not opened.flushed:
-        logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, other workers are at it")
+        logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, because other workers are running")
     if opened.kept_for:
         logger.warning(
-            "What was seen is not cleared: the frontier %r has the same SCHEDULER_DUPEFILTER_KEY, and is "
-            "not finished",
+            "The fingerprints are not cleared: the frontier %r uses the same SCHEDULER_DUPEFILTER_KEY, and "
+            "is not finished",
             opened.kept_for,
         )
     notices.joined(session.frontier, opened)

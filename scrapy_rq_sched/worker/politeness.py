@@ -127,20 +127,20 @@ def politeness_of(
     if engine is None or not settings.by_slot or is_custom(queue):
         if settings.slots:
             logger.warning(
-                "FRONTIER_SLOTS has no effect: requests do not wait by slot, because FRONTIER_BY_SLOT is "
-                "False, SCHEDULER_QUEUE_CLASS is a class of your own, or the scheduler is driven by hand"
+                "FRONTIER_SLOTS has no effect: requests are not queued by slot, because FRONTIER_BY_SLOT is "
+                "False, SCHEDULER_QUEUE_CLASS is your own class, or the scheduler is used without an engine"
             )
         return Politeness()
     fleet, (default, others) = settings.fleet_limits, engine.slots.by_settings()
     if engine.slots.is_throttled and "delay" in fleet:
         fleet -= {"delay"}
-        logger.info("AUTOTHROTTLE_ENABLED is set: each worker has delays of its own, and adjusts them")
+        logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
     politeness = Politeness(default, others, settings.slots, fleet)
     engine.slots.follow(politeness.gap_of, turns.reached_downloader, turns.left_downloader)
     if politeness.default.delay or any(limits.delay for limits in politeness.own(others).values()):
         logger.info(
-            "All workers together keep the delay of each slot (%g s by default). For each worker to have "
-            "that delay by itself, set FRONTIER_FLEET_LIMITS = []",
+            "All workers together keep the delay of each slot (%g s by default). To have each worker keep "
+            "the delay on its own, set FRONTIER_FLEET_LIMITS = []",
             politeness.default.delay,
         )
     return politeness

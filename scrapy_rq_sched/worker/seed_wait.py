@@ -49,7 +49,8 @@ class SeedWait:
         if isinstance(error, ResponseError):
             reason = one_line(error)
             logger.info(
-                "This worker polls for seeds, because Redis does not let it wait for them: %s", reason
+                "This worker polls for seeds, because Redis refuses the command that waits for them: %s",
+                reason,
             )
             self._not_before = time.monotonic() + SEED_WAIT_AGAIN
         # Else it is an outage: the exchanges meet it too, and say so.

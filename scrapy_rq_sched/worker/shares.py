@@ -61,8 +61,7 @@ class Shares:
     def __str__(self) -> str:
         share = 100 * self.unshared // max(1, self.found)
         return (
-            f"{share} % of the requests that this worker has found ({self.unshared} of {self.found}) "
-            "cannot be "
-            f"shared: {self.reason}. This worker alone crawls them, from its memory, and they are "
-            "lost if it dies"
+            f"{share} % of the requests found by this worker ({self.unshared} of {self.found}) cannot be "
+            f"shared with other workers: {self.reason}. This worker crawls them from its memory, and they "
+            "are lost if it dies"
         )

@@ -101,18 +101,18 @@ class Sower:
             if not sowing.is_over:
                 return False
             if not sowing.count:
-                logger.debug("make_request_from_data made no request of seed %.200r", lease.payload)
+                logger.debug("make_request_from_data returned no request for seed %.200r", lease.payload)
             self._stats.inc_value("frontier/seeds")
         except UnknownCodeError as error:
             self._refuse(lease, error)
             return True
         except SeedError as error:
-            logger.error("Seed %.200r is set aside: %s", lease.payload, one_line(error))
+            logger.error("Seed %.200r is moved to the failed list: %s", lease.payload, one_line(error))
             trace = traceback_of(error.__cause__) if error.__cause__ else ""
             self._state.fail(lease, str(error), trace)
             return True
         except Exception as error:  # the user's fingerprinter, say, may raise anything
-            logger.exception("Seed %.200r is set aside", lease.payload)
+            logger.exception("Seed %.200r is moved to the failed list", lease.payload)
             self._state.fail(lease, *described(error))
             return True
         self._state.finish(lease)

@@ -37,7 +37,7 @@ def deploy(arena: Arena) -> Outcome:
     # Not so fast that they are through before an old one was given a request that it cannot crawl.
     arena.join(count, GRAPH_LATENCY=0.6, **new)
     arena.all_opened()
-    arena.wait_for_log("A request is left to another worker", outgoing[:1])
+    arena.wait_for_log("This worker leaves a request to another worker", outgoing[:1])
     for worker in outgoing:
         arena.fleet.kill(worker, signal.SIGINT)
     arena.settle()

@@ -316,7 +316,7 @@ def test_an_error_of_a_script_shows_neither_its_hash_nor_two_full_stops(
     (line,) = caplog.messages
     assert line == (
         f"Redis at {server.url} answers with an error: READONLY You can't write against a read only replica. "
-        "For 0 s now; it is tried again"
+        "This has lasted 0 s; it is tried again"
     )
 
 

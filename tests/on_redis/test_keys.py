@@ -192,7 +192,7 @@ def test_a_flush_that_leaves_a_shared_filter_says_whose_it_is_as_well(
     crawler = get_crawler(PagesSpider, settings)
     scheduler = Scheduler.from_crawler(crawler)
     scheduler.open(PagesSpider.from_crawler(crawler))
-    assert "What was seen is not cleared: the frontier 'a' has the same" in caplog.text
+    assert "The fingerprints are not cleared: the frontier 'a' uses the same" in caplog.text
     scheduler.close("shutdown")
 
 

@@ -407,7 +407,7 @@ def test_a_queue_class_of_the_users_own_is_pushed_to_and_popped_from(make: Make,
 
 def test_a_queue_class_of_the_users_own_is_warned_of(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     make(SCHEDULER_QUEUE_CLASS=OwnQueue)
-    assert "OwnQueue, which pushes and pops by itself" in caplog.text
+    assert "OwnQueue, which has its own push or pop" in caplog.text
 
 
 def test_what_a_queue_of_the_users_own_does_not_take_is_crawled_from_memory(make: Make) -> None:

@@ -27,7 +27,7 @@ def test_a_fleet_closes_after_so_many_pages_and_the_next_goes_on(fleet: Fleet) -
         # What is under way when the hundredth is done is done as well: of two exchanges, at the most.
         assert 100 * round_ <= len(fleet.urls("parsed")) <= (100 + 4 * WORKERS * AT_WORK) * round_
     assert set(fleet.urls("parsed").values()) == {1}
-    assert "has done as much as FRONTIER_CLOSE_PAGECOUNT allows" in fleet.log(0)
+    assert "has reached the limit of FRONTIER_CLOSE_PAGECOUNT" in fleet.log(0)
 
 
 def test_a_fleet_closes_after_so_many_items(fleet: Fleet) -> None:

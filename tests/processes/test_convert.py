@@ -147,7 +147,7 @@ class OwnFingerprints(RFPDupeFilter):
         return request.url
 
 
-REFUSED = r":dupefilter' has fingerprints that scrapy-redis has made.* set REQUEST_FINGERPRINTER_CLASS = "
+REFUSED = r":dupefilter' contains fingerprints made by scrapy-redis.* set REQUEST_FINGERPRINTER_CLASS = "
 
 
 def seen_by_scrapy_redis(server: redis.Redis) -> None:

@@ -123,7 +123,7 @@ def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: 
     code, said = ended(process)
     assert code == 0, said
     assert set(terminal.found()) == {page_url(number) for number in range(800)}
-    assert "every worker writes to the same place" not in said
+    assert "all workers write to the same place" not in said
     assert said.count("has died (killed by signal 9 (SIGKILL)). It will be restarted in") == 3
     assert "is finished" in said
 

@@ -317,7 +317,7 @@ def test_settings_as_they_should_be_are_ok() -> None:
         ({"REDIS_URL": "redis://a", "REDIS_HOST": "b"}, "so REDIS_HOST has no effect"),
         ({"SCHEDULER_SERIALIZER": "pickle"}, "can run code in the workers"),
         ({"SCHEDULER_SERIALIZER": "scrapy_rq_sched.picklecompat"}, "can run code in the workers"),
-        ({"JOBDIR": "/tmp/x"}, "JOBDIR is '/tmp/x': this scheduler keeps no requests"),
+        ({"JOBDIR": "/tmp/x"}, "JOBDIR is '/tmp/x', but this scheduler stores no requests"),
         ({"FRONTIER_JOB": "x"}, "no key template contains %(job)s"),
         ({"SCHEDULER_QUEUE_KEY": "requests"}, "all spiders would share one queue"),
         ({"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}, "which workers do not share"),

@@ -36,9 +36,9 @@ def test_a_worker_that_closes_says_which_downloads_it_waits_for(fleet: Fleet) ->
     interrupt(fleet, latency=2, DOWNLOAD_TIMEOUT=70)
     fleet.wait()
     assert closing(fleet) == [
-        "This worker closes when the 4 requests that it has begun are finished, 4 of them downloads: "
-        "downloads take 70 s at most (DOWNLOAD_TIMEOUT). A second Ctrl-C would end it at once; what it has "
-        "in hand then goes back to the queue after 30 s (FRONTIER_LEASE_TIMEOUT) and is fetched again"
+        "This worker closes when it has finished 4 requests, 4 of them downloads: "
+        "downloads take at most 70 s (DOWNLOAD_TIMEOUT). A second Ctrl-C would end it at once; its requests "
+        "then go back to the queue after 30 s (FRONTIER_LEASE_TIMEOUT), and are fetched again"
     ]
     assert fleet.reasons() == ["shutdown"]
     assert cut_short(fleet) == []
@@ -47,7 +47,7 @@ def test_a_worker_that_closes_says_which_downloads_it_waits_for(fleet: Fleet) ->
 def test_the_delay_between_downloads_counts(fleet: Fleet) -> None:
     interrupt(fleet, latency=600, DOWNLOAD_TIMEOUT=70, DOWNLOAD_DELAY=1, CONCURRENT_REQUESTS=10)
     (line,) = closing(fleet)
-    said = re.search(r"(\d+) of them downloads: downloads take (\d+) s at most \(DOWNLOAD_TIMEOUT, and", line)
+    said = re.search(r"(\d+) of them downloads: downloads take at most (\d+) s \(DOWNLOAD_TIMEOUT, and", line)
     assert said is not None, line
     assert int(said[2]) == 70 + int(said[1])
 
@@ -60,8 +60,8 @@ def test_a_second_ctrl_c_says_what_it_costs(fleet: Fleet, server: redis.Redis, e
     fleet.kill(0, signal.SIGINT)
     fleet.wait()
     assert cut_short(fleet) == [
-        "This worker was ended before it was through: the 4 requests that it has in hand go back to the "
-        "queue 30 s after its last exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again"
+        "This worker ended without finishing its requests: they go back to the queue 30 s after its last "
+        "exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again (4 requests)"
     ]
     (leases,) = server.scan_iter("starts:leases:*")
     assert server.hlen(leases) == 4

@@ -304,7 +304,7 @@ def test_a_crawl_says_at_its_begin_and_its_end_that_something_was_set_aside(
     server.rpush("graph:failed", "{}")
     fleet.start("graph", GRAPH_PAGES=5)
     fleet.wait()
-    assert fleet.log().count("1 requests or seeds of spider 'graph' are in the failed list") == 2
+    assert fleet.log().count("The failed list of spider 'graph' has 1 entry: ") == 2
 
 
 def test_a_spider_whose_requests_cannot_be_shared_says_so_loudly(fleet: Fleet) -> None:
@@ -313,7 +313,7 @@ def test_a_spider_whose_requests_cannot_be_shared_says_so_loudly(fleet: Fleet) -
     assert fleet.urls("parsed") == dict.fromkeys(pages(150), 1)
     errors = [line for line in fleet.log().splitlines() if "ERROR" in line and "cannot be shared" in line]
     assert len(errors) == 2
-    assert "99 % of the requests that this worker has found (99 of 100)" in errors[0]
+    assert "99 % of the requests found by this worker (99 of 100)" in errors[0]
     assert "meta['kept'] is a set" in errors[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import signal
 import time
 from collections import Counter
@@ -91,11 +92,11 @@ def test_an_outage_loses_no_item_and_is_one_line(fleet: Fleet, tmp_path: Path) -
         fleet.start("items", REDIS_URL=server.url, **settings)
         wait_until(lambda: len(fleet.events("parsed")) > 100)
         server.stop()
-        wait_until(lambda: "items wait to be stored" in fleet.log())
+        wait_until(lambda: "to store, and tries again" in fleet.log())
         server.start()
         fleet.wait()
         assert sorted(stored(redis.Redis.from_url(server.url))) == list(range(600))
-    assert fleet.log().count("items wait to be stored") == 1
+    assert len(re.findall(r"the worker keeps \d+ items? to store, and tries again", fleet.log())) == 1
 
 
 def test_pages_whose_items_could_not_be_stored_at_a_stop_are_crawled_again(
@@ -106,9 +107,9 @@ def test_pages_whose_items_could_not_be_stored_at_a_stop_are_crawled_again(
         fleet.start("items", REDIS_URL=server.url, ITEM_PIPELINES=pipelines(OURS), **settings)
         wait_until(lambda: len(fleet.events("parsed")) > 100)
         server.stop()
-        wait_until(lambda: "items wait to be stored" in fleet.log())
+        wait_until(lambda: "to store, and tries again" in fleet.log())
         fleet.kill(0, signal.SIGINT)
-        wait_until(lambda: "items are not in Redis" in fleet.log())
+        wait_until(lambda: "not stored: Redis did not answer" in fleet.log())
         # The scheduler gets through with what it has to say: these pages must not be among the released.
         server.start()
         fleet.wait()
@@ -394,7 +395,7 @@ def test_a_closing_spider_waits_for_redis_no_longer_than_it_may(
     store.run()
     assert [result.type for result in store.results] == [ItemNotStoredError] * 2
     assert store.given_up == 1
-    assert "2 items are not in Redis, which did not answer for 0.3 s" in caplog.text
+    assert "2 items were not stored: Redis did not answer for 0.3 s" in caplog.text
 
 
 @pytest.mark.usefixtures("hand_loop")

@@ -60,7 +60,7 @@ def test_the_known_settings_are_those_of_the_documentation() -> None:
 )
 def test_a_misspelt_setting_is_told_of_with_the_right_name(typed: str, meant: str) -> None:
     assert said(**{typed: 5}) == [
-        f"There is no setting {typed}, so it has no effect. If it means {meant}, correct it"
+        f"Unknown setting {typed}: it has no effect. If you mean {meant}, correct the name"
     ]
 
 
@@ -94,9 +94,9 @@ def test_a_misspelt_setting_is_a_warning_each_at_the_start_of_a_crawl(fleet: Fle
     fleet.wait()
     assert fleet.reasons() == ["finished"]
     assert warnings_of(fleet) == [
-        "There is no setting FRONTIER_LEASE_TIMOUT, so it has no effect. If it means FRONTIER_LEASE_TIMEOUT, "
-        "correct it",
-        "There is no setting REDIS_URI, so it has no effect. If it means REDIS_URL, correct it",
+        "Unknown setting FRONTIER_LEASE_TIMOUT: it has no effect. If you mean FRONTIER_LEASE_TIMEOUT, "
+        "correct the name",
+        "Unknown setting REDIS_URI: it has no effect. If you mean REDIS_URL, correct the name",
     ]
 
 
@@ -105,14 +105,14 @@ def test_a_crawl_that_cannot_start_warns_of_a_misspelt_setting_before(fleet: Fle
         "starts", REDIS_URL="redis://127.0.0.1:1/0", REDIS_URLS="redis://localhost", FRONTIER_JOIN_TIMEOUT=0
     )
     fleet.wait()
-    assert fleet.log().index("If it means REDIS_URL") < fleet.log().index("The crawl cannot start")
+    assert fleet.log().index("If you mean REDIS_URL") < fleet.log().index("The crawl cannot start")
 
 
 def test_the_doctor_warns_of_a_misspelt_setting() -> None:
     found = list(check_settings(Settings({"FRONTIER_LEASE_TIMOUT": 5})))
     (warning,) = [finding for finding in found if finding.level == "warning"]
-    assert warning.text == "There is no setting FRONTIER_LEASE_TIMOUT, so it has no effect"
-    assert warning.advice == "If it means FRONTIER_LEASE_TIMEOUT, correct it"
+    assert warning.text == "Unknown setting FRONTIER_LEASE_TIMOUT: it has no effect"
+    assert warning.advice == "If you mean FRONTIER_LEASE_TIMEOUT, correct the name"
 
 
 # -- JOBDIR ------------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def test_a_jobdir_is_told_not_to_keep_the_crawl(fleet: Fleet, tmp_path: Path) ->
     fleet.wait()
     (line,) = warnings_of(fleet)
     assert line.startswith(
-        f"JOBDIR is '{tmp_path}/job': this scheduler keeps no requests and no fingerprints there. "
-        "A stopped crawl goes on from its frontier in Redis by itself. "
+        f"JOBDIR is '{tmp_path}/job', but this scheduler stores no requests or fingerprints there. "
+        "A stopped crawl resumes from its frontier in Redis. "
     )
     assert "spider.state" in line
 
@@ -153,8 +153,8 @@ def test_a_feed_that_is_the_same_for_all_workers_is_warned_of_with_what_to_do(
     fleet.start("starts", 1, "-o", f"{tmp_path}/items.json")
     fleet.wait()
     assert warnings_of(fleet) == [
-        f"Feed '{tmp_path}/items.json': every worker writes to the same place, so that one breaks or "
-        "replaces what another has written. Put %(worker)s into it, as in "
+        f"Feed '{tmp_path}/items.json': all workers write to the same place, so one worker damages or "
+        "replaces the items of another. Put %(worker)s into its URI, as in "
         f"'{tmp_path}/items-%(worker)s.json'; or store items with RedisPipeline"
     ]
 
@@ -168,7 +168,7 @@ OURS = {"FEED_URI_PARAMS": feeds.URI_PARAMS}
 )
 def test_a_feed_without_a_part_that_differs_is_warned_of(uri: str) -> None:
     (line,) = said(FEEDS={uri: {"format": "json"}}, **OURS)
-    assert line.startswith(f"Feed {uri!r}: every worker writes to the same place")
+    assert line.startswith(f"Feed {uri!r}: all workers write to the same place")
     assert "FEED_URI_PARAMS" not in line
 
 

@@ -331,8 +331,8 @@ def test_hostile_entries_of_the_queue_are_set_aside_and_the_rest_is_crawled(
     assert sorted(map(set_aside_bytes, failed(server))) == sorted({*refused, *bad})
     assert all(entry["reason"] for entry in failed(server))
     # One line each: what cannot be read is an error, what a newer worker may know is a warning.
-    errors = len(lines(fleet, "ERROR: An entry of target:requests is set aside: "))
-    warnings = len(lines(fleet, "WARNING: A request is left to another worker: "))
+    errors = len(lines(fleet, "ERROR: An entry of target:requests cannot be read, and is moved to the "))
+    warnings = len(lines(fleet, "WARNING: This worker leaves a request to another worker: "))
     assert errors + warnings == len(bad) + len(CALLBACKS)
     assert "Traceback" not in fleet.log()
     assert fleet.stat("frontier/failed") == len(refused) + len(bad)
@@ -357,7 +357,7 @@ def test_hostile_seeds_are_set_aside_and_the_rest_is_crawled(
     assert fleet.urls("parsed") == dict.fromkeys(GOOD, 1)
     assert sorted(map(set_aside_bytes, failed(server))) == sorted(bad)
     # A callback that a newer worker may know is a warning: one for a name, as callback and as errback.
-    warnings = len(lines(fleet, "WARNING: A seed is left to another worker: "))
+    warnings = len(lines(fleet, "WARNING: This worker leaves a seed to another worker: "))
     assert len(lines(fleet, "ERROR: Seed ")) + 2 * warnings == len(bad)
     assert "Traceback" not in fleet.log()
 
@@ -388,7 +388,7 @@ def test_the_name_of_a_dead_worker_does_not_steer_a_terminal(fleet: Fleet, serve
     # The server may be so young that no worker counts as dead before its own lease is over.
     crawl(fleet, FRONTIER_LEASE_TIMEOUT=1)
     (line,) = lines(fleet, "Workers that died: ")
-    assert r"Workers that died: gone\x1b]0;pwned\x07\x9b2J. 1 requests" in line
+    assert r"Workers that died: gone\x1b]0;pwned\x07\x9b2J. 1 of their requests" in line
     assert "\x1b" not in fleet.log()
 
 
@@ -971,8 +971,8 @@ def test_of_a_bad_seed_the_first_200_characters_are_in_the_log(fleet: Fleet, ser
     server.rpush("target:start_urls", "x" * 150 + SECRET + "x" * 500 + "the end", *GOOD)
     crawl(fleet, LOG_FORMAT="%(levelname)s %(message)s")
     (line,) = lines(fleet, "ERROR Seed ")
-    assert SECRET in line.partition(" is set aside: ")[0]
-    assert "the end" not in line.partition(" is set aside: ")[0]
+    assert SECRET in line.partition(" is moved to the failed list: ")[0]
+    assert "the end" not in line.partition(" is moved to the failed list: ")[0]
 
 
 # -- TLS ---------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_a_worker_that_is_started_before_redis_joins_when_it_is_there(fleet: Fle
 def test_a_worker_gives_up_to_join_after_its_time(fleet: Fleet) -> None:
     line = refusal(fleet, REDIS_URL="redis://127.0.0.1:1/0", FRONTIER_JOIN_TIMEOUT=1)
     assert "cannot be reached" in line
-    assert "It tries again for 1 s (FRONTIER_JOIN_TIMEOUT)" in fleet.log()
+    assert "It keeps trying for 1 s (FRONTIER_JOIN_TIMEOUT)" in fleet.log()
 
 
 def test_a_wrong_password_is_not_tried_again(fleet: Fleet, tmp_path: Path) -> None:

@@ -296,7 +296,8 @@ def test_a_queue_gets_the_serializer_of_the_settings() -> None:
 def test_a_bad_queue_class_is_refused_with_what_it_was(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         load_queue(read(SCHEDULER_QUEUE_CLASS=value), fakeredis.FakeRedis(), PagesSpider(), KEYS)
-    assert str(refusal.value).startswith(f"SCHEDULER_QUEUE_CLASS is {value!r}")
+    assert str(refusal.value).startswith("SCHEDULER_QUEUE_CLASS ")
+    assert repr(value) in str(refusal.value)
 
 
 class NoPop(Base):
@@ -312,7 +313,8 @@ class OtherConstructor(LifoQueue):
 
 @pytest.mark.parametrize("cls", [NoPop, OtherConstructor])
 def test_a_queue_class_that_cannot_be_made_is_refused_with_what_it_needs(cls: Any) -> None:
-    with pytest.raises(SettingError, match=r"which cannot be made: .* must take server, spider, key and ser"):
+    needed = r"which cannot be instantiated: .* must accept server, spider, key and ser"
+    with pytest.raises(SettingError, match=needed):
         load_queue(read(SCHEDULER_QUEUE_CLASS=cls), fakeredis.FakeRedis(), PagesSpider(), KEYS)
 
 

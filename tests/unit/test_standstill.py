@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scrapy import Request
 
 from scrapy_rq_sched import connection
-from scrapy_rq_sched.frontier.client import Frontier
+from scrapy_rq_sched.frontier.client import Frontier, Opened
 from scrapy_rq_sched.frontier.messages import Bounds, Push
-from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.frontier.replies import Lease, Reply, Told
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker.limits import Limits
-from scrapy_rq_sched.worker.log import fullness, standstill
+from scrapy_rq_sched.worker.log import fullness, notices, standstill
 from scrapy_rq_sched.worker.log.fullness import Fullness
 from scrapy_rq_sched.worker.log.standstill import Standstill
 from scrapy_rq_sched.worker.state import State
@@ -39,10 +40,10 @@ class Engine:
         return ""
 
 
-def a_standstill(**settings: Any) -> tuple[Standstill, State]:
+def a_standstill(spider: str = "s", **settings: Any) -> tuple[Standstill, State]:
     read = FrontierSettings(**settings)
     state = State(read)
-    return Standstill(state, Limits(state, read), read, "s", ["s:start_urls"]), state
+    return Standstill(state, Limits(state, read), read, spider, [f"{spider}:start_urls"]), state
 
 
 def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = "", **settings: Any) -> str:
@@ -59,23 +60,26 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
     [
         ("Redis has not answered yet", {"reply": None}),
         (
-            "nothing waits; 12 requests are in the hands of 4 workers",
+            "the queue is empty; 12 requests are leased to 4 workers",
             {"reply": Reply(b"1", leased=12, workers=4)},
         ),
-        ("go back 30 s after its last exchange", {"reply": Reply(b"1", leased=1)}),
-        ("2 workers read start()", {"reply": Reply(b"1", leased=0, busy=2)}),
+        ("1 request is leased to 1 worker", {"reply": Reply(b"1", leased=1, workers=1)}),
+        ("go back to the queue 30 s after its last exchange", {"reply": Reply(b"1", leased=1)}),
+        ("2 workers still read start(), or have", {"reply": Reply(b"1", leased=0, busy=2)}),
+        ("1 worker still reads start(), or has", {"reply": Reply(b"1", leased=0, busy=1)}),
         ("5 requests need code", {"reply": Reply(b"1", leased=0, delayed=5)}),
-        ("seeds are waited for in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
+        ("waits for seeds in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
         ("the downloader is full, with 3 downloads", {"reply": Reply(b"1"), "backs_out": "downloader"}),
         ("the scraper is full", {"reply": Reply(b"1"), "backs_out": "scraper"}),
-        ("is at 1 requests", {"reply": Reply(b"1"), "worker_has": "held"}),
-        ("7 requests wait, but this worker was given none", {"reply": Reply(b"1", waiting=7)}),
+        ("the engine is still opening the spider", {"reply": Reply(b"1"), "backs_out": "engine"}),
+        ("has begun 1 request, 3 of them", {"reply": Reply(b"1"), "worker_has": "held"}),
+        ("7 requests are in the queue, but this worker was given none", {"reply": Reply(b"1", waiting=7)}),
         (
             "because Redis is out of memory",
             {"reply": Reply(b"1", full="memory"), "worker_has": "outbox", "outbox_size": 1},
         ),
         (
-            "as many wait as FRONTIER_MAX_WAITING allows",
+            "the queue has reached FRONTIER_MAX_WAITING",
             {"reply": Reply(b"1", full="bound"), "worker_has": "outbox", "outbox_size": 1},
         ),
         ("on 2 replicas", {"reply": Reply(b"1", replicated=False), "wait_replicas": 2}),
@@ -83,6 +87,21 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
 )
 def test_the_reason_is_named(expected: str, situation: dict[str, Any]) -> None:
     assert expected in reason(**situation)
+
+
+def test_a_command_that_is_suggested_quotes_the_name_of_the_spider(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    still, worker = a_standstill(spider="my shop")
+    worker.told = Told.PAUSE
+    _, text = still.reason(Reply(b"1", waiting=2), 0, "")
+    assert text.endswith("2 requests are in the queue. To resume, run: scrapy frontier resume 'my shop'")
+    server = connection.get_redis(host="localhost")
+    frontier = Frontier(server, Keys("my shop"), "a", "priority", Bounds())
+    found = {"waiting": 0, "seen": 5, "seeds": 0, "leased": 0, "workers": 1, "failed": 2, "unshared": 0}
+    notices.from_before(frontier, Opened(flushed=False, kept_for="", **found))
+    notices.Notices(Mock(), "my shop").told(Reply(b"1", told=Told.DRAIN))
+    commands = [message.partition(" run: ")[2] for message in caplog.messages]
+    assert commands == [f"scrapy frontier {action} 'my shop'" for action in ("clear", "failed", "resume")]
 
 
 def test_it_is_said_after_a_while_and_not_again_for_a_minute(

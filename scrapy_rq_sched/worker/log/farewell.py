@@ -10,6 +10,7 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 
 from ...engine.bridge import EngineBridge
+from ...errors import counted
 from ..state import State
 
 logger = logging.getLogger(__name__)
@@ -42,10 +43,11 @@ class Farewell:
         self._has_said = True
         downloads = engine.downloading()
         logger.info(
-            "This worker closes when the %d requests that it has begun are finished, %d of them downloads: "
-            "%s. A second Ctrl-C would end it at once; what it has in hand then goes back to the queue after "
-            "%g s (FRONTIER_LEASE_TIMEOUT) and is fetched again",
-            *(len(begun), downloads, self._how_long(begun, downloads), self._lease_timeout),
+            "This worker closes when it has finished %s, %d of them downloads: %s. A second Ctrl-C would end "
+            "it at once; its requests then go back to the queue after %g s (FRONTIER_LEASE_TIMEOUT), and are "
+            "fetched again",
+            *(counted(len(begun), "request"), downloads, self._how_long(begun, downloads)),
+            self._lease_timeout,
         )
 
     def _how_long(self, begun: Collection[Request], downloads: int) -> str:
@@ -56,7 +58,7 @@ class Farewell:
         # At worst all are of one site, and each waits for the one before.
         delay = settings.getfloat("DOWNLOAD_DELAY") * downloads
         causes = "DOWNLOAD_TIMEOUT, and DOWNLOAD_DELAY for each" if delay else "DOWNLOAD_TIMEOUT"
-        return f"downloads take {timeout + delay:.0f} s at most ({causes})"
+        return f"downloads take at most {timeout + delay:.0f} s ({causes})"
 
     def _closed(self) -> None:
         atexit.unregister(self._cut_short)
@@ -66,11 +68,11 @@ class Farewell:
         in_hand = len(state.held) + len(state.ready) + state.releases.not_sent
         if in_hand:
             logger.warning(
-                "This worker was ended before it was through: the %d requests that it has in hand go back to "
-                "the queue %g s after its last exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again",
-                *(in_hand, self._lease_timeout),
+                "This worker ended without finishing its requests: they go back to the queue %g s after its "
+                "last exchange (FRONTIER_LEASE_TIMEOUT), and are fetched again (%s)",
+                *(self._lease_timeout, counted(in_hand, "request")),
             )
         if state.in_memory:
             logger.warning(
-                "%d requests that were only in the memory of this worker are lost", state.in_memory
+                "Requests lost, because they were only in the memory of this worker: %d", state.in_memory
             )

@@ -37,15 +37,16 @@ class Fullness:
         if reply.full == "bound":
             self._once(
                 logging.INFO,
-                "As many requests wait as FRONTIER_MAX_WAITING (%d) allows: start() and seeds are held, and "
-                "what pages lead to stays in the outbox until there is room",
+                "The queue has reached FRONTIER_MAX_WAITING (%d): until it has room, this worker pauses "
+                "start() and seeds, and keeps new requests in its outbox",
                 most,
             )
         elif reply.full == "exceeded" and reply.stored:
             self._once(
                 logging.WARNING,
-                "FRONTIER_MAX_WAITING (%d) is exceeded: pages lead to more than is crawled, and there was no "
-                "other way on. With FRONTIER_MAX_WAITING_POLICY 'drop-lowest' it is not",
+                "The queue exceeds FRONTIER_MAX_WAITING (%d): pages link to more requests than are crawled, "
+                "and without storing more, this worker could not continue. To keep to the limit, set "
+                "FRONTIER_MAX_WAITING_POLICY to 'drop-lowest'",
                 most,
             )
 
@@ -54,9 +55,9 @@ class Fullness:
         if self._out_of_memory_since is None:
             self._out_of_memory_since = self._last_out_of_memory
             logger.warning(
-                "Redis at %s is out of memory (maxmemory). Nothing is lost: what pages lead to waits in this "
-                "worker (%d requests now, %d before it begins no more pages), start() and seeds are held, "
-                "and what is finished makes room. Give Redis more memory, or let less wait: "
+                "Redis at %s is out of memory (maxmemory). Nothing is lost: this worker keeps new requests "
+                "in its outbox (%d now; at %d it begins no more pages), and pauses start() and seeds. "
+                "Finished requests make room. Give Redis more memory, or limit the queue with "
                 "FRONTIER_MAX_WAITING",
                 *(connection.address(self._frontier.server), len(self._state.outbox), self._outbox_size),
             )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 from typing import Any
 
 from scrapy import Request, Spider
 
 from ... import connection
 from ...engine.components import filters_in_exchange, is_custom
-from ...errors import one_line
+from ...errors import counted, frontier_command, one_line
 from ...frontier.client import Frontier, Opened
 from ...frontier.close_limits import CLOSED_BY
 from ...frontier.replies import Reply, Standing, Told
@@ -25,13 +26,13 @@ MOST_WARNINGS = 100
 def joined(frontier: Frontier, opened: Opened) -> None:
     """Say what a worker found when it joined."""
     logger.info(
-        "Worker %s joined the frontier of spider %r at %s: %d requests waiting, %d leased, %d seen, "
-        "%d seeds, %d workers",
-        *(frontier.worker, frontier.keys.spider, connection.address(frontier.server), opened.waiting),
-        *(opened.leased, opened.seen, opened.seeds, opened.workers),
+        "Worker %s joined the frontier of spider %r at %s: %s waiting, %d leased, %d seen, %s, %s",
+        *(frontier.worker, frontier.keys.spider, connection.address(frontier.server)),
+        *(counted(opened.waiting, "request"), opened.leased, opened.seen),
+        *(counted(opened.seeds, "seed"), counted(opened.workers, "worker")),
     )
     if opened.waiting:
-        logger.info("Resuming crawl (%d requests scheduled)", opened.waiting)
+        logger.info("Resuming crawl (%s scheduled)", counted(opened.waiting, "request"))
 
 
 def from_before(frontier: Frontier, opened: Opened) -> None:
@@ -40,17 +41,17 @@ def from_before(frontier: Frontier, opened: Opened) -> None:
     is_alone = opened.waiting + opened.leased + opened.seeds == 0 and opened.workers == 1
     if opened.seen and is_alone:
         logger.warning(
-            "%d URLs were seen by an earlier crawl of spider %r, and are kept (SCHEDULER_PERSIST, or it was "
-            "stopped): this crawl does not fetch them again. To crawl everything again, start with "
-            "SCHEDULER_FLUSH_ON_START = True, or run: scrapy frontier clear %s",
-            *(opened.seen, spider, spider),
+            "%s seen by an earlier crawl of spider %r, and the fingerprints were kept (SCHEDULER_PERSIST is "
+            "set, or the crawl was stopped): this crawl does not fetch these pages again. To crawl "
+            "everything again, start with SCHEDULER_FLUSH_ON_START = True, or run: %s",
+            *(counted(opened.seen, "URL was", "URLs were"), spider, frontier_command("clear", spider)),
         )
     if opened.unshared:
         logger.warning(
-            "Workers of this crawl have found %d requests that could not be kept in Redis. Those that they "
-            "had not crawled when they were stopped are lost, unless a page links to them again. To crawl "
-            "everything again, start with SCHEDULER_FLUSH_ON_START = True",
-            opened.unshared,
+            "Workers of this crawl have found %s that could not be stored in Redis. If a worker stopped "
+            "before it crawled such a request, the request is lost, unless a page links to it again. To "
+            "crawl everything again, start with SCHEDULER_FLUSH_ON_START = True",
+            counted(opened.unshared, "request"),
         )
     failed_list(frontier, opened.failed)
 
@@ -59,9 +60,10 @@ def failed_list(frontier: Frontier, entries: int) -> None:
     """Say that something was set aside, if something was."""
     if entries:
         logger.warning(
-            "%d requests or seeds of spider %r are in the failed list and are not crawled. To see why: "
-            "scrapy frontier failed %s",
-            *(entries, frontier.keys.spider, frontier.keys.spider),
+            "The failed list of spider %r has %s: requests or seeds that could not be crawled. To see why, "
+            "run: %s",
+            *(frontier.keys.spider, counted(entries, "entry", "entries")),
+            frontier_command("failed", frontier.keys.spider),
         )
 
 
@@ -75,14 +77,14 @@ def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
     """Say what components of the user's own cannot promise."""
     if is_custom(queue):
         logger.warning(
-            "SCHEDULER_QUEUE_CLASS is %s, which pushes and pops by itself: nothing is leased, and what "
-            "a killed worker had popped is lost",
+            "SCHEDULER_QUEUE_CLASS is %s, which has its own push or pop: requests are not leased, and those "
+            "popped by a killed worker are lost",
             type(queue).__name__,
         )
     if not filters_in_exchange(dupefilter):
         logger.warning(
-            "DUPEFILTER_CLASS is %s: it filters by itself, on the event loop, and not in the step "
-            "that queues: a crash may leave a URL seen and not queued",
+            "DUPEFILTER_CLASS is %s, which has its own request_seen: it runs on the event loop, and not in "
+            "the step that stores a request. After a crash, a URL may count as seen though it is not queued",
             type(dupefilter).__name__,
         )
 
@@ -108,50 +110,56 @@ class Notices:
         if reply.standing == Standing.REWOUND and reply.epoch and not reply.lost:
             self._stats.inc_value("frontier/rewound")
             logger.warning(
-                "Redis came back with older data than it had (a crash, a failover). What this worker held is "
-                "in the queue again, and what had come of it since is crawled again"
+                "Redis came back with older data (after a crash or a failover). The requests that this "
+                "worker held are in the queue again, and pages that were crawled since are crawled again"
             )
         elif reply.standing == Standing.LOST:
             self._stats.inc_value("frontier/lost")
             logger.warning(
-                "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: "
-                "the %d requests that it had not begun are no longer its own",
+                "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: it has "
+                "lost the requests that it had not begun (%d)",
                 unbegun,
             )
         if reply.dead:
             self._stats.inc_value("frontier/reclaimed", reply.returned)
             logger.warning(
-                "Workers that died: %s. %d requests that they held went back to the queue",
+                "Workers that died: %s. %d of their requests went back to the queue",
                 *(one_line(", ".join(reply.dead)), reply.returned),
             )
         if reply.set_aside:
             self._stats.inc_value("frontier/failed", reply.set_aside)
-            logger.error("%d requests or seeds were set aside in the failed list", reply.set_aside)
+            logger.error(
+                "Moved to the failed list: %s",
+                counted(reply.set_aside, "request or seed", "requests or seeds"),
+            )
         if reply.forgotten:
             self._stats.inc_value("frontier/failed/forgotten", reply.forgotten)
             logger.error(
-                "The failed list is at FRONTIER_MAX_FAILED: its %d oldest entries are gone", reply.forgotten
+                "The failed list has reached FRONTIER_MAX_FAILED. Its oldest entries were removed (%d)",
+                reply.forgotten,
             )
         if reply.garbage:
             key = one_line(reply.garbage)
             logger.error(
-                "Something wrote a value of another type where requests of a slot wait. It is at %r now, and "
-                "the crawl goes on; requests that were there are lost. To delete it: redis-cli del %s",
-                key,
-                key,
+                "Another program wrote a value of the wrong type to the key of a slot. The value is now at "
+                "%r, and the crawl continues; the requests that were in the key are lost. To delete the "
+                "value, run: redis-cli del %s",
+                *(key, shlex.quote(key)),
             )
         if not reply.replicated:
             self.warn_once(
                 "replicas",
-                "What was pushed is not on as many replicas as FRONTIER_WAIT_REPLICAS asks for: until it is, "
-                "the pages that led to it are not released, and the crawl slows down",
+                "New requests are on fewer replicas than FRONTIER_WAIT_REPLICAS requires. Until this "
+                "changes, the pages that led to them are not released, and the crawl slows down. Check the "
+                "replicas",
             )
         if reply.lost:
             self._lost(reply.lost)
         if reply.seeds_problem:
             self.warn_once(
                 "seeds",
-                "The seeds' key is a %s, where a list, a set or a sorted set is needed: %s is not read",
+                "The key of the seeds must be a list, a set or a sorted set, not a %s: %s is not read. "
+                "Delete or rename it",
                 *map(one_line, reply.seeds_problem),
             )
 
@@ -160,8 +168,8 @@ class Notices:
         self._stats.inc_value("scheduler/unserializable")
         self.warn_once(
             reason,
-            "%s cannot be kept in Redis: %s. It is crawled by this worker from memory, and lost "
-            "if this worker dies. More of this kind are only counted: scheduler/unserializable",
+            "%s cannot be stored in Redis: %s. This worker crawls it from memory, and it is lost if this "
+            "worker dies. More of this kind are only counted: scheduler/unserializable",
             *(one_line(request), reason),
         )
 
@@ -170,7 +178,7 @@ class Notices:
         self._stats.inc_value("frontier/refused")
         self.warn_once(
             str(error),
-            "A %s is left to another worker: %s. More are only counted: frontier/refused",
+            "This worker leaves a %s to another worker: %s. More of them are only counted: frontier/refused",
             *(what, one_line(error)),
         )
 
@@ -179,8 +187,8 @@ class Notices:
         self._stats.inc_value("frontier/dropped")
         self.warn_once(
             "dropped",
-            "More than FRONTIER_MAX_WAITING (%d) requests wait: %s is dropped, which would have come last. "
-            "It does not count as seen. More are only counted: frontier/dropped",
+            "More than FRONTIER_MAX_WAITING (%d) requests wait: %s, the last in the order, is dropped. It "
+            "does not count as seen. More of them are only counted: frontier/dropped",
             *(max_waiting, request),
         )
 
@@ -188,18 +196,17 @@ class Notices:
         """Say that nothing is begun, because *size* requests wait to be stored."""
         self.warn_once(
             "full",
-            "%d requests wait to be stored in Redis (FRONTIER_OUTBOX_SIZE): no new page is begun "
-            "until there are fewer",
-            size,
+            "%s to be stored in Redis (FRONTIER_OUTBOX_SIZE): this worker begins no new page until fewer do",
+            counted(size, "request waits", "requests wait"),
         )
 
     def lost_with_worker(self, count: int) -> None:
         """Say that *count* requests were only in this worker's memory, and were not crawled."""
         if count:
             logger.error(
-                "%d requests that could not be kept in Redis were not crawled by this worker. They do not "
-                "count as seen, and are crawled if they are found again",
-                count,
+                "%s by this worker, and cannot be stored in Redis. Such requests do not count as seen, and "
+                "are crawled if they are found again",
+                counted(count, "request was not crawled", "requests were not crawled"),
             )
 
     def shares(self, shares: Shares) -> None:
@@ -212,24 +219,21 @@ class Notices:
         self._stats.inc_value("frontier/vanished")
         if what == "frontier":
             logger.error(
-                "The frontier of spider %r is no longer in Redis: its keys were deleted, evicted, or "
-                "lost in a "
-                "restart of Redis, with all that waited and was seen. This worker stores again what "
-                "it has in hand",
+                "The frontier of spider %r is no longer in Redis: its keys were deleted, evicted, or lost in "
+                "a restart of Redis, with all waiting requests and fingerprints. This worker stores the "
+                "requests that it holds in Redis again",
                 self._spider,
             )
         elif what == "requests":
             logger.error(
-                "%s requests of spider %r that waited in Redis are gone: their key was deleted or "
-                "evicted, or "
+                "%s requests of spider %r have disappeared from Redis: their key was deleted or evicted, or "
                 "another program took them. They are not crawled unless a page links to them again",
                 *(count, self._spider),
             )
         else:
             logger.error(
-                "%s fingerprints of spider %r are gone from Redis: their key was deleted or evicted. "
-                "Pages that "
-                "were crawled before are crawled again where a page links to them",
+                "%s fingerprints of spider %r have disappeared from Redis: their key was deleted or evicted. "
+                "Pages that were crawled before are crawled again if a page links to them",
                 *(count, self._spider),
             )
 
@@ -241,8 +245,9 @@ class Notices:
             if not self._log_raised:
                 self._log_raised = True
                 logger.exception(
-                    "DUPEFILTER_CLASS %s cannot log a duplicate: its log() raised. The duplicate is filtered "
-                    "and the crawl goes on; more of these exceptions are not logged",
+                    "DUPEFILTER_CLASS %s cannot log a duplicate: its log() raised an exception. Duplicates "
+                    "are filtered nevertheless, and the crawl continues. More of these exceptions are not "
+                    "logged",
                     type(dupefilter).__name__,
                 )
 
@@ -254,31 +259,35 @@ class Notices:
     def told(self, reply: Reply) -> None:
         """Say what all workers are told to do."""
         told = reply.told
-        resume = f"scrapy frontier resume {self._spider}"
+        resume = frontier_command("resume", self._spider)
         if told == Told.WAIT:
             logger.warning(
-                "This worker of spider %r was not heard for longer than FRONTIER_LEASE_TIMEOUT, and another "
-                "one has its place (FRONTIER_MAX_WORKERS). It begins no page until there is a place again",
+                "This worker of spider %r sent no heartbeat for longer than FRONTIER_LEASE_TIMEOUT, and "
+                "another worker has taken its place (FRONTIER_MAX_WORKERS). It begins no page until a place "
+                "is free",
                 self._spider,
             )
         elif told == Told.CRAWL:
-            logger.info("The crawl of spider %r goes on", self._spider)
+            logger.info("The crawl of spider %r continues", self._spider)
         elif told == Told.PAUSE:
-            logger.info("The crawl of spider %r is paused: no page is begun until %s", self._spider, resume)
+            logger.info(
+                "The crawl of spider %r is paused: this worker begins no page. To resume, run: %s",
+                *(self._spider, resume),
+            )
         elif told == Told.DRAIN:
             logger.info(
-                "The crawl of spider %r is drained: this worker does what it has in hand, and takes no more "
-                "until %s",
+                "The crawl of spider %r is drained: this worker finishes the requests that it holds, and "
+                "takes no more. To resume, run: %s",
                 *(self._spider, resume),
             )
         elif reply.stop_reason in CLOSED_BY:
             logger.info(
-                "The fleet of spider %r has done as much as %s allows: this worker closes. What waits stays "
-                "in Redis",
+                "The fleet of spider %r has reached the limit of %s: this worker closes. Waiting requests "
+                "stay in Redis",
                 *(self._spider, CLOSED_BY[reply.stop_reason]),
             )
         else:
-            logger.info("The fleet of spider %r is told to stop: this worker closes", self._spider)
+            logger.info("The fleet of spider %r was told to stop: this worker closes", self._spider)
 
     def warn_once(self, cause: str, message: str, *args: Any) -> None:
         """Log a warning, unless one of the same cause was logged before."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from ...engine.bridge import EngineBridge
+from ...errors import counted, frontier_command
 from ...frontier.replies import Reply, Told
 from ...settings import FrontierSettings
 from ..limits import Limits
@@ -69,56 +70,72 @@ class Standstill:
         state = self._state
         if reply is None:
             return "first", "Redis has not answered yet"
+        waiting = counted(reply.waiting, "request is", "requests are")
         if state.told == Told.WAIT:
             return (
                 "place",
-                "this worker has lost its place to another, and waits in line (FRONTIER_MAX_WORKERS)",
+                "another worker has taken the place of this one, which waits in line (FRONTIER_MAX_WORKERS)",
             )
         if state.told != Told.CRAWL:
             return state.told.value, (
-                f"the crawl is {'paused' if state.told == Told.PAUSE else 'drained'}, and {reply.waiting} "
-                f"requests wait. To go on: scrapy frontier resume {self._spider}"
+                f"the crawl is {'paused' if state.told == Told.PAUSE else 'drained'}, and {waiting} in the "
+                f"queue. To resume, run: {frontier_command('resume', self._spider)}"
             )
         if self._limits.is_full or self._limits.stands_still:
-            why = {"memory": "Redis is out of memory", "bound": "as many wait as FRONTIER_MAX_WAITING allows"}
+            why = {
+                "memory": "Redis is out of memory",
+                "bound": "the queue has reached FRONTIER_MAX_WAITING",
+            }
             return "full", (
-                f"{len(state.outbox)} requests are in the outbox (FRONTIER_OUTBOX_SIZE is "
-                f"{self._settings.outbox_size}), because {why.get(reply.full, 'Redis takes them too slowly')}"
+                f"{counted(len(state.outbox), 'request is', 'requests are')} in the outbox "
+                f"(FRONTIER_OUTBOX_SIZE is {self._settings.outbox_size}), because "
+                f"{why.get(reply.full, 'Redis stores them too slowly')}"
             )
         if not reply.replicated:
             return "replicas", (
-                f"{state.releases.not_sent} finished requests wait until what they led to is on "
-                f"{self._settings.wait_replicas} replicas (FRONTIER_WAIT_REPLICAS)"
+                f"{counted(state.releases.not_sent, 'finished request waits', 'finished requests wait')} "
+                "until the new requests of these pages are on "
+                f"{counted(self._settings.wait_replicas, 'replica')} (FRONTIER_WAIT_REPLICAS)"
             )
+        if backs_out == "engine":
+            return backs_out, "the engine is still opening the spider"
         if backs_out:
-            return backs_out, f"the {backs_out} is full, with {downloading} downloads under way"
+            return backs_out, f"the {backs_out} is full, with {counted(downloading, 'download')} in progress"
         if reply.slots and not state.held:
             return "polite", f"{self._politeness(reply)}; more workers would not help"
         if state.held or state.ready:
             return "held", (
-                f"this worker is at {len(state.held)} requests, {downloading} of them in the "
-                f"downloader, and has {len(state.ready)} ready"
+                f"this worker has begun {counted(len(state.held), 'request')}, {downloading} of them in the "
+                f"downloader, and has {len(state.ready)} more ready"
             )
         if reply.waiting:
-            return "share", f"{reply.waiting} requests wait, but this worker was given none"
+            return "share", f"{waiting} in the queue, but this worker was given none"
         if reply.leased:
             return "leased", (
-                f"nothing waits; {reply.leased} requests are in the hands of {reply.workers} workers. A dead "
-                f"one's go back {self._settings.lease_timeout:g} s after its last exchange"
+                f"the queue is empty; {counted(reply.leased, 'request is', 'requests are')} leased to "
+                f"{counted(reply.workers, 'worker')}. The requests of a dead worker go back to the queue "
+                f"{self._settings.lease_timeout:g} s after its last exchange"
             )
         if reply.delayed:
-            return "delayed", f"{reply.delayed} requests need code that this worker does not have"
-        if reply.busy:
-            return "busy", (
-                f"nothing waits; {reply.busy} workers read start(), or have requests that are not in Redis"
+            return "delayed", (
+                f"{counted(reply.delayed, 'request needs', 'requests need')} code that this worker does not "
+                "have"
             )
-        return "seeds", f"nothing is left to do; seeds are waited for in {' and '.join(self._seeds_keys)}"
+        if reply.busy:
+            busy = counted(
+                reply.busy, "worker still reads start(), or has", "workers still read start(), or have"
+            )
+            return "busy", f"the queue is empty; {busy} requests that are not in Redis"
+        return (
+            "seeds",
+            f"the queue is empty, and this worker waits for seeds in {' and '.join(self._seeds_keys)}",
+        )
 
     def _politeness(self, reply: Reply) -> str:
         turn = reply.next_turn if reply.next_turn is not None else reply.now
         wait = max(0.0, self._state.clock.local(turn or 0.0) - time.monotonic())
         when = f"for {wait:.0f} s" if wait >= 1 else "for less than a second"
         return (
-            f"the crawl is limited by politeness: {reply.waiting} requests of {reply.slots} slots wait, the "
-            f"next {when}"
+            f"the crawl is limited by politeness: {counted(reply.waiting, 'request')} of "
+            f"{counted(reply.slots, 'slot')} must wait, the next one {when}"
         )
