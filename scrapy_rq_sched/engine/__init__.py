@@ -1,4 +1,4 @@
-"""Everything that knows Scrapy's private names, and what the settings name."""
+"""The connection to Scrapy: its private names, and the components that the settings name."""
 
 from .bridge import find_scheduler
 

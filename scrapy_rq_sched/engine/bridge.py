@@ -1,7 +1,7 @@
-"""The few names of Scrapy's engine, and of the event loop under it, that the scheduler needs.
+"""The private names of Scrapy's engine that the scheduler needs.
 
-Every private name of Scrapy's that this package touches is in this module or in ``downloader_slots.py``, and
-is looked for when the spider opens.
+Every private name of Scrapy that this package uses is in this module or in ``downloader_slots.py``, and is
+checked when the spider opens.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ..errors import ScrapyInternalsError
 from .downloader_slots import DownloaderSlots
 from .event_loop import EventLoop
 
-#: Seconds for which start() may be read before the event loop has its turn, and seconds that it waits
-#: where there are requests enough.
+#: Seconds for which start() may be read before the event loop has its turn, and seconds that start() waits
+#: while there are enough requests.
 START_SLICE, START_PAUSE = 0.02, 0.01
-#: Seconds that the engine of a crawl that is to end may take to run.
+#: Seconds to wait until the engine of a crawl that must end is running.
 END_TIMEOUT = 30.0
-#: Seconds between two looks whether a spider that is to be closed is open by now.
+#: Seconds between two checks whether a spider that must be closed is open.
 OPENING_POLL = 0.1
 
 
 class EngineBridge:
-    """What the scheduler has to know of the engine that drives it.
+    """Give the scheduler access to the engine that drives it.
 
-    :param engine: a running crawl's engine, whose slot is made.
-    :raises ScrapyInternalsError: if this Scrapy lacks a name that is needed.
+    :param engine: the engine of a running crawl, whose slot exists.
+    :raises ScrapyInternalsError: if this Scrapy lacks a name that the scheduler needs.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -65,12 +65,11 @@ class EngineBridge:
                 "to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
             )
 
-        #: What the downloader has of each slot.
+        #: The downloader's slots.
         self.slots = DownloaderSlots(engine)
-        #: Asked before each start request whether it should wait.
+        #: Returns whether the next start request should wait.
         self.holds_start: Callable[[], bool] = lambda: False
-        #: Whether start() waits for ``scheduler_empty``, which is how Scrapy's documentation has it read
-        #: lazily.
+        #: Whether start() waits for ``scheduler_empty``, as in Scrapy's example of a lazy start().
         self.reads_lazily = False
         self._loop = EventLoop()
         self._cancel_wake: Callable[[], None] = lambda: None
@@ -83,16 +82,16 @@ class EngineBridge:
         return getattr(self._engine, "_slot", None)
 
     def in_progress(self) -> Collection[Request]:
-        """Return the requests that were handed out and are not yet finished.
+        """Return the requests that were handed out and are not finished.
 
-        A request leaves this set when it is downloaded, its callback is exhausted, and its items
-        are through the pipelines.
+        A request leaves this set when it is downloaded, its callback has ended, and its items have passed
+        the pipelines.
         """
         slot = self._slot
         return slot.inprogress if slot is not None else ()
 
     def reads_start(self) -> bool:
-        """Return whether the spider's ``start()`` is being read, and is not exhausted."""
+        """Return whether the engine still reads the spider's ``start()``."""
         return self._engine._start is not None
 
     def downloading(self) -> int:
@@ -100,7 +99,7 @@ class EngineBridge:
         return len(self._engine.downloader.active)
 
     def backs_out(self) -> str:
-        """Return what is full, so that the engine asks for no request; empty if it asks."""
+        """Return the part that keeps the engine from asking for requests; empty if the engine asks."""
         if self._engine.scraper.slot is None:
             return "engine"
         if not self._engine.needs_backout():
@@ -108,15 +107,15 @@ class EngineBridge:
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
 
     def wake_at(self, moment: float) -> None:
-        """Have the engine ask for a request at *moment*, by the monotonic clock, and not before."""
+        """Make the engine ask for a request at *moment* of the monotonic clock, and cancel the last call."""
         self._cancel_wake()
         self._cancel_wake = self._loop.call_later(max(0.0, moment - time.monotonic()), self.wake)
 
     def is_start_request(self, request: Request) -> bool:
         """Return whether *request* is the one that ``start()`` has just yielded.
 
-        The mark in its meta does not tell: retries, redirects and whatever is made with its meta
-        have it too.
+        The mark in its meta is not enough: retries, redirects and other requests with a copy of its meta
+        have the mark, too.
         """
         return request is self._start_request
 
@@ -126,18 +125,18 @@ class EngineBridge:
         async def watched() -> AsyncIterator[Any]:
             pause = time.monotonic()
             async for item in start:
-                # The engine reads a start() that never waits in one go while the downloader is full:
-                # without a pause there would be no exchange, and no heartbeat, until its end.
+                # While the downloader is full, the engine reads a start() that never waits in one go: without
+                # a pause, there would be no exchange and no heartbeat until the end of start().
                 try:
                     if time.monotonic() - pause > START_SLICE:
                         await self._loop.sleep(0)
                         pause = time.monotonic()
                     while self.holds_start() and not self.closing():
                         await self._loop.sleep(START_PAUSE)
-                except CancelledError:  # Twisted's, which Scrapy would take for an error of start()
+                except CancelledError:  # Twisted's; Scrapy would take it for an error of start()
                     return
                 if self.closing():
-                    # The engine reads on while it closes. What is not taken, the next crawl starts with.
+                    # The engine reads on while it closes. The next crawl starts with the remaining requests.
                     return
                 self._start_request = item
                 yield item
@@ -150,19 +149,19 @@ class EngineBridge:
         if self._engine._start is None:
             self._engine.signals.disconnect(self._look_for_lazy_start, signals.scheduler_empty)
             return
-        # SignalManager.wait_for() connects a function of its own for as long as it waits.
+        # SignalManager.wait_for() connects its own function while it waits.
         waiting = getAllReceivers(self._engine.signals.sender, signals.scheduler_empty)
         names = [getattr(receiver, "__qualname__", "") for receiver in liveReceivers(waiting)]
         if any("wait_for" in name for name in names):
             self.reads_lazily = True
 
     def closing(self) -> bool:
-        """Return whether the spider is being closed, so that no request will be asked for."""
+        """Return whether the spider is being closed, so that the engine asks for no more requests."""
         slot = self._slot
         return slot is None or slot.closing is not None
 
     def close(self, reason: str) -> None:
-        """Close the spider as soon as the event loop is through with what it is at, and the engine runs."""
+        """Close the spider on the next turn of the event loop, or when the engine is running."""
 
         def attempt() -> None:
             if self.closing():
@@ -175,38 +174,41 @@ class EngineBridge:
         self._loop.call_later(0, attempt)
 
     def soon(self, call: Callable[[], None]) -> None:
-        """Have *call* called when the event loop is through with what it is at."""
+        """Call *call* on the next turn of the event loop."""
         self._loop.call_later(0, call)
 
     def wake(self) -> None:
-        """Have the engine ask for requests now, not within its 5 seconds."""
+        """Make the engine ask for requests now; by itself, it asks every 5 seconds."""
         slot = self._slot
         if slot is not None and slot.closing is None:
             slot.nextcall.schedule()
 
 
 def end_crawl(crawler: Crawler, reason: str, fails: bool = True) -> None:
-    """End a crawl that is just being opened, without a traceback; *fails*: with an exit code other than 0."""
+    """End a crawl that is being opened, without a traceback.
+
+    :param fails: whether ``scrapy crawl`` exits with 1.
+    """
     engine: Any = crawler.engine
     loop = EventLoop()
     begun = time.monotonic()
 
     def close() -> None:
-        # Not before the engine runs: it could not be stopped then.
+        # An engine that is not running cannot be stopped.
         if not engine.running:
-            if time.monotonic() - begun < END_TIMEOUT:  # else somebody has ended it before
+            if time.monotonic() - begun < END_TIMEOUT:  # otherwise the engine was stopped before
                 loop.call_later(0.01, close)
         elif not crawler.crawling:
-            # Without a reactor, somebody has pressed Ctrl-C before the engine ran: nobody else stops it now.
+            # Without a reactor, after Ctrl-C before the engine ran: Scrapy does not stop the engine then.
             deferred_from_coro(engine.stop_async())
         else:
             _close_spider(engine, reason)
 
     def fail() -> None:
-        # By this `scrapy crawl` knows that no crawl came about, and exits with 1.
+        # Without a spider, `scrapy crawl` exits with 1.
         crawler.spider = None
 
-    # Not weakly: nobody else will hold these.
+    # Not weakly: there is no other reference to these functions.
     crawler.signals.connect(close, signals.engine_started, weak=False)
     if fails:
         crawler.signals.connect(fail, signals.engine_stopped, weak=False)
@@ -220,15 +222,15 @@ def _close_spider(engine: Any, reason: str) -> None:
 
 
 def is_shell(engine: Any) -> bool:
-    """Return whether *engine* only fetches what somebody types, as that of ``scrapy shell`` does."""
-    # Whether the name is there is checked for a crawl, which comes after this.
+    """Return whether *engine* is that of ``scrapy shell``, which fetches only the URLs that a user types."""
+    # A crawl checks later that this Scrapy has the name.
     return engine is not None and not getattr(engine._slot, "close_if_idle", True)
 
 
 def runs_command(spider: Spider) -> bool:
-    """Return whether *spider* only lends its name to a command, such as ``scrapy fetch`` or ``scrapy check``.
+    """Return whether *spider* is used by a command such as ``scrapy fetch`` or ``scrapy check``.
 
-    These put a ``start()`` of their own in the place of the spider's, with what they are told to fetch.
+    These commands replace the spider's ``start()`` with their own, which yields the requests of the command.
     """
     return str(getattr(type(spider).start, "__module__", "")).startswith("scrapy.commands.")
 
@@ -240,10 +242,10 @@ def find_scheduler(crawler: Crawler) -> Any:
 
 
 def find_engine(crawler: Crawler) -> Any:
-    """Return the engine of *crawler* if it drives a crawl, or None: the scheduler is used by hand."""
+    """Return the engine of *crawler* if it drives a crawl; None if the scheduler is used by hand."""
     try:
         engine = crawler.engine
-    except RuntimeError:  # since Scrapy 2.19, where there is none yet
+    except RuntimeError:  # since Scrapy 2.19, if there is no engine yet
         return None
     return engine if getattr(engine, "_slot", None) is not None else None
 
@@ -255,7 +257,7 @@ def is_closing(crawler: Crawler) -> bool:
 
 
 async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what *function* returns, called in a thread of Twisted's or asyncio's pool."""
+    """Call *function* in a thread of Twisted's or asyncio's pool, and return its result."""
     if "twisted.internet.reactor" in sys.modules:
         return await maybe_deferred_to_future(deferToThread(function, *arguments))
     return await asyncio.to_thread(function, *arguments)

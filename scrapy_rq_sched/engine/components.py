@@ -24,7 +24,7 @@ from ..queue import DISCIPLINES
 from ..serializers import load_serializer, serializer_name
 from ..settings import FrontierSettings
 
-#: What a pickle begins with.
+#: The first byte of a pickle.
 PICKLE = b"\x80"
 _QUEUE_METHODS = ("push", "pop", "__len__", "clear")
 
@@ -32,8 +32,8 @@ _QUEUE_METHODS = ("push", "pop", "__len__", "clear")
 def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: Any = None) -> Keys:
     """Return the keys of the frontier of the spider called *spider*.
 
-    :param redis_key: those of its seeds, if the spider says so itself: a template or several.
-    :raises SettingError: if *redis_key* cannot be a key, or if they are on several slots of a Cluster.
+    :param redis_key: the spider's ``redis_key``: one or several templates for the keys of its seeds.
+    :raises SettingError: if *redis_key* is not a valid key, or if the keys are on several slots of a Cluster.
     """
     seeds = settings.start_urls_keys
     if redis_key is not None:
@@ -64,14 +64,14 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
 
 
 def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Keys) -> Any:
-    """Return the queue that ``SCHEDULER_QUEUE_CLASS`` names: ours, or one of the user's own.
+    """Return a queue of the class that ``SCHEDULER_QUEUE_CLASS`` names.
 
-    :raises SettingError: if it names no queue class, or one that cannot be made.
+    :raises SettingError: if the setting does not name a queue class, or if the class cannot be instantiated.
     """
     cls = load_queue_class(settings)
     serializer = load_serializer(settings.serializer)
     try:
-        # By name, as scrapy-redis does it: a constructor of the user's own may have another order.
+        # By name, as in scrapy-redis: the constructor of a user's class may have another order.
         return cls(server=server, spider=spider, key=keys.requests.replace("%", "%%"), serializer=serializer)
     except TypeError as error:
         raise SettingError(
@@ -84,7 +84,7 @@ def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Ke
 def load_queue_class(settings: FrontierSettings) -> Any:
     """Return the class that ``SCHEDULER_QUEUE_CLASS`` names.
 
-    :raises SettingError: if it names no queue class.
+    :raises SettingError: if the setting does not name a queue class.
     """
     value = settings.queue_class
     try:
@@ -100,7 +100,7 @@ def load_queue_class(settings: FrontierSettings) -> Any:
 
 
 def is_custom(queue: Any) -> bool:
-    """Return whether *queue* pushes or pops in a way of its own, which the exchange cannot know."""
+    """Return whether *queue* has its own ``push`` or ``pop``, which the exchange cannot replace."""
     cls = type(queue)
     return not any(
         isinstance(queue, ours) and (cls.push, cls.pop) == (ours.push, ours.pop) for ours in DISCIPLINES
@@ -108,21 +108,21 @@ def is_custom(queue: Any) -> bool:
 
 
 def check_readable(queue: Any) -> None:
-    """Check that *queue* has not been filled by scrapy-redis with what its serializer cannot read.
+    """Check that *queue* contains no requests of scrapy-redis that its serializer cannot read.
 
-    :raises FrontierMismatchError: if it has.
+    :raises FrontierMismatchError: if it does.
     """
     if is_custom(queue):
         return
     try:
         entry = queue.peek()
     except connection.ResponseError:
-        return  # a key of another type: to join says so
+        return  # a key of a wrong type: joining reports it
     if entry is None or not entry.startswith(PICKLE):
         return
     try:
         queue.serializer.loads(entry)
-    except Exception as error:  # a serializer may raise anything
+    except Exception as error:  # a user's serializer may raise any exception
         raise FrontierMismatchError(
             f"{queue.key!r} contains pickled requests, as scrapy-redis writes them, but SCHEDULER_SERIALIZER "
             f"is {serializer_name(queue.serializer)!r}. To crawl them as they are, set SCHEDULER_SERIALIZER "
@@ -132,12 +132,12 @@ def check_readable(queue: Any) -> None:
 
 
 def check_fingerprints(server: Any, keys: Keys, dupefilter: Any) -> None:
-    """Check that what scrapy-redis has seen is not compared with fingerprints of another kind.
+    """Check that fingerprints of scrapy-redis are not compared with fingerprints of another kind.
 
-    A filter that no frontier of ours knows of was filled by scrapy-redis. A dupefilter that has a way of its
-    own to make fingerprints, or to ask for them, had it there, too.
+    If no frontier of this package knows the filter, scrapy-redis has filled it. A dupefilter with its own
+    way to make or to look up fingerprints worked in the same way under scrapy-redis, and is not checked.
 
-    :raises FrontierMismatchError: if nothing of what is in the filter would be found again.
+    :raises FrontierMismatchError: if no fingerprint in the filter would be found again.
     """
     own = getattr(type(dupefilter), "request_fingerprint", None) is not RFPDupeFilter.request_fingerprint
     if own or not filters_in_exchange(dupefilter):
@@ -154,14 +154,15 @@ def check_fingerprints(server: Any, keys: Keys, dupefilter: Any) -> None:
 
 
 def _is_strange(server: Any, keys: Keys) -> bool:
-    """Return whether the filter has entries, and no worker of ours has made it."""
+    """Return whether the filter has entries, and no worker of this package has made it."""
 
     def is_filled() -> bool:
         return server.type(keys.dupefilter) in (b"set", "set")
 
     try:
-        # A frontier of ours is made before its first fingerprint, and cleared together with the last. So a
-        # filter that is there before and after is not that of a fleet that starts or finishes just now.
+        # A frontier of this package exists before its first fingerprint, and is cleared together with the
+        # last one. A filter that exists before and after these checks does not belong to a fleet that starts
+        # or finishes at the same time.
         return (
             is_filled()
             and not server.exists(keys.meta)
@@ -169,13 +170,13 @@ def _is_strange(server: Any, keys: Keys) -> bool:
             and is_filled()
         )
     except connection.ResponseError:
-        return False  # a key of another type: to join says so
+        return False  # a key of a wrong type: joining reports it
 
 
 def make_frontier(
     queue: Any, dupefilter: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings
 ) -> Frontier:
-    """Return the frontier whose waiting requests are in *queue*, and whose URLs seen in *dupefilter*."""
+    """Return the frontier with the waiting requests of *queue* and the fingerprints of *dupefilter*."""
     kind = dupefilter.kind if filters_in_exchange(dupefilter) else "exact"
     bounds = Bounds(
         settings.lease_timeout,
@@ -208,17 +209,17 @@ def make_frontier(
 
 
 def dupefilter_class(settings: Any) -> Any:
-    """Return what ``DUPEFILTER_CLASS`` is; the path of the shared filter if the project has not set it."""
+    """Return ``DUPEFILTER_CLASS``, or the path of the shared filter if the project has not set it."""
     if settings.getpriority("DUPEFILTER_CLASS"):  # 0: Scrapy's default, which is not shared
         return settings.get("DUPEFILTER_CLASS")
     return _path(RFPDupeFilter)
 
 
 def load_dupefilter(crawler: Crawler, server: Any, key: str, value: Any = None) -> Any:
-    """Return the dupefilter that ``DUPEFILTER_CLASS`` names; the shared one if it names none.
+    """Return the dupefilter that ``DUPEFILTER_CLASS`` names, or the shared one if it is not set.
 
-    :param value: what to take in the place of ``DUPEFILTER_CLASS``.
-    :raises SettingError: if it names no class.
+    :param value: replaces ``DUPEFILTER_CLASS``, unless it is None.
+    :raises SettingError: if the setting does not name a class.
     """
     settings = crawler.settings
     value = dupefilter_class(settings) if value is None else value
@@ -236,7 +237,7 @@ def _make_filter(cls: Any, server: Any, key: str, debug: bool, crawler: Crawler)
     try:
         inspect.signature(cls).bind(server, key, debug, fingerprinter)
     except TypeError:
-        # A subclass whose constructor is that of scrapy-redis, which has no fingerprinter.
+        # A subclass with the constructor of scrapy-redis, which takes no fingerprinter.
         dupefilter = cls(server, key, debug)
         dupefilter.fingerprinter = fingerprinter
         return dupefilter
@@ -244,7 +245,7 @@ def _make_filter(cls: Any, server: Any, key: str, debug: bool, crawler: Crawler)
 
 
 def filters_in_exchange(dupefilter: Any) -> bool:
-    """Return whether the exchange does what *dupefilter* does, in the step that queues."""
+    """Return whether the exchange can filter for *dupefilter*, in the step that stores requests."""
     cls = type(dupefilter)
     return any(
         isinstance(dupefilter, ours) and cls.request_seen is ours.request_seen
@@ -253,9 +254,10 @@ def filters_in_exchange(dupefilter: Any) -> bool:
 
 
 def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerprints:
-    """Return what makes fingerprints: *dupefilter*'s method, or else the crawler's fingerprinter.
+    """Return the fingerprints by *dupefilter*'s method, or by the crawler's fingerprinter.
 
-    :param size: of how many URLs to remember them, where that is sure to be right.
+    :param size: the number of URLs whose fingerprints are remembered, if a fingerprint depends only on
+        the URL.
     """
     make = getattr(dupefilter, "request_fingerprint", None)
     if make is None:
@@ -267,9 +269,9 @@ def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerpri
 
 
 def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") -> dict[str, str]:
-    """Return what every worker of a frontier has to have in common.
+    """Return the properties that all workers of a frontier must have in common.
 
-    :param project: ``FRONTIER_PROJECT``: what stands for the bot and the spider's class, where these may
+    :param project: ``FRONTIER_PROJECT``: replaces the names of the bot and the spider's class, if these may
         differ.
     """
     return {
@@ -281,12 +283,12 @@ def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") 
 
 
 def project_of(settings: Any, spidercls: type) -> str:
-    """Return what ``FRONTIER_PROJECT`` is by default: the name of the bot and the class of the spider."""
+    """Return the default of ``FRONTIER_PROJECT``: the name of the bot and the class of the spider."""
     return f"{settings.get('BOT_NAME')}/{_path(spidercls)}"
 
 
 def fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
-    """Return what makes fingerprints, as ``made_with`` names it."""
+    """Return the path of the class or method that makes fingerprints, for :func:`made_with`."""
     cls = type(dupefilter)
     own = getattr(cls, "request_fingerprint", RFPDupeFilter.request_fingerprint)
     if own is RFPDupeFilter.request_fingerprint:

@@ -1,4 +1,4 @@
-"""What the downloader has of each slot, and what it is told of those whose delay the fleet keeps."""
+"""The downloader's slots: their load, and their delays if the fleet keeps these."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from scrapy.core import downloader as scrapy_downloader
 from ..codec.slots import slot_name
 from ..frontier.slot_limits import SlotLimits
 
-#: Which part of a delay that the fleet keeps the downloader keeps by itself. It never has to, unless a
-#: request comes that does not go through the frontier, as for a robots.txt, or this process was held up.
+#: The part of the fleet's delay that the downloader keeps by itself. This has an effect only if a request
+#: does not go through the frontier, as for a robots.txt, or if this process was held up.
 LOCAL_PART = 0.95
-#: Names of slots that are not what Scrapy calls them, of which so many are remembered.
+#: Number of remembered slots whose name in the frontier differs from Scrapy's.
 REMEMBERED = 10_000
 #: A slot that no request has.
 _NOBODY = "scrapy-rq-sched:nobody"
-#: By which clock the downloader notes when it has sent something: it is the wall's in Scrapy 2.13.
+#: The clock with which the downloader notes the time of a request: the wall clock in Scrapy 2.13.
 _clock: Callable[[], float] = getattr(scrapy_downloader, "monotonic", time.time)
 
 
 class DownloaderSlots:
-    """The downloader's slots.
+    """The slots of a running crawl's downloader.
 
-    :param engine: a running crawl's engine.
+    :param engine: the engine of the crawl.
     """
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self._downloader = engine.downloader
-        # Scrapy 2.13 has to be told the spider; later ones warn of it.
+        # Scrapy 2.13 requires the spider; later versions warn if it is passed.
         parameters = inspect.signature(self._downloader._get_slot).parameters
         self._wants_spider = (
             "spider" in parameters and parameters["spider"].default is inspect.Parameter.empty
         )
         self._keys: dict[str, str] = {}
-        # The downloader's slots of which the fleet keeps the delay, with the delay and the jitter they had.
+        # The slots whose delay the fleet keeps, with the delay and the jitter that they had before.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
-        # Requests that were begun and have not reached the downloader, and how many of each slot.
+        # Requests that were begun and have not reached the downloader, and their number by slot.
         self._on_their_way: dict[Request, str] = {}
         self._coming: Counter[str] = Counter()
         self._gap_of: Callable[[str], float | None] = lambda slot: None
@@ -57,17 +57,18 @@ class DownloaderSlots:
         reached: Callable[[Request, str, float], None],
         left: Callable[[Request], None],
     ) -> None:
-        """Have requests of slots with a delay of the fleet's not wait for it once more.
+        """Keep the downloader from adding its own delay to the delay that the fleet keeps for a slot.
 
-        :param gap_of: returns the least seconds between two requests of a slot; None if the fleet does not
-            keep its delay.
-        :param reached: told of each request that is sent, its slot if that has a delay, and when.
-        :param left: told of each whose download is over.
+        :param gap_of: returns the minimum number of seconds between two requests of a slot; None if the
+            fleet does not keep its delay.
+        :param reached: called for each request that is sent, with its slot if the slot has a delay, and the
+            time.
+        :param left: called for each request whose download is over.
         """
         self._gap_of, self._reached, self._left = gap_of, reached, left
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
-        """Return what Scrapy's settings say of a slot, and of those that ``DOWNLOAD_SLOTS`` names."""
+        """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""
         others = {slot_name(key): self._probe(key) for key in self._downloader.per_slot_settings}
         return self._probe(_NOBODY), others
 
@@ -77,7 +78,7 @@ class DownloaderSlots:
         return bool(self._downloader.settings.getbool("AUTOTHROTTLE_ENABLED"))
 
     def load(self, slot: str) -> int | None:
-        """Return how many requests of *slot* the downloader has, or will have; None for no more."""
+        """Return how many requests of *slot* the downloader has or will have; None if it takes no more."""
         key = self._keys.get(slot, slot)
         its, load = self._downloader.slots.get(key), self._coming[slot]
         if its is not None:
@@ -85,22 +86,22 @@ class DownloaderSlots:
         if not load:
             return 0
         limits = self._probe(key) if its is None else its
-        # What waits there holds a place of CONCURRENT_REQUESTS, and another slot's request could have it. Few
-        # that wait are enough for the next download to begin as soon as another ends.
+        # A request that waits in the downloader occupies a place of CONCURRENT_REQUESTS, which another slot
+        # could use. A few waiting requests are enough for a download to begin as soon as another ends.
         most = 2 if limits.delay else limits.concurrency + max(1, limits.concurrency // 4)
         if self._gap_of(slot):
-            # Each has its turn: one that waited would be sent in another's.
+            # Each request has its own turn: a waiting request would be sent in the turn of another.
             most = limits.concurrency
         return load if load < most else None
 
     def begun(self, request: Request, slot: str) -> None:
-        """Note that *request* is on its way to the downloader: several are, before the first reaches it."""
+        """Note that *request* is on its way to the downloader. Several can be on their way at once."""
         if slot:
             self._on_their_way[request] = slot
             self._coming[slot] += 1
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
-        """Note that all other requests are finished, also those that never reached the downloader."""
+        """Note that all other requests are finished, including any that never reached the downloader."""
         for request in [request for request in self._on_their_way if request not in in_progress]:
             self._has_come(request)
 
@@ -118,7 +119,7 @@ class DownloaderSlots:
         _, its = self._downloader._get_slot(request, *spider)
         if not known:
             del self._downloader.slots[key]
-        # Scrapy before 2.19 has no jitter, but a flag for half of the delay.
+        # Before Scrapy 2.19, there is no jitter, but a flag for half of the delay.
         jitter = its.jitter if hasattr(its, "jitter") else 0.5 * bool(its.randomize_delay)
         return SlotLimits(its.delay, min(1.0, jitter), its.concurrency)
 
@@ -136,13 +137,13 @@ class DownloaderSlots:
             self._set_delay(key, its, gap)
             delayed = name if gap else ""
         now = time.monotonic()
-        # Others that came together with it are sent before it, each after the delay.
+        # Other requests that came at the same time are sent before it, each after the delay.
         wait = 0.0 if its is None else its.lastseen - _clock() + its.delay * (1 + len(its.queue))
         self._reached(request, delayed, now + max(0.0, wait))
 
     def _set_delay(self, key: str, its: Any, gap: float | None) -> None:
-        """Have the downloader keep a part of *gap* for a slot; None: the delay that it has by itself."""
-        # Scrapy before 2.19 has no jitter, but a flag for half of the delay.
+        """Make the downloader keep a part of *gap* for a slot; None restores the slot's own delay."""
+        # Before Scrapy 2.19, there is no jitter, but a flag for half of the delay.
         jitter = "jitter" if hasattr(its, "jitter") else "randomize_delay"
         known, delay, its_jitter = self._by_itself.get(key, (None, 0.0, 0.0))
         if gap is not None:

@@ -1,4 +1,4 @@
-"""Scrapy's own scheduler in memory, for what is fetched aside from the crawl: in a shell, or by a command."""
+"""Scrapy's own scheduler in memory, for requests outside the crawl: of a shell, or of a command."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scrapy.utils.misc import load_object
 
 
 def make_scheduler(crawler: Crawler, filters: bool) -> Scheduler:
-    """Return a scheduler that nobody else shares, and that ends with *crawler*.
+    """Return a scheduler that is not shared, and ends with *crawler*.
 
-    :param filters: whether a duplicate is dropped.
+    :param filters: whether duplicates are dropped.
     """
     settings = crawler.settings
-    # Not from_crawler(): the dupefilter of the settings is the fleet's.
+    # from_crawler() would use the dupefilter of the settings, which the fleet shares.
     return Scheduler(
         RFPDupeFilter(fingerprinter=crawler.request_fingerprinter) if filters else BaseDupeFilter(),
         mqclass=load_object(settings["SCHEDULER_MEMORY_QUEUE"]),

@@ -1,4 +1,4 @@
-"""Warnings of settings that do not do what they seem to do: at the start of a crawl, and in the doctor."""
+"""Warnings about settings that do not have the effect they seem to have: for crawls and for the doctor."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ..settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
-#: What the names of our settings begin with.
+#: The prefixes of this package's settings.
 PREFIXES = ("FRONTIER_", "REDIS_", "SCHEDULER_", "MAX_IDLE_", "STATS_")
-#: scrapy-redis's settings that are not read here: see ``docs/migrating.md``.
+#: scrapy-redis's settings that this package does not read: see ``docs/migrating.md``.
 NOT_READ = frozenset(("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"))
-#: What no worker reads, but the dashboard.
+#: Settings that only the dashboard reads.
 OF_THE_DASHBOARD = frozenset(("FRONTIER_DASHBOARD_PASSWORD",))
-#: How alike two names are, at the least, one of which is taken for the other misspelt; and what follows
-#: their common prefix, where all names are alike.
+#: The minimum similarity of a misspelt name to the right name; and that of the parts after their common
+#: prefix, because the prefix makes all names similar.
 ALIKE, REST_ALIKE = 0.88, 0.72
 
 
 class Remark(NamedTuple):
-    """What a setting does not do, and what to do."""
+    """A setting without effect, and the advice."""
 
     text: str
     advice: str
 
 
 def log(settings: Any) -> None:
-    """Warn of what is wrong with *settings*, Scrapy's, in a line each."""
+    """Log each remark on Scrapy's *settings*, in one line."""
     for text, advice in remarks(settings):
         logger.warning("%s. %s", text, advice)
 
 
 def remarks(settings: Any) -> Iterator[Remark]:
-    """Yield what there is to be said of *settings*, Scrapy's."""
+    """Yield the remarks on Scrapy's *settings*."""
     for name, meant in misspelt(settings):
         yield Remark(f"Unknown setting {name}: it has no effect", f"If you mean {meant}, correct the name")
     if settings.get("JOBDIR"):
@@ -70,22 +70,22 @@ def _feeds(settings: Any) -> Iterator[Remark]:
 
 
 class _Asked(BaseSettings):
-    """Settings that take note of what they are asked for."""
+    """Settings that note the names that are read."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        # Whatever the environment has for it.
+        # A fixed value, so that the environment does not matter.
         super().__init__({"FRONTIER_JOB": "any"})
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """Return the value of *name*, and note that it was asked for."""
+        """Return the value of *name*, and note the name."""
         self.names.add(name)
         return super().get(name, default)
 
 
 @cache
 def known_settings() -> frozenset[str]:
-    """Return the names of this package's settings, scrapy-redis's among them: those that are read."""
+    """Return the names of all settings that this package reads, including those of scrapy-redis."""
     asked = _Asked()
     FrontierSettings.from_settings(asked)
     connection.get_redis_from_settings(asked).close()
@@ -94,9 +94,9 @@ def known_settings() -> frozenset[str]:
 
 
 def misspelt(settings: Any) -> Iterator[tuple[str, str]]:
-    """Yield each setting that nobody knows and that resembles a known one, and that one.
+    """Yield each unknown setting that resembles a known one, with the known one.
 
-    What resembles none may be another package's.
+    Other unknown settings may belong to another package.
     """
     scrapys = {name for name in vars(default_settings) if name.startswith(PREFIXES)}
     known = known_settings() | scrapys
@@ -110,7 +110,7 @@ def misspelt(settings: Any) -> Iterator[tuple[str, str]]:
 
 
 def _closest(name: str, known: Collection[str]) -> str:
-    """Return which of *known* is meant by *name*; nothing if none is."""
+    """Return the name in *known* that *name* seems to mean; empty if there is none."""
     alike = get_close_matches(name, known, 1, ALIKE)
     if alike:
         return alike[0]
@@ -122,7 +122,7 @@ def _closest(name: str, known: Collection[str]) -> str:
     alike = get_close_matches(rest, rests, 1, REST_ALIKE)
     if alike:
         return rests[alike[0]]
-    # A part of one name, or the same with another prefix.
+    # A part of one known name, or the same name with another prefix.
     parts = [one for r, one in rests.items() if r.startswith(f"{rest}_") or r.endswith(f"_{rest}")]
     parts += [one for one in known if one in (f"{other}{rest}" for other in PREFIXES)]
     return parts[0] if len(parts) == 1 else ""

@@ -1,4 +1,4 @@
-"""The attributes that scrapy-redis's scheduler has, by its names: of the settings, readable and settable."""
+"""The attributes of scrapy-redis's scheduler, under the same names: settings that can be read and set."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .components import dupefilter_class
 
 
 class _Attribute:
-    """A field of the scheduler's settings.
+    """An attribute for a field of the scheduler's settings.
 
-    :param field: its name there.
-    :param setting: the setting whose check a value has to pass.
+    :param field: the name of the field.
+    :param setting: the setting whose check a value must pass.
     """
 
     def __init__(self, field: str, setting: str) -> None:
@@ -33,9 +33,9 @@ class _Attribute:
 
 
 class SchedulerAttributes:
-    """What scrapy-redis's scheduler keeps of the settings. Set before ``open``, it has an effect.
+    """The settings that scrapy-redis's scheduler has as attributes. Set them before ``open``.
 
-    A value that the setting may not have raises :class:`~scrapy_rq_sched.errors.SettingError`.
+    A value that is not valid for the setting raises :class:`~scrapy_rq_sched.errors.SettingError`.
     """
 
     crawler: Any
@@ -57,7 +57,7 @@ class SchedulerAttributes:
 
     @property
     def dupefilter_cls(self) -> Any:
-        """The class of ``DUPEFILTER_CLASS`` or its path; that of ours, if the project has not set it."""
+        """``DUPEFILTER_CLASS``, a class or its path; the shared filter if the project has not set it."""
         if self._dupefilter_cls is not None:
             return self._dupefilter_cls
         return dupefilter_class(self.crawler.settings)
@@ -68,7 +68,7 @@ class SchedulerAttributes:
 
     @property
     def serializer(self) -> Any:
-        """The object with ``dumps`` and ``loads`` that ``SCHEDULER_SERIALIZER`` is or names."""
+        """The object with ``dumps`` and ``loads`` of ``SCHEDULER_SERIALIZER``."""
         return load_serializer(self.settings.serializer)
 
     @serializer.setter
