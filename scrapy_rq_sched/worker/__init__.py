@@ -1,1 +1,1 @@
-"""One worker's memory and rhythm: it knows neither Redis nor Scrapy's private names."""
+"""One worker's state and timing, without Redis and without Scrapy's private names."""

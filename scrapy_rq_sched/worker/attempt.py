@@ -1,9 +1,9 @@
-"""One batch on its way to Redis: whole, or after failures without the requests that may be the cause.
+"""The attempts to send one batch: whole, or after failures without the requests that may be the cause.
 
-Most failures are outages, and the same batch goes through when Redis is back. But a request may be larger
-than the server takes, or than the network carries in time; then the batch would be sent for ever. So after
-a second failure the batch goes without its requests. If that goes through, the requests are sent in smaller
-batches, down to one; and one that fails by itself, while the rest goes through, is kept from Redis.
+Most failures are outages, and the same batch succeeds when Redis is back. But a request may be too large for
+the server, or for the network to send in time; then the batch would be repeated forever. So after a second
+failure, the batch is sent without its requests. If this succeeds, the requests are sent in smaller batches,
+down to one request. A request that fails alone, while other batches succeed, is kept from Redis.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 from ..frontier.messages import Batch, Push
 from ..frontier.replies import Reply
 
-#: Failures after which a batch goes without its requests.
+#: Failures after which a batch is sent without its requests.
 WHOLE = 2
 
 
 class Attempt:
-    """What is sent of a batch, and what is known of why it failed.
+    """The part of a batch that is sent, and the failures so far.
 
-    :ivar said: the batch, or what is sent of it.
-    :ivar failures: how often it failed.
+    :ivar said: the batch, or the part of it that is sent.
+    :ivar failures: how often the batch has failed.
     """
 
     def __init__(self) -> None:
@@ -27,31 +27,31 @@ class Attempt:
         self.failures = 0
         self._whole = self.said
         self._error: Exception | None = None
-        # The request that was alone in the last batch that failed.
+        # The only request of the last batch that failed.
         self._suspect: Push | None = None
 
     def begin(self, batch: Batch) -> None:
-        """Have *batch* sent."""
+        """Begin with a new *batch*."""
         self.said = self._whole = batch
         self.failures = 0
         self._error = None
 
     @property
     def pushes(self) -> int | None:
-        """How many of the requests were sent at last; None if all were."""
+        """How many requests the last attempt sent; None if it sent all of them."""
         return None if self.said is self._whole else len(self.said.pushes)
 
     def failed(self, error: Exception, at_once: bool) -> None:
-        """Note a failure; *at_once* if no repeat can make it right."""
+        """Note a failure; *at_once*: a repetition cannot succeed."""
         self.failures += 1
         self._error = self._error or error
         if self._whole.pushes and (at_once or self.failures >= WHOLE):
             self.said = self._whole.of_first(0)
 
     def over(self, reply: Reply) -> Exception | None:
-        """Note that *reply* came.
+        """Note the *reply* to the batch.
 
-        :return: why the next request has to be kept from Redis, if it has to be.
+        :return: the error for which the next request must be kept from Redis, or None.
         """
         if self.said is self._whole:
             self._suspect = None

@@ -1,7 +1,7 @@
-"""Which request and which seed were begun last; of a suspect, Redis has to know that before it is begun.
+"""The request and the seed that were begun last. A suspect is reported to Redis before it is begun.
 
-A request that its workers often die of is a suspect. Without this, nobody could tell which of the requests
-that a dead worker had in hand it had begun.
+A suspect is a request after which several workers have died. These reports tell which of its requests a dead
+worker had begun.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from ..frontier.replies import Lease
 
 
 def _order(lease: str) -> tuple[int, ...]:
-    """Return where the lease of this name stands among its worker's; before all if it is empty."""
+    """Return the position of a lease, by its name, among those of its worker; an empty name is the first."""
     return tuple(map(int, lease.split("."))) if lease else ()
 
 
 class Beginnings:
-    """The last request and the last seed that were begun, and what Redis knows of that.
+    """The last request and the last seed that were begun, and those that Redis knows of.
 
-    :param max_deliveries: how many deaths of its workers have a request set aside.
-    :ivar has_news: whether a suspect waits until Redis has heard of it.
+    :param max_deliveries: the number of dead workers after which a request is set aside.
+    :ivar has_news: whether a suspect waits for its report to reach Redis.
     """
 
     def __init__(self, max_deliveries: int) -> None:
         self._suspicious = suspicious(max_deliveries)
         self.has_news = False
         self._begun = self._sown = ""
-        # A suspect that Redis is to hear of before it is begun.
+        # A suspect that must be reported to Redis before it is begun.
         self._announced = self._said_announced = self._known_announced = ""
         self._said_sown = self._known_sown = ""
 
     def is_suspect(self, lease: Lease) -> bool:
-        """Return whether so many workers died of *lease*'s request that it is begun alone."""
+        """Return whether so many workers died of the request of *lease* that it must be begun alone."""
         return lease.deaths >= self._suspicious
 
     def begun(self, lease: Lease) -> None:
@@ -41,7 +41,7 @@ class Beginnings:
         self._begun = max(self._begun, lease.name, key=_order)
 
     def may_begin(self, lease: Lease) -> bool:
-        """Return whether *lease*, the next that is ready, may be begun; if not, Redis hears of it first."""
+        """Return whether *lease*, the next ready one, may be begun now; if not, it is reported to Redis."""
         if not self.is_suspect(lease) or lease.name == self._known_announced:
             return True
         if self._announced != lease.name:
@@ -57,12 +57,12 @@ class Beginnings:
             self.has_news = True
 
     def may_sow(self, lease: Lease) -> bool:
-        """Return whether requests may be made of *lease*'s seed now."""
-        # Whatever was said of a later seed was said of this one, too.
+        """Return whether requests may be made of the seed of *lease* now."""
+        # The report of a later seed includes this one.
         return not self.is_suspect(lease) or _order(lease.name) <= _order(self._known_sown)
 
     def fill(self, batch: Batch, ready: Iterable[Lease]) -> None:
-        """Put what was begun last into *batch*, and consider it said.
+        """Put the last begun request and seed into *batch*, and consider them reported.
 
         :param ready: the leases that are not begun.
         """
@@ -75,5 +75,5 @@ class Beginnings:
         self.has_news = False
 
     def settle(self) -> None:
-        """Note that Redis knows what was said."""
+        """Note that the last report has reached Redis."""
         self._known_announced, self._known_sown = self._said_announced, self._said_sown

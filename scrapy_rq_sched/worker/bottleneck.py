@@ -1,4 +1,4 @@
-"""What keeps a worker from going faster: politeness, its callbacks, its concurrency, or Redis."""
+"""The bottleneck of a worker: politeness, its callbacks, its concurrency, or Redis."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .handout import Handout
 from .limits import Limits
 from .state import State
 
-#: From this share of the processor's time a process has no time for more.
+#: The share of the processor's time from which a process counts as busy.
 BUSY = 0.85
-#: Seconds of which the recent ones count most, and the share of them that something has to have.
+#: The time constant of the average, in seconds, and the minimum share of the time that a bottleneck has.
 RECENT, MOST = 5.0, 0.5
 
 
 class Bottleneck:
-    """Looks from moment to moment what the next request waits for.
+    """Find out, at every tick, why the next request must wait.
 
-    :param stats: Scrapy's statistics collector; ``frontier/blocked_seconds`` counts those in which all that
-        waits has to wait for its time.
+    :param stats: Scrapy's statistics collector; ``frontier/blocked_seconds`` counts the seconds in which all
+        waiting requests must wait for their delay.
     """
 
     def __init__(self, state: State, limits: Limits, handout: Handout, stats: Any) -> None:
@@ -36,7 +36,7 @@ class Bottleneck:
         self._said: Limit = "none"
 
     def look(self, reply: Reply | None, engine: EngineBridge) -> None:
-        """Count the time since the last look for what keeps this worker waiting now."""
+        """Count the time since the last look for the present bottleneck."""
         now, cpu = time.monotonic(), time.process_time()
         elapsed = now - self._looked[0]
         is_busy = cpu - self._looked[1] > BUSY * elapsed
@@ -49,7 +49,7 @@ class Bottleneck:
             self._shares[known] = share + weight * ((known == cause) - share)
 
     def fill(self, batch: Batch) -> None:
-        """Put what it was in the last seconds into *batch*, if that has changed."""
+        """Put the bottleneck of the last seconds into *batch*, if it has changed."""
         cause: Limit = next((known for known, share in self._shares.items() if share >= MOST), "none")
         if cause != self._said:
             batch.limit = self._said = cause
@@ -66,7 +66,7 @@ class Bottleneck:
             return "callbacks"
         if full == "downloader":
             return "concurrency"
-        if self._limits.is_at_its_limit:  # and not all of it is being downloaded
+        if self._limits.is_at_its_limit:  # and some of its requests are in callbacks
             return "callbacks"
         waits = not (self._state.ready or self._state.memory) and reply.waiting
         return "redis" if waits or self._limits.is_full or not self._limits.has_capacity else "none"

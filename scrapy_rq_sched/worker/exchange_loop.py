@@ -1,6 +1,6 @@
 """The background loop between a worker and the frontier.
 
-The event loop only ever starts an exchange and takes its reply; the waiting is done by a thread.
+The event loop only starts an exchange and takes its reply; a thread waits for Redis.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class ExchangeLoop:
-    """Exchanges whenever there is something to say, something to get, or a heartbeat due."""
+    """Exchange when there is something to send or to get, or when a heartbeat is due."""
 
     def __init__(self, session: Session, event_loop: EventLoop) -> None:
         self._session = session
@@ -51,8 +51,8 @@ class ExchangeLoop:
     def start(self, at_once: bool) -> None:
         """Begin to exchange.
 
-        :param at_once: whether there is something to get already; else the first request that is
-            pushed does not have to wait for an exchange that brings nothing.
+        :param at_once: whether the frontier has something to get. If not, the loop makes no exchange at once,
+            because the first request of the spider would have to wait for it.
         """
         self._rhythm.exchanged()
         if at_once:
@@ -60,21 +60,21 @@ class ExchangeLoop:
         self._tick()
 
     def kick(self) -> None:
-        """Exchange as soon as the event loop is through with what it is at."""
+        """Exchange on the next turn of the event loop."""
         if not (self._kicked or self._in_flight or self._outage.failures):
             self._kicked = True
             self._event_loop.call_later(0, self._exchange)
 
     def request_taken(self) -> None:
-        """Exchange soon, if the next request would else have to wait for an exchange."""
+        """Note that the engine took a request: exchange soon, if the next request would have to wait."""
         if not (self._in_flight or self._kicked) and self._rhythm.is_wanted_soon():
             self.kick()
 
     def stop(self) -> Deferred[None]:
-        """Say all that is left to say; return what fires when it is said.
+        """Send everything that is not sent yet; return a Deferred that fires when this is done.
 
-        If Redis does not answer, that is tried for as long as the leases last: after that they go
-        back by themselves, and what they led to is crawled again.
+        If Redis does not answer, this is tried for as long as the leases last. Then the leases go back to
+        the queue by themselves, and their requests are crawled again.
         """
         self._stopping = Deferred()
         self._cancel_timer()
@@ -86,9 +86,10 @@ class ExchangeLoop:
     def leave(
         self, finished: bool, persist: bool, left: Callable[[Any, Exception | None], None]
     ) -> Deferred[None]:
-        """Say all that is left to say and leave the fleet; *left* is told how that went.
+        """Send everything that is not sent yet, and leave the fleet.
 
-        :return: what fires when it is done.
+        :param left: called with the result or the error.
+        :return: a Deferred that fires when this is done.
         """
         gone: Deferred[None] = Deferred()
         failures = 0
@@ -96,7 +97,7 @@ class ExchangeLoop:
         def done(result: Any, error: Exception | None) -> None:
             nonlocal failures
             if isinstance(error, RedisError) and time.monotonic() < self._stop_by:
-                # It may be repeated, as an exchange may.
+                # To leave twice has the same effect as once, like an exchange.
                 failures += 1
                 self._session.count_error()
                 self._event_loop.call_later(self._backoff.compute(failures), leave)
@@ -112,7 +113,7 @@ class ExchangeLoop:
         return gone
 
     def call(self, function: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
-        """Call *function* where it may wait for Redis, and *done* on the event loop."""
+        """Call *function* in the thread, where it may wait for Redis, and then *done* on the event loop."""
         self._thread.call(function, done)
 
     def close(self) -> None:
@@ -155,15 +156,15 @@ class ExchangeLoop:
         if error is not None:
             self._failed(error)
             return
-        assert reply is not None  # noqa: S101 - one of both is there
-        assert self._batch is not None  # noqa: S101 - it is answered now
+        assert reply is not None  # noqa: S101 - there is a reply or an error
+        assert self._batch is not None  # noqa: S101 - this is the reply to it
         self._outage.over()
         self._has_said_the_end = self._batch.finishing
         asked, self._batch = self._batch.want > 0, None
         self._rhythm.exchanged(asked)
         try:
             self._session.take_reply(reply, latency, self._attempt.pushes)
-        except Exception:  # a signal's or the statistics' code may raise anything: the crawl goes on
+        except Exception:  # handlers of signals and statistics collectors may raise any exception
             logger.exception(
                 "Code that was called for a reply of Redis raised an exception. A part of the reply was not "
                 "processed; the crawl continues"
@@ -172,7 +173,7 @@ class ExchangeLoop:
         if culprit is not None:
             self._session.withdraw_first(culprit)
         if self._in_flight:
-            return  # somebody has closed the spider meanwhile, and the next exchange is under way
+            return  # the spider was closed meanwhile, and the next exchange has begun
         if self._stopping is not None:
             self._go_on_stopping(self._stopping)
         elif self._session.state.outbox and not self._session.state.outbox.blocked:
@@ -183,7 +184,7 @@ class ExchangeLoop:
     def _go_on_stopping(self, stopping: Deferred[None]) -> None:
         self._session.prepare()
         state = self._session.state
-        # A seed of which some requests are made already is not given back: the others are made first.
+        # A seed that has led to some requests is not given back: its other requests are made first.
         more = state.has_news or bool(state.sowing)
         more = more or (self._session.finishing and not self._has_said_the_end)
         if more and time.monotonic() < self._stop_by:
@@ -217,7 +218,7 @@ class ExchangeLoop:
             )
             self._stopping.callback(None)
             return
-        # The same batch again, or what is left of it: the frontier knows it by its number.
+        # The same batch again, or a part of it: the frontier recognises it by its number.
         self._attempt.failed(error, at_once=not is_outage)
         may_help = not is_outage and self._attempt.failures == 1
         wait = 0 if may_help else self._backoff.compute(self._outage.failures)

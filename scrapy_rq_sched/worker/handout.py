@@ -1,4 +1,4 @@
-"""From leases to requests: the engine is given the next one that may begin."""
+"""From leases to requests: the engine gets the next request that may begin."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ logger = logging.getLogger(__name__)
 
 
 class Handout:
-    """Hands out what is ready.
+    """Hand out the ready requests.
 
     :param fingerprint: returns a request's fingerprint.
-    :param politeness: knows the limits of slots.
-    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand: then a
-        request begins when it is asked for.
+    :param politeness: the limits of slots.
+    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand; then the
+        number of begun requests has no limit.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Handout:
         self._lease_timeout = settings.lease_timeout
 
     def take(self) -> Request | None:
-        """Return the next request, now the engine's, or None."""
+        """Return the next request, which the engine then holds, or None."""
         state = self._state
         if self._limits.is_full:
             self._notices.outbox_is_full(len(state.outbox))
@@ -90,7 +90,7 @@ class Handout:
         return None
 
     def _from_memory(self) -> Request | None:
-        """Return the next request of this worker's memory that may begin."""
+        """Return the next request in this worker's memory that may begin, or None."""
         state, now = self._state, time.monotonic()
         outgoing = state.memory.take_free()
         if outgoing is None:
@@ -112,23 +112,26 @@ class Handout:
         return outgoing.request
 
     def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:
-        """Return whether *request*, whose slot no worker has named, has gone to a slot that has limits."""
+        """Move *request* to the queue of its slot, if its lease has no slot, but its slot has limits.
+
+        :return: whether it was moved.
+        """
         if lease.slot:
             return False
         slot = slot_of(request)
         if self._politeness.of(slot) == UNLIMITED:
             return False
-        # It is stored there before its lease is released.
+        # The request is stored there before its lease is released.
         self._state.enqueue(Push("force", "", rank(request.priority), lease.payload, slot), request)
         self._state.finish(lease)
         return True
 
     def next_time(self, now: float) -> float | None:
-        """Return when the next of what waits for its time here may be begun; None if nothing does."""
+        """Return when the next delayed request of this worker may be begun; None if there is none."""
         return min((at for at in self._times() if at > now), default=None)
 
     def has_due(self, now: float) -> bool:
-        """Return whether there is anything here that may be begun."""
+        """Return whether this worker has a request that may be begun now."""
         return any(at <= now for at in self._times())
 
     def _times(self) -> Iterator[float]:
@@ -140,14 +143,14 @@ class Handout:
     def _is_time(self, slot: str, at: float, now: float) -> bool:
         """Return whether a turn may be used now.
 
-        One that is very late may be another worker's by now: it goes back.
+        A very late turn goes back, because another worker may have it by now.
         """
         if not at:
             return True
         return self._late(now) <= at and self._earliest(slot, at) <= now
 
     def _earliest(self, slot: str, at: float) -> float:
-        # Where this worker's settings know of no delay, other workers' do.
+        # If this worker's settings have no delay for the slot, the settings of another worker have one.
         gap = self._politeness.gap_of(slot) if self._politeness.of(slot).delay else None
         return self._state.turns.earliest(slot, at, gap)
 
@@ -155,28 +158,28 @@ class Handout:
         return now - self._lease_timeout / 2
 
     def _load(self, head: Timed, now: float) -> int | None:
-        """Return how many requests of the slot are being downloaded; None if *head* must not be begun now."""
+        """Return how many requests of its slot are being downloaded; None if *head* must not begin now."""
         if not self._is_time(head.lease.slot, head.at, now):
             return None
         load = 0 if self._engine is None else self._engine.slots.load(head.lease.slot)
         return 0 if load and self._by_priority else load
 
     def drop(self, lease: Lease) -> Request | None:
-        """Drop a request because too many wait; found again, it is crawled.
+        """Drop a request because too many wait. It is crawled if it is found again.
 
-        :return: the request; None if it could not be dropped, and is set aside or left to another worker.
+        :return: the request; None if it could not be dropped, and was set aside or left to another worker.
         """
         request = self._decode(lease)
         if request is None:
             return None
         try:
             fingerprint = str(self._fingerprint(request))
-        except Exception as error:  # the user's fingerprinter may raise anything
+        except Exception as error:  # the user's fingerprinter may raise any exception
             logger.exception("%s cannot be dropped, and is moved to the failed list", request)
             self._state.fail(lease, *described(error))
             return None
-        # It may have been a start request: nothing in it tells. One that was not filtered, such as a retry,
-        # is not the one that was marked as seen.
+        # The request does not show whether it was a start request, so it is treated as one. If it was not
+        # filtered, such as a retry, its fingerprint is not marked as seen.
         if request.dont_filter:
             self._state.releases.drop(lease, "start", f"{fingerprint}#1")
         else:
@@ -185,12 +188,12 @@ class Handout:
         return request
 
     def refuse(self, lease: Lease, error: UnknownCodeError) -> None:
-        """Leave *lease* to another worker, because this one lacks code for it."""
+        """Leave *lease* to another worker, because this worker lacks code for it."""
         self._notices.refused("request" if lease.kind in ("request", "drop") else "seed", error)
         self._state.releases.refuse(lease, str(error))
 
     def _decode(self, lease: Lease) -> Request | None:
-        """Return the request of *lease*, or None: then another worker has to do it, or it is set aside."""
+        """Return the request of *lease*; None if it was left to another worker, or set aside."""
         try:
             made: Request = self._queue.decode_request(lease.payload)
         except UnknownCodeError as error:
@@ -201,7 +204,7 @@ class Handout:
                 *(self._queue.key, one_line(error)),
             )
             self._state.fail(lease, str(error))
-        except Exception as error:  # a queue of the user's own may raise anything
+        except Exception as error:  # the user's queue class may raise any exception
             logger.exception(
                 "An entry of %s cannot be read, and is moved to the failed list", self._queue.key
             )

@@ -1,4 +1,4 @@
-"""The exchange where no event loop runs: made at once, and waited for."""
+"""The exchange without an event loop: each call waits for Redis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .session import Session
 
 
 class InlineExchange:
-    """Exchanges for a scheduler that is driven by hand."""
+    """Exchange for a scheduler that is driven by hand."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -20,10 +20,10 @@ class InlineExchange:
         self._attempt = Attempt()
 
     def exchange(self, want: int = 0) -> Reply:
-        """Exchange until all is said, or there is no room for it.
+        """Exchange until everything is sent, or Redis has no room for more.
 
-        :param want: how many leases to have at hand then.
-        :raises RedisUnreachableError: if Redis does not answer; nothing is lost, the next call says it.
+        :param want: how many ready leases to have afterwards.
+        :raises RedisUnreachableError: if Redis does not answer. Nothing is lost: the next call sends it.
         """
         session = self._session
         session.want_by_hand = want
@@ -40,7 +40,7 @@ class InlineExchange:
                 was_whole = self._attempt.pushes is None
                 self._attempt.failed(error, at_once=False)
                 if was_whole and self._attempt.pushes is not None:
-                    continue  # it may be a request that cannot be sent: then the rest can
+                    continue  # perhaps one request cannot be sent: try the batch without its requests
                 raise unreachable(session.frontier.server, error) from error
             self._batch = None
             session.take_reply(reply, time.monotonic() - started, self._attempt.pushes)

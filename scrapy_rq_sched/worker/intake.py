@@ -1,4 +1,4 @@
-"""From requests to pushes: what the spider finds is filtered, serialized and put into the outbox."""
+"""From requests to pushes: requests of the spider are filtered, serialized and put into the outbox."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .state import State
 
 logger = logging.getLogger(__name__)
 
-#: Where there is no engine to ask: what a start request's descendants have in their meta.
+#: Keys of ``meta`` that only later requests have: they tell start requests if there is no engine to ask.
 _MARKS_OF_LATER_REQUESTS = frozenset({"depth", "retry_times", "redirect_times"})
 
 
 class Intake:
-    """Takes requests for the frontier.
+    """Take requests for the frontier.
 
     :param fingerprint: returns a request's fingerprint.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
-    :param by_slot: whether requests wait by slot.
+    :param by_slot: whether requests are queued by slot.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Intake:
         self._start_counts = StartCounts()
 
     def send(self, request: Request) -> bool:
-        """Put *request* into the outbox; return False if it is known to be a duplicate."""
+        """Put *request* into the outbox; return False if this worker knows that it is a duplicate."""
         mode = self._mode(request)
         fingerprint = self._fingerprint_of(request, mode)
         seen = mode == "filter" and fingerprint in self._state.seen
@@ -66,26 +66,26 @@ class Intake:
             self._notices.filtered(self._dupefilter, request, self._spider)
             return False
         payload = self._payload(request, mode)
-        # What is kept in memory may have a priority that is no number.
+        # A request that is kept in memory may have a priority that is not a number.
         slot = slot_of(request) if self._by_slot else ""
         self._state.enqueue(Push(mode, fingerprint, rank(request.priority), payload, slot), request)
         if mode == "filter":
-            # Seen from now on, by whoever: what is on its way needs no second push.
+            # The fingerprint counts as seen from now on: a request on its way needs no second push.
             self._state.seen.add(fingerprint)
         return True
 
     def start_is_over(self) -> None:
-        """Note that ``start()`` has nothing more."""
+        """Note that ``start()`` has ended."""
         self._start_counts.clear()
 
     def adopt(self, lease: Lease) -> None:
-        """Queue a request that this worker had ready, of a frontier that is no longer in Redis, anew."""
+        """Queue the request of a ready lease again, after the frontier has disappeared from Redis."""
         try:
             request = self._queue.decode_request(lease.payload)
             mode: Mode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
             fingerprint = self._fingerprint_of(request, mode)
             push = Push(mode, fingerprint, rank(request.priority), lease.payload, lease.slot)
-        except Exception as error:  # whoever is leased it meets the same, and sets it aside
+        except Exception as error:  # the worker that gets the entry sets it aside
             logger.warning(
                 "An entry of %s cannot be read, and is stored again unchanged: %s",
                 *(self._queue.key, one_line(error)),
@@ -94,11 +94,11 @@ class Intake:
         self._state.enqueue(push, request)
 
     def return_to_queue(self, request: Request) -> None:
-        """Push *request*, which was popped from a queue of the user's own, again."""
+        """Push *request* again, which was popped from a queue of the user's own class."""
         self._state.enqueue(Push("force", "", rank(request.priority), b""), request)
 
     def withdraw_first(self, error: Exception) -> None:
-        """Crawl the first request of the outbox from memory, because it cannot be sent to Redis."""
+        """Crawl the first request of the outbox from memory, because Redis cannot take it."""
         first = self._state.outbox.withdraw_first()
         size = len(first.push.payload)
         self._keep_from_redis(first.request, f"its {size} bytes cannot be sent to Redis: {one_line(error)}")
@@ -106,7 +106,7 @@ class Intake:
     def _mode(self, request: Request) -> Mode:
         filtered = self._filters_in_exchange and not request.dont_filter
         if self._is_start_request(request):
-            # Every worker runs start(), and the crawl wants each of its requests once.
+            # Every worker runs start(), but each of its requests must be crawled once.
             return "start+filter" if filtered else "start"
         return "filter" if filtered else "force"
 
@@ -121,14 +121,14 @@ class Intake:
             return ""
         fingerprint = one_line(self._fingerprint(request))
         if mode == "start":
-            # start() may yield one request several times on purpose: the n-th is the n-th of every
-            # worker. One that it yields filtered as well is another.
+            # start() may yield one unfiltered request several times on purpose: the n-th of this worker is
+            # the n-th of every worker. A filtered request with the same fingerprint is a different request.
             fingerprint = f"{fingerprint}#{self._start_counts.number_of(fingerprint)}"
         return fingerprint
 
     def _payload(self, request: Request, mode: Mode) -> bytes:
         if self._pushes_itself:
-            return b""  # the queue serializes it by itself
+            return b""  # the queue class serializes the request
         try:
             entry = bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
         except UnserializableRequestError as error:

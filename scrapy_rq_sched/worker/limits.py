@@ -1,10 +1,11 @@
-"""How much a worker may have in hand: whether one more request may begin, and how many are to be ready.
+"""The limits of a worker: whether one more request may begin, and how many leases should be ready.
 
-Whatever is begun and not yet released is repeated if this worker is killed. Scrapy by itself begins the next
-download while any number of finished ones wait for their callbacks; here no more than ``CONCURRENT_REQUESTS``
-are begun, and a quarter more, so that no download waits for a callback. Callbacks or pipelines that are slow,
-not busy, raise the limit. Those that are finished may be twice as many, so that one release can be on its way
-while the next is collected; where Redis is far it is not waited for at all.
+If this worker is killed, the requests that it has begun and not released are repeated. Scrapy itself begins
+the next download while any number of finished ones wait for their callbacks. Here, at most
+``CONCURRENT_REQUESTS`` and a quarter more are begun at a time, so that no download waits for a callback. The
+limit grows if callbacks or pipelines wait for something, and do not compute. Twice as many finished requests
+may wait for their release, so that one release can be on its way while the next is collected. If Redis is far
+away, requests do not wait for releases.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from .state import State
 
 logger = logging.getLogger(__name__)
 
-#: Seconds to Redis and back that count as no distance.
+#: A round trip to Redis of at most so many seconds counts as near.
 NEAR = 0.005
-#: How many finished requests may wait to be released, for each that may be begun at a time.
+#: How many finished requests may wait to be released, for each request that may be begun at a time.
 UNRELEASED = 2
-#: Moments in which callbacks have to have kept the downloader from being full to count as slow.
+#: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
 
 class Limits:
-    """What a worker may begin, by what it holds and how fast it is.
+    """Decide how many requests a worker may begin, from its state and its speed.
 
-    :ivar cut_off: whether Redis does not answer: then nothing is waited for that needs it.
+    :ivar cut_off: whether Redis does not answer; then no request waits for a reply of Redis.
     """
 
     def __init__(self, state: State, settings: FrontierSettings) -> None:
@@ -54,25 +55,25 @@ class Limits:
 
     @property
     def cycle(self) -> float:
-        """Seconds in which an exchange comes and goes, and the next is made."""
+        """Seconds from one exchange until the reply of the next."""
         return 2 * (self._pace.latency + self._settings.flush_interval)
 
     @property
     def ahead(self) -> float:
-        """How many seconds ahead of its time to have a turn of a slot: one cycle, and one flush more."""
+        """How many seconds ahead of its time to get a turn of a slot: one cycle and one flush interval."""
         if self._state.ready.is_late(time.monotonic() - LATE):
-            return 0.0  # a worker that is late with its turns leaves the next ones to any that has time
+            return 0.0  # a worker that is late with its turns leaves the next ones to other workers
         return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 4)
 
     @property
     def target(self) -> int:
-        """How many leases to have ready: as many as are begun while an exchange comes and goes."""
+        """How many leases to have ready: the number that this worker begins during one cycle."""
         needed = max(self._settings.concurrency, math.ceil(self._pace.rate * self.cycle))
         return min(self._settings.prefetch, needed)
 
     @property
     def at_hand(self) -> int:
-        """How many requests the engine could be given, if it had room for them."""
+        """How many requests the engine could get, if it had room for them."""
         return self._state.ready.usable + self._state.memory.usable
 
     @property
@@ -82,7 +83,7 @@ class Limits:
 
     @property
     def is_full(self) -> bool:
-        """Whether the outbox is at its bound, so that no new page should be begun."""
+        """Whether the outbox is full, so that no new page should be begun."""
         return len(self._state.outbox) >= self._settings.outbox_size
 
     @property
@@ -92,9 +93,9 @@ class Limits:
         if state.told.begins_nothing:
             return False
         if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
-            # This process was stopped, and what it holds is perhaps another's: the next reply tells.
+            # This process was stopped, and another worker may have its requests: wait for the next reply.
             return False
-        # Pages that wait for room or for replicas are all crawled again if this worker is killed.
+        # All pages that wait for room or for replicas are crawled again if this worker is killed.
         most = max(self._settings.prefetch, self._limit)
         if state.releases.not_sent >= (self._settings.outbox_size if state.outbox.blocked else most):
             return False
@@ -102,18 +103,18 @@ class Limits:
 
     @property
     def is_at_its_limit(self) -> bool:
-        """Whether as many requests are begun as may be, and not finished."""
+        """Whether the number of begun and unfinished requests has reached its limit."""
         return len(self._state.held) >= self._limit + max(1, self._limit // 4)
 
     @property
     def stands_still(self) -> bool:
-        """Whether nothing goes on here, nor will, until there is room for what is in the outbox."""
+        """Whether this worker cannot continue before Redis has room for its outbox."""
         state = self._state
         return state.outbox.blocked and not state.is_at_work and (self.is_full or not self.has_capacity)
 
     @property
     def awaits_release(self) -> bool:
-        """Whether the next release should be on its way, so as not to have to wait for it."""
+        """Whether the next release should be sent now, so that no request has to wait for it."""
         unreleased = 0 if self._state.outbox.blocked else len(self._state.releases)
         return unreleased >= 3 * UNRELEASED * self._limit // 4
 
@@ -123,10 +124,10 @@ class Limits:
         return not unhindered and len(self._state.releases) >= UNRELEASED * self._limit
 
     def tick(self, downloading: int) -> bool:
-        """Note that a moment has passed; return whether the limit was raised now.
+        """Adjust the limit, at every tick; return whether it was raised now.
 
-        It is raised when for some moments it has kept the downloader from being full, though this
-        process had time: then requests are in callbacks or pipelines that wait, not compute.
+        The limit is raised if, for some ticks, it has kept the downloader from being full although this
+        process was not busy: then callbacks or pipelines wait for something, and do not compute.
 
         :param downloading: how many requests the downloader has.
         """

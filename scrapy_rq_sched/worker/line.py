@@ -1,4 +1,4 @@
-"""How a worker waits for a place, where only so many may be at a frontier: ``FRONTIER_MAX_WORKERS``."""
+"""The wait of a worker for a place in its fleet: ``FRONTIER_MAX_WORKERS``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two questions of the first in line; of those behind it, as many times as long, but
-#: :data:`LONGEST` at most. Whoever asks more seldom than every ten seconds does not wait any more.
+#: Seconds between two questions of the first worker in line. The n-th worker asks after n times as long, but
+#: after :data:`LONGEST` at most. A worker that does not ask for ten seconds loses its place in the line.
 INTERVAL, LONGEST = 0.5, 2.5
 
 
@@ -23,9 +23,9 @@ class Line:
 
     :param spider: the spider's name.
     :param stats: Scrapy's statistics collector.
-    :ivar came: when this worker came into the line, as the frontier has it; empty if it does not wait.
-    :ivar may_flush: whether the frontier may be cleared for this worker: not if others were at it before.
-    :ivar warnings: what it is to be warned of when it has its place.
+    :ivar came: when this worker entered the line, by the frontier's clock; empty if it does not wait.
+    :ivar may_flush: whether the frontier may be cleared for this worker: not if other workers used it before.
+    :ivar warnings: the warnings to log when this worker has its place.
     """
 
     def __init__(self, settings: FrontierSettings, spider: str, stats: Any) -> None:
@@ -41,14 +41,14 @@ class Line:
 
     @property
     def age(self) -> float:
-        """For how many seconds this worker has been on its way, also in line.
+        """Seconds since this worker was started, including its wait in line.
 
-        It may have come for a crawl that is finished by now.
+        The crawl that it was started for may be finished by now.
         """
         return self._age + time.monotonic() - self._since
 
     def wait(self, found: Waiting) -> float:
-        """Note that there is no place yet, say so, and return in how many seconds to ask again."""
+        """Note and log that there is no place yet; return in how many seconds to ask again."""
         self.came = found.came
         self.may_flush = self.may_flush and not found.others
         if not self._place:
@@ -65,7 +65,7 @@ class Line:
         return min(pause, found.free_in + 0.01) if found.place == 1 and found.free_in else pause
 
     def joined(self) -> None:
-        """Say how long this worker has waited, if it has."""
+        """Log how long this worker has waited, if it has."""
         if self._place:
             waited = time.monotonic() - self._since
             self._stats.set_value("frontier/in_line_seconds", round(waited, 3))

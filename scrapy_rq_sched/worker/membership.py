@@ -1,4 +1,4 @@
-"""How a worker joins the frontier, and how it leaves."""
+"""Joining and leaving the frontier."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from .session import Session
 
 logger = logging.getLogger(__name__)
 
-#: Reasons for which a spider is closed though it is not through.
+#: Reasons for which a spider is closed before it has finished.
 _INTERRUPTIONS = ("shutdown", "stopped", "frontier_error", "memusage_exceeded")
 
 
 def join(session: Session, line: Line) -> Opened | Waiting:
-    """Join the frontier, and wait for Redis to answer.
+    """Join the frontier. Waits for Redis.
 
-    :return: what was found.
-    :raises FrontierError: if something prevents it; ``RedisUnreachableError`` if that may pass.
+    :return: the state of the frontier, or this worker's place in line.
+    :raises FrontierError: if this worker cannot join; ``RedisUnreachableError`` if a later attempt may
+        succeed.
     """
     frontier, settings, server = session.frontier, session.settings, session.frontier.server
     if not line.came:
@@ -53,7 +54,7 @@ def join(session: Session, line: Line) -> Opened | Waiting:
 
 
 def welcome(session: Session, line: Line, opened: Opened) -> None:
-    """Say what this worker found when it joined."""
+    """Log the state of the frontier that this worker has joined, and the warnings."""
     for warning in line.warnings:
         logger.warning(warning)
     line.joined()
@@ -73,19 +74,19 @@ def welcome(session: Session, line: Line, opened: Opened) -> None:
 
 def is_finished(session: Session, reason: str) -> bool:
     """Return whether a spider that is closed for *reason* closes because the fleet is finished."""
-    # With "start_error" Scrapy says that it is finished, too, and that start() raised.
+    # With "start_error", the spider is finished, too, and its start() raised an exception.
     if reason in ("finished", "start_error"):
         return True
-    # Whoever closes an idle spider for a reason of his own, as CloseSpider in a handler of spider_idle
-    # does, has finished as well, where the whole fleet has; but not who interrupts it.
+    # If a handler of spider_idle closes an idle spider for its own reason, as with CloseSpider, the spider
+    # is finished if the whole fleet is. An interruption does not finish it.
     interrupted = reason in _INTERRUPTIONS or reason.startswith("closespider_")
-    # A RedisSpider that is idle waits for more.
+    # An idle RedisSpider waits for more seeds.
     waits = hasattr(session.spider, "schedule_next_requests")
     return session.finished.is_running and not (interrupted or waits)
 
 
 def begin_to_leave(session: Session, reason: str) -> bool:
-    """Take note that the spider closes; return whether that is because the fleet is finished."""
+    """Note that the spider closes; return whether it closes because the fleet is finished."""
     finished = is_finished(session, reason)
     session.dupefilter.close(reason)
     session.close(finished)
@@ -93,7 +94,7 @@ def begin_to_leave(session: Session, reason: str) -> bool:
 
 
 def left(session: Session, result: Any, error: Exception | None) -> None:
-    """Say how this worker has left, and end its connections."""
+    """Log how this worker has left, and close its connections."""
     identity.closed()
     if error is not None:
         logger.error(

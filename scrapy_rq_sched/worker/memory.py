@@ -1,7 +1,7 @@
 """Requests that are crawled from this worker's memory, because they are not in Redis.
 
-Where the fleet keeps limits of their slots, they need turns as leases do: the worker asks for them, and a
-request begins when its turn has come.
+If the fleet keeps limits of their slots, these requests need turns, as leases do: the worker asks for turns,
+and a request begins when its turn has come.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .outbox import Outgoing
 
 
 class Memory:
-    """Requests in memory: those of slots without limits in one row, and of each other slot in another."""
+    """The requests in memory: one queue for slots without limits, and one for each slot with limits."""
 
     def __init__(self) -> None:
         self._free: deque[Outgoing] = deque()
         self._limited: dict[str, deque[Outgoing]] = {}
-        # When its next requests may begin, by this process's monotonic clock; 0: at once.
+        # By slot, when the next requests may begin, by this process's monotonic clock; 0: at once.
         self._turns: dict[str, deque[float]] = {}
         self._count = 0
 
@@ -29,27 +29,27 @@ class Memory:
 
     @property
     def usable(self) -> int:
-        """How many need no turn, or have one."""
+        """How many requests need no turn, or have one."""
         return len(self._free) + sum(map(len, self._turns.values()))
 
     def __iter__(self) -> Iterator[Outgoing]:
         return chain(self._free, *self._limited.values())
 
     def append(self, outgoing: Outgoing, limited: str = "") -> None:
-        """Add *outgoing*; *limited* is its slot, if the fleet keeps limits of that."""
+        """Add *outgoing*; *limited* is its slot, if the fleet keeps limits of this slot."""
         row = self._limited.setdefault(limited, deque()) if limited else self._free
         row.append(outgoing)
         self._count += 1
 
     def take_free(self) -> Outgoing | None:
-        """Remove and return the next of those that need no turn; None if there is none."""
+        """Remove and return the next request that needs no turn; None if there is none."""
         if not self._free:
             return None
         self._count -= 1
         return self._free.popleft()
 
     def turns(self) -> Iterator[tuple[str, float]]:
-        """Yield the slots of which there are turns, and when the next of each is."""
+        """Yield each slot with turns, and the time of its next turn."""
         return ((slot, times[0]) for slot, times in self._turns.items())
 
     def take(self, slot: str) -> Outgoing:
@@ -65,18 +65,18 @@ class Memory:
         return outgoing
 
     def asks(self, most: int) -> dict[str, int]:
-        """Return how many turns are lacking, by slot: of *most* slots at the most, and so many of each."""
+        """Return how many turns are missing, by slot: at most *most* slots, and *most* turns of each."""
         lacking = ((slot, len(row) - len(self._turns.get(slot, ()))) for slot, row in self._limited.items())
         return {
             slot: min(most, count) for slot, count in islice((one for one in lacking if one[1] > 0), most)
         }
 
     def give(self, turns: Mapping[str, Iterable[float]]) -> Counter[str]:
-        """Take note of turns; return, by slot, of how many there is no use."""
+        """Add turns; return, by slot, the number of turns that no request needs."""
         for slot, times in turns.items():
             self._turns.setdefault(slot, deque()).extend(times)
             if slot in self._limited:
-                # Of very many slots, another asks first next time.
+                # With very many slots, another slot is the first to ask next time.
                 self._limited[slot] = self._limited.pop(slot)
         spare: Counter[str] = Counter()
         for slot, times in self._turns.items():
@@ -87,7 +87,7 @@ class Memory:
         return spare
 
     def take_back(self, before: float) -> Counter[str]:
-        """Remove the turns that were to be used before *before*; return, by slot, how many."""
+        """Remove the turns with a time before *before*; return, by slot, how many there were."""
         late: Counter[str] = Counter()
         for slot, times in self._turns.items():
             while times and (0 < times[0] < before or before == math.inf):
@@ -97,7 +97,7 @@ class Memory:
         return late
 
     def clear(self) -> None:
-        """Forget the requests; their turns are left to :meth:`take_back`."""
+        """Forget the requests; :meth:`take_back` removes their turns."""
         self._free.clear()
         self._limited.clear()
         self._count = 0

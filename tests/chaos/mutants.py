@@ -109,7 +109,7 @@ MUTANTS = {
         (
             (
                 "worker/exchange_loop.py",
-                "        # The same batch again, or what is left of it: the frontier knows it by its "
+                "        # The same batch again, or a part of it: the frontier recognises it by its "
                 "number.\n",
                 "        self._batch = None\n",
             ),
