@@ -122,7 +122,7 @@ class Tally:
             return bool(self._sent is not None or self._changes or self._clear)
 
     def take(self) -> Changes:
-        """Return the changes to send: first those that were taken before and are not settled, unchanged."""
+        """Return the changes to send: unsettled changes first, as they were taken."""
         with self._lock:
             if self._sent is None:
                 self._number += 1

@@ -35,7 +35,7 @@ OPENING_POLL = 0.1
 class EngineBridge:
     """Give the scheduler access to the engine that drives it.
 
-    :param engine: the engine of a running crawl, whose slot exists.
+    :param engine: the engine of a running crawl, with a slot.
     :raises ScrapyInternalsError: if this Scrapy lacks a name that the scheduler needs.
     """
 

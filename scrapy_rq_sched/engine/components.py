@@ -256,8 +256,8 @@ def filters_in_exchange(dupefilter: Any) -> bool:
 def load_fingerprints(crawler: Crawler, dupefilter: Any, size: int) -> Fingerprints:
     """Return the fingerprints by *dupefilter*'s method, or by the crawler's fingerprinter.
 
-    :param size: the number of URLs whose fingerprints are remembered, if a fingerprint depends only on
-        the URL.
+    :param size: how many URLs to remember with their fingerprints, if a fingerprint depends only on the
+        URL.
     """
     make = getattr(dupefilter, "request_fingerprint", None)
     if make is None:

@@ -17,7 +17,7 @@ from ..frontier.slot_limits import SlotLimits
 #: The part of the fleet's delay that the downloader keeps by itself. This has an effect only if a request
 #: does not go through the frontier, as for a robots.txt, or if this process was held up.
 LOCAL_PART = 0.95
-#: Number of remembered slots whose name in the frontier differs from Scrapy's.
+#: Number of remembered slots that have another name in the frontier than in Scrapy.
 REMEMBERED = 10_000
 #: A slot that no request has.
 _NOBODY = "scrapy-rq-sched:nobody"
@@ -40,7 +40,7 @@ class DownloaderSlots:
             "spider" in parameters and parameters["spider"].default is inspect.Parameter.empty
         )
         self._keys: dict[str, str] = {}
-        # The slots whose delay the fleet keeps, with the delay and the jitter that they had before.
+        # The slots with a delay that the fleet keeps, with the delay and the jitter that they had before.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
         # Requests that were begun and have not reached the downloader, and their number by slot.
         self._on_their_way: dict[Request, str] = {}
@@ -63,7 +63,7 @@ class DownloaderSlots:
             fleet does not keep its delay.
         :param reached: called for each request that is sent, with its slot if the slot has a delay, and the
             time.
-        :param left: called for each request whose download is over.
+        :param left: called for each request when its download is over.
         """
         self._gap_of, self._reached, self._left = gap_of, reached, left
 

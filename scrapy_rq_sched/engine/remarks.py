@@ -110,7 +110,7 @@ def misspelt(settings: Any) -> Iterator[tuple[str, str]]:
 
 
 def _closest(name: str, known: Collection[str]) -> str:
-    """Return the name in *known* that *name* seems to mean; empty if there is none."""
+    """Return the name in *known* that *name* seems to mean, or an empty string."""
     alike = get_close_matches(name, known, 1, ALIKE)
     if alike:
         return alike[0]

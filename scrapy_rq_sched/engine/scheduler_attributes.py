@@ -16,7 +16,7 @@ class _Attribute:
     """An attribute for a field of the scheduler's settings.
 
     :param field: the name of the field.
-    :param setting: the setting whose check a value must pass.
+    :param setting: a value must pass the check of this setting.
     """
 
     def __init__(self, field: str, setting: str) -> None:

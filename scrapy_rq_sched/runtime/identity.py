@@ -37,7 +37,7 @@ def worker_name() -> str:
 
 
 def about(spider: str) -> str:
-    """Return a description of this worker for people who inspect the fleet, as a JSON object.
+    """Return a description of this worker for people inspecting the fleet, as a JSON object.
 
     :param spider: the spider's name.
     """

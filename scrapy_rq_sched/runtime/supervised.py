@@ -71,7 +71,7 @@ def _report_to(path: Path, crawler: Crawler) -> None:
     def closed(spider: Spider, reason: str) -> None:
         closed_for.append(reason)
 
-    # An empty report tells a worker that has started from a worker that died before.
+    # With an empty report, the supervisor knows that this worker has started.
     _write(path, "{}")
     crawler.signals.connect(closed, signals.spider_closed, weak=False)
     # The statistics are complete when the engine has stopped. Not weakly: there is no other reference.

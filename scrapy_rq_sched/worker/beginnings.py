@@ -18,7 +18,7 @@ def _order(lease: str) -> tuple[int, ...]:
 
 
 class Beginnings:
-    """The last request and the last seed that were begun, and those that Redis knows of.
+    """The last begun request and the last begun seed, and the ones that Redis knows.
 
     :param max_deliveries: the number of dead workers after which a request is set aside.
     :ivar has_news: whether a suspect waits for its report to reach Redis.

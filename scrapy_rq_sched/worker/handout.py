@@ -127,7 +127,7 @@ class Handout:
         return True
 
     def next_time(self, now: float) -> float | None:
-        """Return when the next delayed request of this worker may be begun; None if there is none."""
+        """Return when the next delayed request of this worker may be begun, or None."""
         return min((at for at in self._times() if at > now), default=None)
 
     def has_due(self, now: float) -> bool:

@@ -42,7 +42,7 @@ class Memory:
         self._count += 1
 
     def take_free(self) -> Outgoing | None:
-        """Remove and return the next request that needs no turn; None if there is none."""
+        """Remove and return the next request that needs no turn, or None."""
         if not self._free:
             return None
         self._count -= 1

@@ -1,4 +1,4 @@
-"""Requests on their way to the frontier, in the order they came, each known by its number."""
+"""Requests on their way to the frontier, in their order, each with a number."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scrapy import Request
 
 from ..frontier.messages import Push
 
-#: The most that one exchange carries, so that the script is short and so is the packet.
+#: The maximum that one exchange carries, so that the script and the packet are short.
 BATCH_PUSHES = 1000
 BATCH_BYTES = 4 * 1024 * 1024
-#: How many are tried where the last exchange found no room for any; and how many go beyond
-#: FRONTIER_MAX_WAITING at a time, where nothing else would go on.
+#: How many requests are tried if the last exchange found no room for any; and how many are stored at a time
+#: beyond FRONTIER_MAX_WAITING, if the crawl could not continue otherwise.
 PROBE, EXCESS = 16, 100
 #: Seconds for which start requests are kept after they were stored. A Redis that comes back with older
-#: data has lost the last second or so; other requests are found again by the pages that they came from.
+#: data has lost about a second. Other requests are found again on the pages that link to them.
 KEEP_STARTS = 10.0
 
 
@@ -30,15 +30,15 @@ class Outgoing:
 
 
 class Outbox:
-    """What is to be pushed, and how far that has got.
+    """The requests to push, and how many of them are sent and stored.
 
     Numbers count from 1, in the order in which the requests came.
 
-    :param replicated: whether only what replicas have is safe.
+    :param replicated: whether a request is safe only when replicas have it.
     :ivar enqueued: the number of the last request that came.
-    :ivar taken: the number of the last one that was sent, or is being sent.
-    :ivar safe: the number of the last one that is stored, and replicated if it has to be.
-    :ivar blocked: whether the last exchange found no room for all that was sent.
+    :ivar taken: the number of the last request that was sent, or is being sent.
+    :ivar safe: the number of the last request that is stored, and replicated if required.
+    :ivar blocked: whether the last exchange found no room for all requests that it carried.
     """
 
     def __init__(self, replicated: bool = False) -> None:
@@ -50,9 +50,9 @@ class Outbox:
         self._waiting: deque[Outgoing] = deque()
         self._sent: list[Outgoing] = []
         self._most = BATCH_PUSHES
-        # How many at a time, after a batch of more could not be sent.
+        # The maximum after a larger batch could not be sent.
         self._most_together = BATCH_PUSHES
-        # Start requests come from no page that would be crawled again: number, when stored, request.
+        # Start requests, which no page would lead to again: number, time when stored, request.
         self._starts: deque[tuple[int, float, Outgoing]] = deque()
 
     def __len__(self) -> int:
@@ -60,12 +60,12 @@ class Outbox:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that came has been dealt with."""
+        """Whether there are no unsettled requests."""
         return not (self._waiting or self._sent)
 
     @property
     def unsettled(self) -> int:
-        """How many requests have not been dealt with."""
+        """How many requests are not yet stored, kept in memory, or dropped."""
         return len(self._waiting) + len(self._sent)
 
     def append(self, outgoing: Outgoing) -> None:
@@ -74,9 +74,9 @@ class Outbox:
         self._waiting.append(outgoing)
 
     def take(self, few: bool = False) -> list[Outgoing]:
-        """Return what the next exchange pushes, and consider it sent.
+        """Return the requests that the next exchange pushes, and consider them sent.
 
-        :param few: whether it is no more than has to be, because too many wait.
+        :param few: whether to push as few as possible, because too many requests wait.
         """
         size, most = 0, EXCESS if few else min(self._most, self._most_together)
         while self._waiting and len(self._sent) < most:
@@ -88,12 +88,12 @@ class Outbox:
         return self._sent
 
     def settle(self, stored: int, replicated: bool, said: int | None = None) -> list[Outgoing]:
-        """Take note of how many of those that were sent are dealt with, and return them.
+        """Note that the first *stored* of the sent requests are settled, and return them.
 
-        The others are the first to be sent again.
+        The others are sent again first.
 
-        :param said: how many of them the exchange carried at last, if not all: after a failure it carries
-            none.
+        :param said: how many requests the exchange carried in the end, or None for all: after a failure, it
+            carries none.
         """
         settled, left = self._sent[:stored], self._sent[stored:]
         self._sent = []
@@ -107,14 +107,14 @@ class Outbox:
             return settled
         self._most_together = min(BATCH_PUSHES, 4 * self._most_together)
         self.blocked = bool(left)
-        # A full Redis is not asked ten times a second to take megabytes.
+        # Do not send megabytes to a full Redis ten times a second.
         self._most = max(PROBE, min(BATCH_PUSHES, 2 * stored)) if left else BATCH_PUSHES
         return settled
 
     def withdraw_first(self) -> Outgoing:
-        """Keep the next request from Redis: only its mark is sent; if that cannot be sent, nothing is.
+        """Keep the next request from Redis, and send only its fingerprint, or nothing if that fails, too.
 
-        :return: what was to be sent.
+        :return: the request as it was in the outbox.
         """
         first = self._waiting[0]
         push = first.push
@@ -123,9 +123,9 @@ class Outbox:
         return first
 
     def rewind(self) -> None:
-        """Send the start requests again of which Redis, back with older data, may not know.
+        """Send recent start requests again, because Redis came back with older data and may lack them.
 
-        To be called before the exchange that told so is settled.
+        Call it before the exchange with this news is settled.
         """
         again = [outgoing for _, _, outgoing in self._starts]
         self._starts.clear()

@@ -1,4 +1,4 @@
-"""How fast this worker is, and how far from Redis: how much to have ready follows from both."""
+"""The speed of this worker, and its distance from Redis, which decide how many leases to have ready."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Pace:
-    """How fast requests are begun, and how long an exchange takes."""
+    """The rate of begun requests, and the duration of exchanges."""
 
     _WEIGHT = 0.3
 
@@ -16,7 +16,7 @@ class Pace:
         self.rate = 0.0
         #: Seconds that an exchange takes, smoothed.
         self.latency = 0.0
-        #: Seconds that the fastest of the last exchanges took: the others waited for this process.
+        #: Seconds of the fastest recent exchange: slower ones had to wait for this process.
         self.distance = 0.0
         self._latencies: deque[float] = deque(maxlen=20)
         self.handed = 0
@@ -24,7 +24,7 @@ class Pace:
 
     @property
     def silence(self) -> float:
-        """For how many seconds there has been no exchange."""
+        """Seconds since the last exchange."""
         return time.monotonic() - self._since
 
     def exchanged(self, latency: float) -> None:

@@ -1,4 +1,4 @@
-"""What the fleet keeps of each slot's limits."""
+"""The limits of slots that the fleet keeps."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from .slot_turns import SlotTurns
 
 logger = logging.getLogger(__name__)
 
-#: A slot that no request has: what fits it fits every slot.
+#: A slot that no request has: a rule that matches it matches every slot.
 NOBODY = "@"
-#: Slots of which the limits are remembered.
+#: Number of slots whose limits are remembered.
 REMEMBERED = 10_000
 
 
 class Politeness:
-    """Knows the limits of slots.
+    """The limits of slots, from Scrapy's settings, the rules, and commands.
 
-    :param default: what Scrapy's settings say of a slot, and :param others: of those that they name.
+    :param default: the limits of a slot in Scrapy's settings.
+    :param others: the limits of the slots that Scrapy's settings name.
     :param rules: ``FRONTIER_SLOTS``.
     :param fleet: ``FRONTIER_FLEET_LIMITS``: which of these limits all workers keep together.
     """
@@ -43,16 +44,16 @@ class Politeness:
         self._fleet = fleet
         self._known: dict[str, SlotLimits] = {}
         self._by_rule: dict[str, bool] = {}
-        # Those that somebody has set while the crawl runs.
+        # Limits that an operator has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
         self._set_delay: set[str] = set()
-        # Those whose limits the frontier has been told because it did not know them.
+        # Slots whose limits this worker has reported, because the frontier did not know them.
         self._told: set[str] = set()
-        #: What holds for every slot that has no limits of its own.
+        #: The limits of every slot without its own limits.
         self.default = self._apply(default, NOBODY)
 
     def of(self, slot: str) -> SlotLimits:
-        """Return what the fleet keeps of *slot*."""
+        """Return the limits of *slot* that the fleet keeps."""
         known = self._set.get(slot) or self._known.get(slot)
         if known is None:
             limits = self._others.get(slot, self._by_settings)
@@ -62,7 +63,7 @@ class Politeness:
         return known
 
     def gap_of(self, slot: str) -> float | None:
-        """Return the least seconds between two requests of *slot*; None if the fleet keeps no delay."""
+        """Return the minimum seconds between two requests of *slot*; None if the fleet keeps no delay."""
         if not ("delay" in self._fleet or slot in self._set_delay or self._has_delay_by_rule(slot)):
             return None
         limits = self.of(slot)
@@ -78,7 +79,7 @@ class Politeness:
         return known
 
     def take_reply(self, reply: Reply) -> None:
-        """Take note of the limits that somebody has set, or has reset."""
+        """Note the limits that an operator has set or reset."""
         if reply.standing == Standing.REWOUND:
             self._told.clear()
         for lease in reply.leases:
@@ -90,9 +91,9 @@ class Politeness:
         self._set_delay.update(reply.with_delay)
 
     def is_news(self, lease: Lease) -> bool:
-        """Return whether the frontier, which gave *lease* without a time, has to be told its slot's limits.
+        """Return whether to report the limits of the slot of *lease*, which came without a time.
 
-        Once: if another worker's settings say otherwise, both would go on telling it.
+        They are reported once: workers with different settings would keep replacing each other's limits.
         """
         if lease.begin or not lease.slot or lease.slot in self._told or self.of(lease.slot) == UNLIMITED:
             return False
@@ -102,7 +103,7 @@ class Politeness:
         return True
 
     def own(self, slots: Iterable[str]) -> dict[str, SlotLimits]:
-        """Return the limits of those of *slots* that have limits of their own."""
+        """Return the limits of the *slots* that differ from the default."""
         limits = {slot: self.of(slot) for slot in slots if slot and slot not in self._set}
         return {slot: its for slot, its in limits.items() if its != self.default}
 
@@ -112,7 +113,7 @@ class Politeness:
             limits.jitter if "delay" in self._fleet else 0.0,
             limits.concurrency if "concurrency" in self._fleet else 0,
         )
-        # A rule of our own says what holds for the fleet.
+        # A rule of FRONTIER_SLOTS always holds for the fleet.
         rule = next((rule for rule in self._rules if rule.fits(slot)), None)
         return kept if rule is None else rule.applied_to(kept)
 
@@ -120,7 +121,7 @@ class Politeness:
 def politeness_of(
     settings: FrontierSettings, queue: Any, engine: EngineBridge | None, turns: SlotTurns
 ) -> Politeness:
-    """Return what the fleet keeps in this crawl, and have the downloader keep no delay that the fleet keeps.
+    """Return the limits that the fleet keeps in this crawl; the downloader then leaves these delays to it.
 
     :param engine: the engine that drives the crawl; None if the scheduler is driven by hand, with no delays.
     """

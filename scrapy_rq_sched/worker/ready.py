@@ -1,4 +1,4 @@
-"""Leases that are not begun: of each slot in their order, and each from its time on."""
+"""Leases that are not begun: by slot, in their order, each with the time from which it may begin."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from ..frontier.replies import Lease
 
-#: Seconds after its time at which a turn that is not used shows that a worker has too much to do.
+#: If a turn is unused for so many seconds after its time, its worker has too much to do.
 LATE = 0.2
 
 
 class Timed(NamedTuple):
-    """A lease that is ready.
+    """A ready lease.
 
-    :param at: from when it may be begun, by this process's monotonic clock, in seconds; 0: at once.
-    :param number: how many came before it.
+    :param at: from when it may begin, by this process's monotonic clock, in seconds; 0: at once.
+    :param number: how many leases came before it.
     """
 
     at: float
@@ -25,14 +25,14 @@ class Timed(NamedTuple):
 
 
 class Ready:
-    """What this worker has leased and has not begun."""
+    """The leases that this worker has not begun."""
 
     def __init__(self) -> None:
         self._slots: dict[str, deque[Timed]] = {}
         self._count = self._came = 0
-        # Slots of which there are enough, and whose leases cannot be begun for now.
+        # Slots with enough leases, which cannot begin for now.
         self._sated: set[str] = set()
-        #: Whether a lease of a slot can be begun for now, if it is its time.
+        #: Returns whether a lease of a slot can begin for now, if its time has come.
         self.takes: Callable[[str], bool] = lambda slot: True
 
     def __len__(self) -> int:
@@ -40,16 +40,16 @@ class Ready:
 
     @property
     def usable(self) -> int:
-        """How many there are, but for those of sated slots."""
+        """How many leases there are, without those of sated slots."""
         return self._count - sum(self.count(slot) for slot in self._sated)
 
     @property
     def sated(self) -> list[str]:
-        """The slots of which there are enough."""
+        """The slots with enough leases."""
         return sorted(self._sated)
 
     def set_sated(self, slots: Iterable[str]) -> None:
-        """Take note that of these slots there are enough."""
+        """Note that these *slots* have enough leases."""
         self._sated = set(slots)
 
     def __iter__(self) -> Iterator[Lease]:
@@ -58,18 +58,18 @@ class Ready:
         return (lease for _, lease in every)
 
     def append(self, lease: Lease, at: float = 0.0) -> None:
-        """Add *lease*, which may be begun from *at* on."""
+        """Add *lease*, which may begin from *at* on."""
         self._slots.setdefault(lease.slot, deque()).append(Timed(at, self._came, lease))
         self._came += 1
         self._count += 1
 
     def extend(self, leases: Iterable[Lease]) -> None:
-        """Add *leases*, which may be begun at once."""
+        """Add *leases*, which may begin at once."""
         for lease in leases:
             self.append(lease)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all leases."""
         self._slots.clear()
         self._count = 0
 
@@ -78,10 +78,12 @@ class Ready:
         return (queue[0] for queue in self._slots.values())
 
     def next(self, load: Callable[[Timed], int | None]) -> Timed | None:
-        """Return the lease to begin next, and leave it there; None if there is none.
+        """Return the lease to begin next, without removing it; None if no lease can begin.
 
-        :param load: how many requests of its slot the downloader has; None if the lease has to wait. Of the
-            slots with the fewest, that comes first whose lease came first.
+        The slot with the lowest load comes first, then the lease that came first.
+
+        :param load: returns how many requests of a lease's slot the downloader has; None if the lease must
+            wait.
         """
         best, least = None, (0, 0)
         for head in self.heads():
@@ -91,7 +93,7 @@ class Ready:
         return best
 
     def remove(self, timed: Timed) -> None:
-        """Remove *timed*, which is the next of its slot."""
+        """Remove *timed*, the next lease of its slot."""
         queue = self._slots[timed.lease.slot]
         queue.popleft()
         self._count -= 1
@@ -99,13 +101,13 @@ class Ready:
             del self._slots[timed.lease.slot]
 
     def is_late(self, before: float) -> bool:
-        """Return whether a lease that could be begun was to be begun before *before*."""
+        """Return whether a lease that can begin has a time before *before*."""
         return any(0 < head.at < before and self.takes(head.lease.slot) for head in self.heads())
 
     def take_late(self, now: float, patience: float) -> Iterator[Lease]:
         """Remove the leases that are late by *patience* seconds, and yield them.
 
-        Of those that cannot be begun for now, another worker could begin some: they are late by ``LATE``.
+        A lease that cannot begin for now is removed after ``LATE``, because another worker may begin it.
         """
 
         def is_late(head: Timed) -> bool:

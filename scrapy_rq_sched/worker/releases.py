@@ -1,4 +1,4 @@
-"""What a worker has to say of its leases: which are finished, and what else became of them."""
+"""The news of a worker's leases: finished, returned, refused and failed ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .outbox import Outbox
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A lease whose request is done.
+    """A lease with a finished or failed request.
 
-    :param after: the number of the last push that has to be stored before; 0 if it led to none.
-    :param reason: why it is to be set aside, if it is.
+    :param after: the number of the last push that must be stored before; 0 if the request led to none.
+    :param reason: the reason to set the lease aside; empty if it is finished.
     """
 
     lease: str
@@ -28,12 +28,12 @@ class Ended:
 class Releases:
     """The leases that are no longer needed.
 
-    Children before parents: a lease is released in the exchange that stores the last of what its request
-    led to, or after it. Whose request a push is, Scrapy does not say: so all that came from the moment
-    in which a request was begun counts as its.
+    Children before parents: a lease is released in the exchange that stores the last request that it led to,
+    or later. Scrapy does not tell which request a push comes from. So all pushes since a request was begun
+    count as its children.
 
-    :param outbox: where the children are.
-    :param replicated: whether they have to be on replicas as well.
+    :param outbox: the outbox with the children.
+    :param replicated: whether the children must be on replicas as well.
     """
 
     def __init__(self, outbox: Outbox, replicated: bool = False) -> None:
@@ -46,35 +46,35 @@ class Releases:
         self._forgotten: list[tuple[str, str]] = []
 
     def __len__(self) -> int:
-        """Return how many leases are done and not known to be released."""
+        """Return how many leases are done, but not known to be released."""
         return len(self._ended) + len(self._sent)
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to say."""
+        """Whether there is something to send."""
         return bool(self._ended or self._given_back or self._refused or self._forgotten)
 
     @property
     def has_undone(self) -> bool:
-        """Whether a lease of which nothing was made is still to be set aside or left to another worker."""
+        """Whether an unused lease must still be set aside or left to another worker."""
         return bool(self._refused) or any(ended.reason for ended in self._ended)
 
     @property
     def not_sent(self) -> int:
-        """How many leases are done, and not yet said to be."""
+        """How many leases are done, but not yet sent."""
         return len(self._ended)
 
     def end(self, lease: Lease, after: int, reason: str = "", traceback: str = "") -> None:
-        """Note that *lease* is done; with a *reason*, that it is to be set aside."""
+        """Note that *lease* is done; with a *reason*, it is set aside."""
         trace = traceback.encode("utf-8", "backslashreplace").decode()
         self._ended.append(Ended(lease.name, after, one_line(reason), trace))
 
     def give_back(self, lease: Lease) -> None:
-        """Note that *lease* goes back to where it stood."""
+        """Note that *lease* goes back to its place in the queue."""
         self._given_back.append(lease.name)
 
     def refuse(self, lease: Lease, reason: str) -> None:
-        """Note that another worker has to do *lease*."""
+        """Note that *lease* must go to another worker."""
         self._refused.append((lease.name, one_line(reason)))
 
     def drop(self, lease: Lease, mode: str, fingerprint: str) -> None:
@@ -87,9 +87,9 @@ class Releases:
         self._forgotten.append((mode, fingerprint))
 
     def fill(self, batch: Batch, before: int) -> None:
-        """Put what there is to say into *batch*, and consider it said.
+        """Put the news into *batch*, and consider it sent.
 
-        :param before: the number of the last push before those of this batch.
+        :param before: the number of the last push before this batch.
         """
         safe = self._outbox.safe if self._replicated else self._outbox.taken
         self._sent = [ended for ended in self._ended if ended.after <= safe]
@@ -105,12 +105,12 @@ class Releases:
         batch.forgotten, self._forgotten = self._forgotten, []
 
     def settle(self) -> None:
-        """Take note that all was said; what has to wait for pushes that found no room is said again."""
+        """Note that the batch was applied. A lease is sent again if its pushes found no room."""
         self._ended.extendleft(reversed([ended for ended in self._sent if ended.after > self._outbox.taken]))
         self._sent = []
 
     def clear(self) -> None:
-        """Forget about all leases: Redis, back with older data, has put them back."""
+        """Forget all leases, because Redis came back with older data and has put them back."""
         self._ended.clear()
         self._sent = []
         self._given_back, self._refused = [], []

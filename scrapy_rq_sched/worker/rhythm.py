@@ -1,4 +1,4 @@
-"""When an exchange is due."""
+"""The timing of exchanges."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import time
 from ..frontier.replies import Reply
 from .session import Session
 
-#: Seconds between exchanges of a worker that has nothing to do: while others hold requests, whose
-#: children may come any moment; while it does not know; and when there is nothing anywhere.
+#: Seconds between exchanges of an idle worker: while others hold requests, whose children may come at any
+#: moment; while the state of the fleet is unknown; and when the fleet has no requests.
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
-#: Exchanges a second that all idle workers of a fleet may make: each takes the longer, the more there are.
+#: Exchanges per second that all idle workers of a fleet may make together.
 POLLS = 200
-#: How many times longer news may wait while more waits in Redis than all workers want to have at hand. A
-#: worker of ten pages a second would else make an exchange for each of them.
+#: How many times longer news may wait while Redis has more waiting requests than all workers want to have
+#: ready. Otherwise, a worker with ten pages per second would make an exchange for each page.
 PLENTY = 5
-#: Seconds between exchanges where the last one found no room.
+#: Seconds between exchanges if the last one found no room.
 POLL_FULL = 0.25
 
 
 class Rhythm:
-    """Knows when the next exchange of a session is due.
+    """Decide when the next exchange of a session is due.
 
-    :ivar interval: seconds that news may wait for more of it.
+    :ivar interval: seconds that news may wait for more news.
     """
 
     def __init__(self, session: Session) -> None:
         settings = session.settings
-        # However short the leases are, there is time for some heartbeats in each.
+        # Short leases must leave time for several heartbeats.
         self.interval = min(settings.flush_interval, settings.lease_timeout / 6)
         self._session = session
         self._lease_timeout = settings.lease_timeout
@@ -35,7 +35,7 @@ class Rhythm:
         self._has_asked = False
 
     def exchanged(self, asked: bool = False) -> None:
-        """Note that there was an exchange just now; *asked*: for leases."""
+        """Note that an exchange has ended; *asked*: it asked for leases."""
         self._last_exchange = time.monotonic()
         self._has_asked = asked
 
@@ -47,7 +47,7 @@ class Rhythm:
 
     @property
     def pause(self) -> float:
-        """Seconds after which a worker that stops has its next exchange, if it has more to say."""
+        """Seconds until the next exchange of a stopping worker, if it has more to send."""
         return POLL_FULL if self._session.state.outbox.blocked else 0
 
     def is_due(self) -> bool:
@@ -62,25 +62,25 @@ class Rhythm:
         if session.state.has_news and not has_no_room:
             return False
         if reply is None and not session.is_busy:
-            return True  # start() had nothing, and what the frontier has is not known
+            return True  # start() has ended, and the state of the frontier is unknown
         if session.slot_talk.asks() and self._may_ask(reply, silence):
             return True
         lacks = session.wanted > session.limits.at_hand
         if lacks and reply is not None and reply.next_turn is not None:
             if self._in_vain and reply.now is not None and reply.next_turn <= reply.now:
-                # It is the turn of slots of which this worker has enough.
+                # Only slots of which this worker has enough requests have a turn.
                 return silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
-            # What waits has to wait for its time: to ask sooner would give this worker no more of it.
+            # The waiting requests wait for their time: asking sooner would bring no more of them.
             turn = session.state.clock.local(reply.next_turn) - session.limits.ahead
             is_time = time.monotonic() >= turn and silence >= reply.workers / POLLS
             return bool(reply.leases) or is_time or silence >= self._poll_interval(reply, lacks)
         if lacks and reply is not None and (reply.waiting or reply.seeds) and session.limits.runs_low:
-            # What waits may be for others: to ask at every moment would give this worker no more of it.
+            # The waiting requests may be for other workers: asking more often would bring no more of them.
             return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
         return silence >= self._poll_interval(reply, lacks)
 
     def _is_turn_near(self, reply: Reply | None) -> bool:
-        """Return whether a slot gives a turn soon, though news could wait longer while there is plenty."""
+        """Return whether a slot has a turn soon, so that the exchange must not wait for more news."""
         session = self._session
         if reply is None or reply.next_turn is None or reply.now is None or self._in_vain:
             return False
@@ -89,7 +89,7 @@ class Rhythm:
         return is_later and time.monotonic() >= turn and session.wanted > session.limits.at_hand
 
     def _may_ask(self, reply: Reply | None, silence: float) -> bool:
-        """Return whether the frontier may have turns for what this worker has in its memory."""
+        """Return whether the frontier may have turns for the requests in this worker's memory."""
         session = self._session
         if reply is None or reply.ask_at is None:
             return silence >= self.interval
@@ -97,33 +97,33 @@ class Rhythm:
         return time.monotonic() >= turn and silence >= session.limits.ahead / 2
 
     def is_wanted_soon(self) -> bool:
-        """Return whether the next request would have to wait for an exchange, unless there is one now."""
+        """Return whether the next request would have to wait, unless there is an exchange now."""
         session, reply = self._session, self._session.last_reply
         if session.state.outbox.blocked:
             return False
         there_is_more = reply is not None and reply.waiting and reply.leases
-        # Beside slots of which there are enough, news seldom lead to a lease.
+        # While slots are sated, news seldom leads to a lease.
         has_news = session.state.has_news and not (self._in_vain and session.state.ready.sated)
         runs_low = session.limits.runs_low and (has_news or there_is_more)
         return bool(runs_low) or session.limits.awaits_release
 
     def _patience(self, reply: Reply | None) -> float:
-        """Return for how many seconds news may wait for more of it."""
+        """Return how many seconds news may wait for more news."""
         limits = self._session.limits
         if reply is None or self._session.closing or limits.runs_low or limits.awaits_release:
             return 0.0
-        # Nobody waits for what this worker has found while there is more than enough for all.
+        # While there are enough requests for all workers, no worker waits for this worker's requests.
         is_plenty = reply.waiting > reply.workers * limits.target
-        # However short the leases are, there is time for some heartbeats in each.
+        # Short leases must leave time for several heartbeats.
         return min(PLENTY * self.interval, self._lease_timeout / 6) if is_plenty else 0.0
 
     def _poll_interval(self, reply: Reply | None, lacks: bool) -> float:
         heartbeat = self._lease_timeout / 3
         if not lacks or self._session.state.held:
-            # What it holds is soon finished, and that is news.
+            # The held requests are finished soon, which is news.
             return min(heartbeat, POLL_FINISHED)
         if reply is None or reply.leased is None:
             return min(heartbeat, POLL_UNKNOWN)
-        # However many are idle, together they ask no oftener than POLLS.
+        # All idle workers together must not ask more often than POLLS.
         interval = POLL_BUSY_FLEET if reply.leased or reply.busy or reply.delayed else POLL_FINISHED
         return min(heartbeat, max(interval, reply.workers / POLLS))

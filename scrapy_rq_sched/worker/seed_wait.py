@@ -1,4 +1,4 @@
-"""The wait for a seed: an idle worker hears of one when it is pushed, not when it next asks."""
+"""The wait for a seed: an idle worker notices a seed when it is pushed, not at the next exchange."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..runtime.background import BackgroundThread
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that the wait for a seed lasts at the most, before it is begun anew.
+#: Seconds that one wait for a seed lasts at most.
 SEED_WAIT = 1.0
-#: Seconds after which it is tried again, where Redis did not wait for one.
+#: Seconds until the next attempt, if Redis has refused to wait.
 SEED_WAIT_AGAIN = 60.0
 
 
 class SeedWait:
-    """Waits for a seed, in a thread of its own.
+    """Wait for a seed, in a separate thread.
 
-    :param over: told, when a wait is over, whether there is a seed.
+    :param over: called at the end of a wait, with whether there is a seed.
     """
 
     def __init__(self, frontier: Frontier, loop: EventLoop, over: Callable[[bool], None]) -> None:
@@ -34,7 +34,7 @@ class SeedWait:
         self._not_before = 0.0
 
     def begin(self) -> None:
-        """Wait, unless that is going on, or Redis has refused it a moment ago."""
+        """Begin to wait, unless a wait is going on, or Redis has recently refused it."""
         if self._is_waiting or time.monotonic() < self._not_before:
             return
         self._is_waiting = True
@@ -53,6 +53,6 @@ class SeedWait:
                 reason,
             )
             self._not_before = time.monotonic() + SEED_WAIT_AGAIN
-        # Else it is an outage: the exchanges meet it too, and say so.
+        # Any other error is an outage, which the exchanges log.
         if error is None:
             self._over(came)

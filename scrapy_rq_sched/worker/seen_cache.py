@@ -1,4 +1,4 @@
-"""What this worker knows to be seen, so that most duplicates need no traffic."""
+"""The fingerprints that this worker knows to be seen, so that most duplicates need no traffic."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class SeenCache:
     def __init__(self, size: int) -> None:
         self._size = size
         self._epoch: str | None = None
-        # Not a dict: to find the first key of one whose first keys were deleted takes ever longer.
+        # Not a dict: after deletions at its front, finding its first key takes longer and longer.
         self._fingerprints: OrderedDict[str, None] = OrderedDict()
 
     def __contains__(self, fingerprint: str) -> bool:
         return fingerprint in self._fingerprints
 
     def add(self, fingerprint: str) -> None:
-        """Add *fingerprint*; the one that came first goes, if there are too many."""
+        """Add *fingerprint*; if there are too many, forget the oldest."""
         self._fingerprints[fingerprint] = None
         if len(self._fingerprints) > self._size:
             self._fingerprints.popitem(last=False)
@@ -31,11 +31,11 @@ class SeenCache:
         self._fingerprints.pop(fingerprint, None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all fingerprints."""
         self._fingerprints.clear()
 
     def note_epoch(self, epoch: str) -> None:
-        """Forget all if *epoch* is another than before: fingerprints were forgotten."""
+        """Forget all fingerprints if *epoch* has changed, because Redis has forgotten fingerprints."""
         if self._epoch not in (None, epoch):
             self.clear()
             if not epoch:

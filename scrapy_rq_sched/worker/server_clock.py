@@ -1,9 +1,9 @@
-"""The server's time, as far as a worker can know it.
+"""A worker's estimate of the server's time.
 
 The estimate is Cristian's (F. Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989):
-what the server said was true at some moment between the question and the answer. The shortest exchange of the
-last minute leaves the least doubt. If what it said cannot be true any more, one of both clocks has jumped, or
-this machine has slept: then only the latest exchange counts.
+the server's time was correct at some moment between the question and the answer. The shortest exchange of the
+last minute leaves the least doubt. If an older time contradicts the latest one, one of the clocks has jumped,
+or this machine has slept: then only the latest exchange counts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-#: Seconds for which an exchange says something of the time.
+#: Seconds for which the time of an exchange is used.
 REMEMBERED = 60.0
-#: Seconds by which two clocks may differ more after that time, by themselves.
+#: Seconds by which two clocks may drift apart in this time.
 DRIFT = 0.02
 
 
@@ -23,15 +23,15 @@ class _Sample(NamedTuple):
     offset: float
 
     def agrees(self, other: _Sample) -> bool:
-        """Return whether both may be true."""
+        """Return whether both samples may be true."""
         return abs(self.offset - other.offset) <= (self.doubt + other.doubt) / 2 + DRIFT
 
 
 class ServerClock:
-    """Turns the server's milliseconds into this process's monotonic seconds, and back."""
+    """Convert the server's milliseconds into this process's monotonic seconds, and back."""
 
     def __init__(self) -> None:
-        # With rising doubt: a later one that is better makes those before it useless.
+        # In the order of their doubt: a later sample with less doubt replaces those with more.
         self._samples: deque[_Sample] = deque()
 
     def note(self, sent: float, received: float, now: float) -> None:
@@ -46,11 +46,11 @@ class ServerClock:
             self._samples.popleft()
 
     def local(self, server: float) -> float:
-        """Return when it is *server*, in this process's monotonic seconds."""
+        """Return the server's time *server* in this process's monotonic seconds."""
         return server / 1000 - self._offset
 
     def server(self, local: float) -> float:
-        """Return the server's time, in milliseconds, when it is *local* here."""
+        """Return this process's monotonic time *local* in the server's milliseconds."""
         return 1000 * (local + self._offset)
 
     @property

@@ -1,7 +1,7 @@
-"""One worker's part in a crawl: what Scrapy asks of it on one side, what the exchange says on the other.
+"""One worker's part in a crawl, between Scrapy on one side and the exchange on the other.
 
-Neither side waits for the other, nor for Redis. When there is an exchange, ``exchange_loop.py`` says; how it
-is made, the frontier's client.
+Neither side waits for the other, nor for Redis. ``exchange_loop.py`` decides when there is an exchange, and
+the frontier's client makes it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .totals import Totals
 
 
 class Session:
-    """A worker of a frontier, from when it joins until it leaves.
+    """The session of a worker with a frontier, from joining to leaving.
 
-    It has an attribute for each of its parts, and one for each of what it is made with: hence so many.
+    It has many attributes: one for each of its parts, and one for each argument.
 
-    :param queue: makes entries of requests, and requests of entries.
+    :param queue: turns requests into entries, and entries into requests.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
-    :param crawl: what gives a seed's request to the engine; by default it goes straight to the outbox.
-    :ivar finished: for how long the whole fleet has had nothing left, nor this worker.
+    :param crawl: gives a seed's request to the engine; by default, the request goes straight to the outbox.
+    :ivar finished: measures for how long the whole fleet, including this worker, has had nothing left.
     :ivar last_reply: the frontier's last reply, or None before the first.
     :ivar duplicates: the requests of the last exchange that were duplicates.
-    :ivar closing: whether the spider closes; nothing more is wanted then.
-    :ivar finishing: whether it closes because the fleet is finished.
-    :ivar want_by_hand: by hand, how many leases to ask for; in a crawl, as many as are used.
+    :ivar closing: whether the spider closes, so that it asks for no more leases.
+    :ivar finishing: whether the spider closes because the fleet is finished.
+    :ivar want_by_hand: by hand, how many leases to have ready; None in a crawl, which uses the limits.
     :ivar lost: how many requests were only in this worker's memory, and were not crawled.
     """
 
@@ -101,17 +101,17 @@ class Session:
         self.want_by_hand: int | None = None
         self.lost = 0
 
-    # -- what Scrapy asks ----------------------------------------------------------------------
+    # -- called by Scrapy ----------------------------------------------------------------------
 
     def send(self, request: Request) -> bool:
-        """Take *request* for the frontier; return False if it is known to be a duplicate."""
+        """Take *request* for the frontier; return False if this worker knows that it is a duplicate."""
         is_new = self._intake.send(request)
         if is_new:
             self.finished.set(False)
         return is_new
 
     def take(self) -> Request | None:
-        """Return the next request, now the engine's, or None."""
+        """Return the next request, which the engine then holds, or None."""
         request = self._handout.take()
         if request is not None:
             self._standstill.begun()
@@ -123,17 +123,17 @@ class Session:
         return request
 
     def close(self, finished: bool) -> None:
-        """Take note that the spider closes; *finished*: because the fleet is."""
+        """Note that the spider closes; *finished*: because the fleet is finished."""
         self.closing, self.finishing = True, finished
 
-    # -- what the exchange asks ----------------------------------------------------------------
+    # -- called before an exchange -------------------------------------------------------------
 
     def began(self) -> None:
-        """Take note that this worker has joined, and requests may be begun."""
+        """Note that this worker has joined, and requests may begin."""
         self._standstill.begun()
 
     def prepare(self) -> None:
-        """Find out what the engine is through with, and give back what it will not begin."""
+        """Note the requests that the engine has finished, and give back leases that it will not begin."""
         state = self.state
         if self.engine is not None:
             state.finish_all_but(self.engine.in_progress())
@@ -151,7 +151,7 @@ class Session:
             self.lost += state.forget_memory()
 
     def batch(self) -> Batch:
-        """Return what there is to say now, and consider it said; :meth:`prepare` comes before."""
+        """Return the batch for the next exchange, and consider it sent. Call :meth:`prepare` first."""
         state, stands_still = self.state, self.limits.stands_still
         sent = state.outbox.take(few=stands_still and not self.closing)
         want = 0 if self.limits.is_full else max(0, self.wanted - self.limits.at_hand)
@@ -170,7 +170,7 @@ class Session:
 
     @property
     def wanted(self) -> int:
-        """How many leases to have at hand."""
+        """How many leases to have ready."""
         if self.closing or self.state.told != Told.CRAWL:
             return 0
         return self.limits.target if self.want_by_hand is None else self.want_by_hand
@@ -180,10 +180,10 @@ class Session:
         """Whether this worker may add requests without holding any."""
         return self.engine is not None and self.engine.reads_start()
 
-    # -- what the exchange tells ---------------------------------------------------------------
+    # -- called after an exchange, and between exchanges ---------------------------------------
 
     def tick(self) -> None:
-        """Take note that a moment has passed."""
+        """Do the regular work between exchanges."""
         if self.engine is None:
             return
         self._sower.go_on()
@@ -195,8 +195,8 @@ class Session:
             self._standstill.look(self.last_reply, self.engine)
 
     def count_error(self) -> None:
-        """Count an error of Redis, and do what can be done without it."""
-        # Whatever Redis said of the fleet no longer holds.
+        """Count an error of Redis, and continue without it as far as possible."""
+        # The last news of the fleet may be out of date.
         self.finished.set(False)
         if not self.limits.cut_off:
             self.limits.cut_off = True
@@ -205,14 +205,14 @@ class Session:
         self._stats.inc_value("frontier/redis_errors")
 
     def withdraw_first(self, error: Exception) -> None:
-        """Crawl the first request of the outbox from memory, because it cannot be sent to Redis."""
+        """Crawl the first request of the outbox from memory, because Redis cannot take it."""
         self._intake.withdraw_first(error)
 
     def take_reply(self, reply: Reply, latency: float, said: int | None = None) -> None:
-        """Take in what the frontier answered.
+        """Process the frontier's reply.
 
         :param latency: seconds that the exchange took.
-        :param said: how many of the batch's pushes the exchange carried, if not all.
+        :param said: how many of the batch's pushes the exchange carried, or None for all.
         """
         state = self.state
         told_before, unbegun = state.told, len(state.ready)
@@ -222,7 +222,7 @@ class Session:
         settled = state.settle(reply, said)
         if reply.told != told_before:
             self._obey(reply)
-        # All that is this worker's first: statistics and signals run others' code, which may raise.
+        # First this worker's own state: statistics and signals run foreign code, which may raise exceptions.
         self.slot_talk.take_reply(reply)
         for lease in reply.leases:
             if self.closing:
@@ -244,7 +244,7 @@ class Session:
             self.engine.wake()
 
     def _obey(self, reply: Reply) -> None:
-        """Take note that all workers are told something else than before."""
+        """Obey a new instruction to all workers."""
         self._standstill.begun()
         self.notices.told(reply)
         if reply.told == Told.STOP and self.engine is not None:
@@ -252,7 +252,7 @@ class Session:
 
     def _keep(self, settled: Settled, reply: Reply) -> None:
         if self.closing and is_custom(self.queue):
-            self.lost += len(settled.kept)  # the queue has refused them: there is no other place
+            self.lost += len(settled.kept)  # the queue has refused them, and memory ends with this worker
         else:
             self.slot_talk.to_memory(settled.kept)
         for request in reply.popped:

@@ -1,4 +1,4 @@
-"""What became of the requests of a batch."""
+"""The outcome of a batch for its requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .outbox import Outgoing
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of the requests of a batch: in Redis, for this worker's memory, or dropped.
+    """The requests of a batch: stored in Redis, kept in this worker's memory, or dropped as duplicates.
 
     :ivar orphans: leases that were not begun, of a frontier that is no longer in Redis.
     """
@@ -31,7 +31,7 @@ class Settled:
         kept: Collection[int],
         orphans: list[Lease],
     ) -> Settled:
-        """Return what became of what was *sent*, by the places of *duplicates* and of what is *kept*."""
+        """Sort the *sent* requests; *duplicates* and *kept* are positions in *sent*."""
         settled = cls([], [], [], orphans)
         for place, outgoing in enumerate(sent):
             if place in duplicates:

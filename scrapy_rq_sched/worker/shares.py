@@ -1,4 +1,4 @@
-"""How much of what a worker finds the fleet can share."""
+"""The share of a worker's requests that the fleet can share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 
 from ..frontier.messages import Batch, is_much_unshared
 
-#: Requests after which it is first looked at.
+#: Requests after which the share is first checked.
 FIRST_LOOK = 100
-#: Different reasons that are told apart.
+#: Number of different reasons that are counted.
 MOST_REASONS = 100
 
 
 class Shares:
-    """Counts the requests that were found, and those of them that stay in this worker's memory.
+    """Count the requests that were found, and the part that must stay in this worker's memory.
 
     :ivar found: how many requests were found.
     :ivar unshared: how many of them cannot be stored in Redis.
@@ -27,7 +27,7 @@ class Shares:
         self._next_look = FIRST_LOOK
 
     def note(self, reason: str) -> None:
-        """Count a request; *reason* says why it cannot be stored, if it cannot."""
+        """Count a request; *reason* is why it cannot be stored, or empty."""
         self.found += 1
         if reason:
             self.unshared += 1
@@ -35,7 +35,7 @@ class Shares:
                 self._reasons[reason] += 1
 
     def fill(self, batch: Batch) -> None:
-        """Put what was counted since the last batch into *batch*, if anything cannot be stored."""
+        """Put the counts since the last batch into *batch*, if any request cannot be stored."""
         if self.unshared:
             batch.found, batch.unshared = self.found - self._said[0], self.unshared - self._said[1]
             batch.unshared_reason = self.reason
@@ -48,11 +48,11 @@ class Shares:
 
     @property
     def are_many(self) -> bool:
-        """Whether so many cannot be stored that it has to be said."""
+        """Whether so many requests cannot be stored that a line must be logged."""
         return is_much_unshared(self.found, self.unshared)
 
     def is_due(self) -> bool:
-        """Return whether it is time to look: after a hundred requests, a thousand, and so on."""
+        """Return whether it is time to check: after a hundred requests, a thousand, and so on."""
         if self.found < self._next_look:
             return False
         self._next_look *= 10

@@ -1,6 +1,6 @@
-"""What a scheduler may be a part of: a crawl of the fleet, one that is driven by hand, or none.
+"""The roles of a scheduler: in a crawl of the fleet, driven by hand, or outside the frontier.
 
-The scheduler picks a side when it is opened, and forwards to it what Scrapy asks.
+The scheduler chooses a side when it is opened, and forwards Scrapy's calls to it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LEAVE_TIMEOUT = 2.0
 
 
 class Side(Protocol):
-    """What Scrapy asks of a scheduler."""
+    """The methods of a scheduler that Scrapy calls."""
 
-    #: The part in a crawl of the fleet, once this worker has joined it.
+    #: The session with the frontier, once this worker has joined it.
     session: Session | None
 
     def enqueue(self, request: Request) -> bool:
-        """Take *request*; return False if it is known to be a duplicate."""
+        """Take *request*; return False if this worker knows that it is a duplicate."""
 
     def next(self) -> Request | None:
-        """Return the next request, or None if none is at hand."""
+        """Return the next request, or None if no request is ready."""
 
     def has_pending(self) -> bool:
         """Return whether the spider must stay open."""
@@ -47,7 +47,7 @@ class Side(Protocol):
         """Return how many requests wait."""
 
     def close(self, reason: str) -> Any:
-        """End it; return what fires when that is done, or None."""
+        """Close this side; return a Deferred that fires when this is done, or None."""
 
 
 def _not_open(*_: Any) -> Any:
@@ -55,7 +55,7 @@ def _not_open(*_: Any) -> Any:
 
 
 class NotOpen:
-    """A scheduler that was not opened yet: whatever is asked of it raises ``RuntimeError``."""
+    """A scheduler that is not open: its methods raise ``RuntimeError``."""
 
     session: Session | None = None
     enqueue = next = has_pending = __len__ = _not_open
@@ -67,7 +67,7 @@ class NotOpen:
 class Refused:
     """A crawl that cannot start, and is about to end.
 
-    :param error: why.
+    :param error: the reason.
     """
 
     session: Session | None = None
@@ -82,7 +82,7 @@ class Refused:
         return None
 
     def has_pending(self) -> bool:  # noqa: D102
-        return True  # it is closed, but not as finished
+        return True  # otherwise Scrapy would close the spider as finished
 
     def __len__(self) -> int:
         return 0
@@ -92,9 +92,9 @@ class Refused:
 
 
 class Aside:
-    """What a shell or a command such as ``scrapy fetch`` asks for: it never reaches the frontier.
+    """A shell, or a command such as ``scrapy fetch``: its requests do not reach the frontier.
 
-    :param scheduler: Scrapy's own.
+    :param scheduler: Scrapy's own scheduler.
     """
 
     session: Session | None = None
@@ -111,9 +111,9 @@ class Aside:
 
 
 class ByHand:
-    """A scheduler that is driven by hand, with no event loop: each call waits for Redis.
+    """A scheduler that is driven by hand, without an event loop: each call waits for Redis.
 
-    A request counts as finished when the next one is asked for.
+    A request counts as finished at the call for the next one.
     """
 
     def __init__(self, session: Session) -> None:
@@ -123,9 +123,9 @@ class ByHand:
         self._closed = False
 
     def open(self) -> None:
-        """Join the frontier, and wait for a place in it if there is none.
+        """Join the frontier; if all places are taken, wait for one.
 
-        :raises FrontierError: if something prevents it.
+        :raises FrontierError: if this worker cannot join.
         """
         line = _line_of(self._session)
         while isinstance(found := membership.join(self._session, line), Waiting):
@@ -145,15 +145,15 @@ class ByHand:
         self._inline.exchange(want=1)
         request = session.take()
         while request is None and session.state.has_undone:
-            # No request could be made of what was leased: it is set aside, and the next one asked for. Or it
-            # is a suspect, and Redis has to know that before it is begun.
+            # The lease could not be turned into a request, and is set aside: get the next one. Or the request
+            # is a suspect, which must be reported to Redis before it is begun.
             self._inline.exchange(want=1)
             request = session.take()
         return request
 
     def has_pending(self) -> bool:  # noqa: D102
         if self._closed:
-            return False  # it has left: to ask would be to join again
+            return False  # this worker has left: an exchange would join again
         reply = self._inline.exchange()
         state = self._session.state
         others = (reply.leased or 0) - len(state.held)
@@ -177,9 +177,9 @@ class ByHand:
 
 
 class Crawling:
-    """A worker of the fleet: no call waits for Redis, the loop exchanges in the background.
+    """A worker of the fleet: no call waits for Redis, and the loop exchanges in the background.
 
-    :param refuse: told why this worker could not join, after Scrapy was told that the scheduler is open.
+    :param refuse: called with the error if this worker could not join, before the scheduler counts as open.
     """
 
     def __init__(self, session: Session, refuse: Callable[[FrontierError], None]) -> None:
@@ -190,7 +190,7 @@ class Crawling:
         self._closed = False
 
     def open(self) -> Deferred[None]:
-        """Join the frontier; return what fires when that is done, also where there is no reactor yet."""
+        """Join the frontier; return a Deferred that fires when this is done, even without a reactor."""
         opened: Deferred[None] = Deferred()
         join_timeout, line, loop = self._session.settings.join_timeout, _line_of(self._session), EventLoop()
         patience = Patience(join_timeout)
@@ -202,7 +202,7 @@ class Crawling:
                     return
                 if isinstance(found, Waiting) and not self._closed:
                     if self._session.engine is not None and not self._session.crawler.crawling:
-                        self._leave_line()  # without a reactor nobody else has it do so
+                        self._leave_line()  # without a reactor, there is no event before the shutdown
                         raise InterruptedInLineError("it was told to end while it waited for a place")
                     patience = Patience(join_timeout)
                     if not line.came:
@@ -210,7 +210,7 @@ class Crawling:
                     loop.call_later(line.wait(found), join)
                     return
                 self._joined(found, error, line)
-            except Exception as problem:  # goes on to whoever waits for it
+            except Exception as problem:  # passed on by the Deferred
                 self._closed = True
                 self._exchanges.close()
                 if not isinstance(problem, FrontierError) or self._session.engine is None:
@@ -221,14 +221,14 @@ class Crawling:
 
         def join() -> None:
             if self._closed:
-                return  # it has left the line, and would be in it again
+                return  # this worker has left the line, and must not enter it again
             self._exchanges.call(lambda: membership.join(self._session, line), joined)
 
         join()
         return opened
 
     def _leave_line(self) -> Deferred[None] | None:
-        """Leave the line at once, so that it moves; Scrapy does not close a spider that is being opened."""
+        """Leave the line at once, so that it moves. Scrapy does not close a spider that is being opened."""
         if self.session is not None or self._closed:
             return None
         self._closed = True
@@ -252,7 +252,7 @@ class Crawling:
             leave = partial(session.frontier.leave, False, session.settings.persist)
             self._exchanges.call(leave, lambda *_: self._exchanges.close())
             return
-        assert isinstance(found, Opened)  # noqa: S101 - one of both is there
+        assert isinstance(found, Opened)  # noqa: S101 - there is an error or a result
         self.session = session
         membership.welcome(session, line, found)
         self._exchanges.start(at_once=found.waiting + found.seeds + found.leased > 0)
@@ -266,7 +266,7 @@ class Crawling:
 
     def next(self) -> Request | None:  # noqa: D102
         if self._session.engine is None:
-            # By hand: to ask for the next is to be done with the last.
+            # By hand, the call for the next request finishes the last one.
             self._session.state.finish_all_but(())
         self._session.prepare()
         request = self._session.take()

@@ -1,4 +1,4 @@
-"""What a worker says to the frontier of slots, and what it is told of them."""
+"""The exchange of news about slots between a worker and the frontier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .state import State
 
 
 class SlotTalk:
-    """Says of which slots this worker has enough, for which it needs turns, and which limits they have.
+    """Report the slots with enough requests, the turns that this worker needs, and the limits of slots.
 
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
     """
@@ -35,13 +35,13 @@ class SlotTalk:
         self._state = state
         self._limits = limits
         self._politeness = politeness
-        # Leases of slots of which there are enough: so many are held back from other workers.
+        # The maximum of leases of sated slots that this worker holds back from other workers.
         self._most_held = settings.prefetch
         self._engine = engine
         self._notices = notices
         self._limits_changed: str | None = None
         state.ready.takes = self._takes
-        # Slots with limits that the frontier did not know of.
+        # Slots with limits that the frontier did not know.
         self._met: set[str] = set()
 
     def asks(self) -> dict[str, int]:
@@ -51,10 +51,10 @@ class SlotTalk:
         return self._state.memory.asks(self._limits.target)
 
     def look(self) -> None:
-        """Find out of which slots there are enough, before it is asked what is at hand.
+        """Find the sated slots. Call it before counting the ready leases.
 
-        Of these the downloader has all that it may have, and this worker has more besides. Else the requests
-        of a host that answers slowly would keep the worker from all others.
+        For a sated slot, the downloader has its maximum of requests, and this worker has more leases ready.
+        They must not count as ready: the requests of a slow host would keep the worker from all other hosts.
         """
         if self._engine is None:
             return
@@ -62,27 +62,27 @@ class SlotTalk:
         ready, load = self._state.ready, self._engine.slots.load
         stuck = {slot: count for slot, count in ready.slots() if slot and load(slot) is None}
         if sum(stuck.values()) < max(1, self._limits.target // 2):
-            # A turn that cannot be used is one too many: another worker could use the next.
+            # Of a slot with a delay, one turn that cannot be used is enough: others could use the next turn.
             stuck = {slot: count for slot, count in stuck.items() if self._politeness.gap_of(slot)}
         ready.set_sated(stuck if sum(stuck.values()) <= self._most_held else ())
 
     def fill(self, batch: Batch, closing: bool) -> None:
-        """Put what there is to say into *batch*, and consider it said."""
+        """Put the news of slots into *batch*, and consider it sent."""
         batch.ahead = round(1000 * self._limits.ahead)
         batch.sated = self._state.ready.sated
         batch.asks = {} if closing else self.asks()
-        # Also those whose turns it has: a frontier of before may not know them.
+        # Also slots of which this worker has turns: a restored frontier may not know their limits.
         ready = (slot for slot, _ in self._state.ready.slots())
         met = chain(self._met, batch.asks, (push.slot for push in batch.pushes), ready)
         batch.limits = self._politeness.own(met)
         self._met.clear()
 
     def take_reply(self, reply: Reply) -> None:
-        """Take note of limits and turns, and of the server's time."""
+        """Note the limits, the turns and the server's time in *reply*."""
         state = self._state
         self._politeness.take_reply(reply)
         if self._limits_changed not in (None, reply.limits_changed):
-            # What was leased before, without a time, may have to wait now.
+            # Requests that were leased before, without a time, may have to wait now.
             state.give_back()
         self._limits_changed = reply.limits_changed
         if reply.now is not None:
@@ -92,15 +92,15 @@ class SlotTalk:
         state.turns.unused(state.memory.give(given))
 
     def to_memory(self, kept: Iterable[Outgoing]) -> None:
-        """Have requests be crawled from this worker's memory."""
+        """Put requests into this worker's memory, to be crawled from there."""
         for outgoing in kept:
             slot = outgoing.push.slot
             self._state.memory.append(outgoing, slot if self._politeness.of(slot) != UNLIMITED else "")
 
     def take_lease(self, lease: Lease) -> None:
-        """Have *lease*, of a request, be ready; or go back, if the frontier has to be told its limits."""
+        """Make the *lease* of a request ready, or give it back if the frontier does not know its limits."""
         if self._politeness.is_news(lease):
-            # It goes back together with the limits, and comes again with a time.
+            # The lease goes back together with the limits, and comes again with a time.
             self._state.releases.give_back(lease)
             self._met.add(lease.slot)
         else:
@@ -110,5 +110,5 @@ class SlotTalk:
         return self._engine is None or not slot or self._engine.slots.load(slot) is not None
 
     def _local(self, begin: float) -> float:
-        """Return from when a turn of *begin*, in the server's milliseconds, may be used; 0: at once."""
+        """Return the local time of a turn at *begin*, in the server's milliseconds; 0: at once."""
         return self._state.clock.local(begin) if begin > AT_ONCE else 0.0

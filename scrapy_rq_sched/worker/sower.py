@@ -1,4 +1,4 @@
-"""From seeds to requests, a moment at a time: a seed may stand for any number of requests."""
+"""From seeds to requests, in short slices: a seed may become any number of requests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .state import State
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which requests are made of seeds before the event loop has its turn.
+#: Seconds for which requests are made from seeds before the event loop has its turn.
 SLICE = 0.02
 
 
 class Sower:
-    """Makes requests of the seeds that this worker was leased.
+    """Make requests from the seeds that were leased to this worker.
 
-    :param crawl: takes a request that was made.
-    :param refuse: takes a lease that needs code which this worker does not have, and the error.
+    :param crawl: called with each request.
+    :param refuse: called with a lease that needs code which this worker does not have, and the error.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
     """
 
@@ -63,11 +63,11 @@ class Sower:
         self._sowing.append(Sowing(lease, made))
 
     def go_on(self) -> None:
-        """Make more requests, for as long as the event loop can wait."""
+        """Make more requests, for one slice of time."""
         end = math.inf if self._engine is None else time.monotonic() + SLICE
         while self._sowing and not self._limits.is_full:
             sowing = self._sowing[0]
-            if sowing.lease not in self._state.sowing:  # it is another worker's now
+            if sowing.lease not in self._state.sowing:  # another worker has the lease now
                 self._sowing.popleft()
                 continue
             if not self._state.beginnings.may_sow(sowing.lease):
@@ -91,7 +91,7 @@ class Sower:
         self.go_on()
 
     def _sow_some(self, sowing: Sowing, end: float) -> bool:
-        """Give away requests of a seed until *end*; return whether there are no more."""
+        """Make requests from a seed until *end*; return whether the seed has no more."""
         lease = sowing.lease
         try:
             for request in sowing.requests(end):
@@ -111,7 +111,7 @@ class Sower:
             trace = traceback_of(error.__cause__) if error.__cause__ else ""
             self._state.fail(lease, str(error), trace)
             return True
-        except Exception as error:  # the user's fingerprinter, say, may raise anything
+        except Exception as error:  # the user's code, such as a fingerprinter, may raise any exception
             logger.exception("Seed %.200r is moved to the failed list", lease.payload)
             self._state.fail(lease, *described(error))
             return True

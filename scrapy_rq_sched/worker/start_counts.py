@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-#: So many different requests are remembered: a start() that never ends must not fill the memory.
+#: Number of different requests that are remembered: a start() that never ends must not fill the memory.
 MOST = 100_000
 
 
 class StartCounts:
-    """Numbers the requests of ``start()`` by their fingerprints, and remembers the latest of them."""
+    """Number the requests of ``start()`` by their fingerprints, and remember the latest ones."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, int] = OrderedDict()
@@ -18,8 +18,8 @@ class StartCounts:
     def number_of(self, fingerprint: str) -> str:
         """Return a number that no equal request of ``start()`` had before.
 
-        Once some are forgotten, the number of the round is a part of it. Where every worker reads ``start()``
-        in the same order, it is the same for all.
+        When requests are forgotten, the number of the round becomes a part of it. If all workers read
+        ``start()`` in the same order, they get the same numbers.
         """
         count = self._counts.pop(fingerprint, 0) + 1
         self._counts[fingerprint] = count
@@ -29,6 +29,6 @@ class StartCounts:
         return f"{count}.{self._forgotten // MOST}" if self._forgotten else str(count)
 
     def clear(self) -> None:
-        """Forget all: start() is at its end."""
+        """Forget all numbers, because ``start()`` has ended."""
         self._counts.clear()
         self._forgotten = 0

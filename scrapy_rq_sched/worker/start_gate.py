@@ -1,4 +1,4 @@
-"""When ``start()`` waits: a worker does not read more of it than it can store, nor than the crawl needs."""
+"""The gate of ``start()``: a worker reads no more of it than it can store and the crawl needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .state import State
 
 
 class StartGate:
-    """Holds ``start()`` while there are enough requests, or nothing is to be begun."""
+    """Hold ``start()`` while there are enough requests, or while no request may begin."""
 
     def __init__(
         self, state: State, limits: Limits, settings: FrontierSettings, engine: EngineBridge
@@ -24,18 +24,18 @@ class StartGate:
     def holds(self, reply: Reply | None) -> bool:
         """Return whether ``start()`` should wait.
 
-        :param reply: the frontier's last.
+        :param reply: the frontier's last reply.
         """
         enough = self._limits.is_full or len(self._state.memory) >= self._settings.outbox_size
         no_room = reply is not None and bool(reply.full)
         return enough or no_room or self._state.told != Told.CRAWL or self._holds_lazy_start(reply)
 
     def _holds_lazy_start(self, reply: Reply | None) -> bool:
-        """Return whether the downloader is not full only because what fills it is on its way.
+        """Return whether the requests on their way are enough to fill the downloader.
 
-        A ``start()`` that looks before each request whether the downloader is full
-        (``engine.needs_backout()``) would else be read much further than that needs. One that has not
-        looked once it was full never does.
+        A lazy ``start()``, which checks before each request whether the downloader is full
+        (``engine.needs_backout()``), would otherwise be read much further than needed. A ``start()`` that
+        has not waited when the downloader was full is not lazy.
         """
         if self._engine.backs_out():
             self._was_full = True

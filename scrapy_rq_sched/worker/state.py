@@ -1,6 +1,6 @@
-"""What one worker has in its hands: what is to be said, what it holds, what it knows to be seen.
+"""The state of one worker: its unsent news, the requests that it holds, the fingerprints that it knows.
 
-Nothing here waits, and nothing talks to Redis: the scheduler fills it, the exchange empties it.
+Nothing here waits, and nothing talks to Redis: the scheduler fills the state, the exchange empties it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from .slot_turns import SlotTurns
 class State:
     """The local side of the frontier.
 
-    :ivar outbox: requests to push, in the order they came.
+    :ivar outbox: requests to push, in their order.
     :ivar releases: leases that are no longer needed.
-    :ivar ready: leases not yet begun.
+    :ivar ready: leases that are not begun.
     :ivar held: requests that the engine has, and their leases.
-    :ivar sowing: the leases of seeds whose requests are being made.
+    :ivar sowing: the leases of seeds that are being turned into requests.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
     :ivar seen: fingerprints that are known to be in Redis.
     :ivar shares: how many requests were found, and how many of them cannot be shared.
-    :ivar beginnings: what was begun last.
-    :ivar clock: the server's, and :ivar turns: what became of this worker's turns of slots.
-    :ivar told: what all workers are told to do.
+    :ivar beginnings: the request and the seed that were begun last.
+    :ivar clock: the server's clock.
+    :ivar turns: the use of this worker's turns of slots.
+    :ivar told: the present instruction to all workers.
     """
 
     def __init__(self, settings: FrontierSettings) -> None:
@@ -55,18 +56,18 @@ class State:
         self.clock = ServerClock()
         self.turns = SlotTurns(self.clock)
         self.told = Told.CRAWL
-        # Requests that the engine has and no lease stands for.
+        # Requests that the engine has, without a lease.
         self._unleased: set[Request] = set()
-        # How much had been found when each held request was begun.
+        # How many requests had been found when each held request was begun.
         self._begun_at: dict[Request, int] = {}
         self._found = self._number = 0
         self._failing: dict[Request, tuple[str, str]] = {}
-        # Requests that the engine was through with since the last batch.
+        # Number of requests that the engine has finished since the last batch.
         self._pages = 0
-        # Whether this worker has nothing in its memory any more, and Redis has not heard of it.
+        # Whether this worker's memory is empty again, and Redis does not know it yet.
         self._memory_is_done = False
 
-    # -- what is put in ----------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------
 
     def enqueue(self, push: Push, request: Request) -> None:
         """Put *request* into the outbox."""
@@ -74,12 +75,12 @@ class State:
         self.outbox.append(Outgoing(push, request))
 
     def note_known(self) -> None:
-        """Note that a request was found whose push may still be in the outbox."""
+        """Note a known duplicate: the push of the first such request may still be in the outbox."""
         if not self.outbox.is_settled:
             self._found += 1
 
     def hold(self, request: Request, lease: Lease | None) -> None:
-        """Note that the engine now has *request*; without a lease, it came from memory."""
+        """Note that the engine has *request*, from its *lease* or, without a lease, from memory."""
         if lease is None:
             self._unleased.add(request)
         else:
@@ -93,24 +94,24 @@ class State:
         self.beginnings.sow(lease)
 
     def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
-        """Note that *request* is to be set aside when the engine is through with it.
+        """Set *request* aside when the engine has finished it.
 
-        :return: whether it is known; one that was never in Redis cannot be set aside.
+        :return: whether it has a lease: a request that was never in Redis cannot be set aside.
         """
         if request in self.held:
             self._failing[request] = reason, traceback
         return request in self.held
 
     def finish(self, lease: Lease) -> None:
-        """Note that *lease* is finished, after all that it led to was enqueued."""
+        """Note that *lease* is finished, after all its new requests were enqueued."""
         self.releases.end(lease, self.outbox.enqueued)
 
     def fail(self, lease: Lease, reason: str, traceback: str = "") -> None:
-        """Note that *lease*, of which nothing was made, has to be set aside."""
+        """Set *lease* aside, because it could not be turned into a request."""
         self.releases.end(lease, 0, reason, traceback)
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
-        """Note that every request that the engine has had, and has no longer, is finished."""
+        """Note that all held requests are finished, except the ones *in_progress* in the engine."""
         self.turns.finish_all_but(in_progress)
         done = [request for request in self.held if request not in in_progress]
         for request in done:
@@ -124,9 +125,9 @@ class State:
         self._unleased = unleased
 
     def give_back(self, known: bool = True) -> None:
-        """Note that what was not begun goes back to where it stood.
+        """Give back the leases that are not begun, to their places in the queue.
 
-        :param known: whether the frontier knows of the turns and downloads of this worker's leases.
+        :param known: whether the frontier knows the turns and downloads of this worker.
         """
         of_memory = self.memory.take_back(math.inf)
         self._give_back(self.ready)
@@ -136,7 +137,7 @@ class State:
         self.turns.unused(of_memory)
 
     def give_back_late(self, now: float, patience: float) -> None:
-        """Note that what is late by *patience* seconds goes back: another may have its turn by now."""
+        """Give back leases and turns that are late by *patience* seconds, for other workers to use."""
         self.turns.unused(self.memory.take_back(now - patience))
         self._give_back(self.ready.take_late(now, patience))
 
@@ -146,13 +147,13 @@ class State:
             self.turns.returned(lease)
 
     def give_back_held(self) -> None:
-        """Note that what the engine is at goes back to where it stood, whatever comes of it here."""
+        """Give back the leases of the requests that the engine has; their results here have no effect."""
         for lease in self.held.values():
             self.releases.give_back(lease)
         self._let_go()
 
     def forget_memory(self) -> int:
-        """Note that what is in memory will not be crawled, so that it does not count as seen.
+        """Drop the requests in memory, so that they do not count as seen.
 
         :return: how many requests there were.
         """
@@ -163,17 +164,17 @@ class State:
         self.turns.unused(self.memory.take_back(math.inf))
         return count
 
-    # -- what is asked -------------------------------------------------------------------------
+    # -- questions -----------------------------------------------------------------------------
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to say."""
+        """Whether there is something to send."""
         news = self.outbox or self.releases.has_news or self.beginnings.has_news or self.turns.has_news
         return bool(news) or self._memory_is_done
 
     @property
     def has_undone(self) -> bool:
-        """Whether a lease is to be set aside, left to another worker, or announced before it is begun."""
+        """Whether a lease must be set aside, left to another worker, or reported before it is begun."""
         return self.releases.has_undone or self.beginnings.has_news
 
     @property
@@ -183,13 +184,13 @@ class State:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing here at all, nor on its way."""
+        """Whether this worker has nothing to do, and nothing on its way."""
         held = self.ready or self.sowing or self.memory or self.is_at_work
         return not (held or self.has_news or len(self.releases)) and self.outbox.is_settled
 
     @property
     def in_memory(self) -> int:
-        """How many requests are crawled from this worker's memory, waiting or begun."""
+        """How many requests this worker crawls from its memory, waiting or begun."""
         return len(self.memory) + len(self._unleased)
 
     # -- the exchange ------------------------------------------------------------------------
@@ -203,13 +204,13 @@ class State:
         exceed: bool = False,
         finishing: bool = False,
     ) -> Batch:
-        """Return what there is to say, and consider it said.
+        """Return the news as a batch, and consider it sent.
 
-        :param sent: what was taken out of the outbox.
+        :param sent: the requests that were taken out of the outbox.
         :param want: how many leases to ask for.
         :param want_seeds: how many seeds to ask for.
         :param busy: whether this worker may add requests without holding any.
-        :param exceed: whether to push though too many wait.
+        :param exceed: whether to push although too many requests wait.
         :param finishing: whether this worker leaves because the fleet is finished.
         """
         self._number += 1
@@ -236,9 +237,9 @@ class State:
         return batch
 
     def settle(self, reply: Reply, said: int | None = None) -> Settled:
-        """Take in the reply to the last batch; the leases in it are left to the caller.
+        """Process the reply to the last batch, except its leases, which the caller processes.
 
-        :param said: how many of the batch's pushes the exchange carried, if not all.
+        :param said: how many of the batch's pushes the exchange carried, or None for all.
         """
         self.told = reply.told
         self.beginnings.settle()
@@ -248,9 +249,9 @@ class State:
                 orphans = [*self.ready, *self.sowing]
             self._rewind()
         elif reply.standing == Standing.LOST:
-            # Some may be left to this worker, if it came back before all were taken away.
+            # This worker may still have some leases, if it came back before all were taken away.
             self.give_back(known=False)
-            # Of a seed that is another's now, no more requests are made here.
+            # Of a seed that went back to the queue, this worker makes no more requests.
             self.sowing.clear()
         self.seen.note_epoch(reply.epoch)
         sent = self.outbox.settle(reply.stored, reply.replicated, said)
@@ -261,7 +262,7 @@ class State:
         return Settled.of(sent, set(reply.duplicates), kept, orphans)
 
     def _rewind(self) -> None:
-        # What this worker holds is back in the queue, for whoever gets it; what it is at it goes on with.
+        # The leases of this worker are back in the queue; it finishes the requests that it has begun.
         self._let_go()
         self.give_back(known=False)
         self.sowing.clear()

@@ -1,4 +1,4 @@
-"""What a worker counts for its fleet: how long exchanges take, and what closes a fleet after so many."""
+"""The counts of a worker for its fleet: the duration of exchanges, and the counts that close a fleet."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..frontier.close_limits import CloseLimits
 from ..frontier.exchange_times import ExchangeTimes
 from ..frontier.messages import Batch
 
-#: Seconds between two tellings of how long exchanges took.
+#: Seconds between two reports of how long exchanges took.
 INTERVAL = 5.0
 
 
 class Totals:
-    """Counts exchanges; and responses, items and errors of callbacks, as Scrapy's ``CloseSpider`` does.
+    """Count exchanges, and responses, items and errors of callbacks, as Scrapy's ``CloseSpider`` does.
 
-    :param crawler: whose signals are counted.
-    :param limits: when the fleet closes; without any, only exchanges are counted.
+    :param crawler: its signals are counted.
+    :param limits: when the fleet closes; without limits, only exchanges are counted.
     """
 
     def __init__(self, crawler: Crawler, limits: CloseLimits) -> None:
@@ -29,7 +29,7 @@ class Totals:
         self._times = ExchangeTimes()
         self._told = time.monotonic()
         connect = crawler.signals.connect
-        # A signal holds its receivers weakly, and this object holds these.
+        # Signals reference their receivers weakly, so this object keeps a reference.
         self._receivers = [
             self._count(connect, signal, name)
             for signal, name in (
@@ -52,7 +52,7 @@ class Totals:
         self._times.add(latency)
 
     def fill(self, batch: Batch) -> None:
-        """Put what was counted since the last batch into *batch*, and consider it said."""
+        """Put the counts since the last batch into *batch*, and consider them sent."""
         batch.counted = dict(self._counts)
         self._counts.clear()
         now = time.monotonic()

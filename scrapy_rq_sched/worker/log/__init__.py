@@ -1,1 +1,1 @@
-"""What a worker says in its log."""
+"""The log messages of a worker."""

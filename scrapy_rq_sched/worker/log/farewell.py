@@ -1,4 +1,4 @@
-"""What a worker says when it closes with pages under way, and when its process ends before they are done."""
+"""The log messages of a worker that closes or ends with unfinished requests."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class Farewell:
-    """Says what a stop waits for, and what it costs not to wait.
+    """Log the requests for which a stop waits, and the cost of not waiting.
 
-    :param lease_timeout: seconds after which what a worker holds goes back to the queue, if it is gone.
+    :param lease_timeout: seconds after which the requests of a dead worker go back to the queue.
     """
 
     def __init__(self, crawler: Crawler, state: State, lease_timeout: float) -> None:
@@ -29,12 +29,12 @@ class Farewell:
         self._is_watching = self._has_said = False
 
     def look(self, engine: EngineBridge) -> None:
-        """Take note if the spider is being closed: say once which requests are still being finished."""
+        """If the spider is being closed, log once how many requests are still being finished."""
         if self._has_said or not engine.closing():
             return
         if not self._is_watching:
             self._is_watching = True
-            # A second Ctrl-C stops the event loop, and nothing else tells of it: the process then ends.
+            # After a second Ctrl-C, the event loop stops without a signal, and the process ends.
             atexit.register(self._cut_short)
             self._crawler.signals.connect(self._closed, signals.spider_closed)
         begun = engine.in_progress()
@@ -55,7 +55,7 @@ class Farewell:
         said = (request.meta.get("download_timeout") for request in begun)
         timeouts = [seconds for seconds in said if isinstance(seconds, (int, float))]
         timeout = max(timeouts, default=settings.getfloat("DOWNLOAD_TIMEOUT"))
-        # At worst all are of one site, and each waits for the one before.
+        # In the worst case, all requests are for one site, and each waits for the one before.
         delay = settings.getfloat("DOWNLOAD_DELAY") * downloads
         causes = "DOWNLOAD_TIMEOUT, and DOWNLOAD_DELAY for each" if delay else "DOWNLOAD_TIMEOUT"
         return f"downloads take at most {timeout + delay:.0f} s ({causes})"

@@ -1,4 +1,4 @@
-"""What is said while there is no room for more requests."""
+"""The log messages while there is no room for more requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..state import State
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which there has to have been room for it to be said that there is.
+#: Seconds for which Redis must have had room before this is logged.
 ROOM_FOR = 2.0
 
 
 class Fullness:
-    """Says when Redis has no memory left, and when it has again; and once that too many wait."""
+    """Log when Redis is out of memory and when it has room again; log once that too many requests wait."""
 
     def __init__(self, frontier: Frontier, state: State, outbox_size: int) -> None:
         self._frontier = frontier
@@ -28,7 +28,7 @@ class Fullness:
         self._told: set[str] = set()
 
     def note(self, reply: Reply) -> None:
-        """Say what is worth saying of the room that *reply* tells of."""
+        """Log changes of the room that *reply* reports."""
         if reply.full == "memory":
             self._no_memory()
         else:

@@ -1,4 +1,4 @@
-"""What a worker says of the frontier, in the log and in the statistics."""
+"""The log messages and statistics of a worker about the frontier."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..shares import Shares
 
 logger = logging.getLogger(__name__)
 
-#: Different causes that are warned of; a spider may make a million of them.
+#: Number of different causes that are logged; a spider may produce a million of them.
 MOST_WARNINGS = 100
 
 
 def joined(frontier: Frontier, opened: Opened) -> None:
-    """Say what a worker found when it joined."""
+    """Log the state of the frontier that a worker has joined."""
     logger.info(
         "Worker %s joined the frontier of spider %r at %s: %s waiting, %d leased, %d seen, %s, %s",
         *(frontier.worker, frontier.keys.spider, connection.address(frontier.server)),
@@ -36,7 +36,7 @@ def joined(frontier: Frontier, opened: Opened) -> None:
 
 
 def from_before(frontier: Frontier, opened: Opened) -> None:
-    """Say what an earlier crawl has left that this one may miss or not expect."""
+    """Warn about the remains of an earlier crawl that this crawl may miss or not expect."""
     spider = frontier.keys.spider
     is_alone = opened.waiting + opened.leased + opened.seeds == 0 and opened.workers == 1
     if opened.seen and is_alone:
@@ -57,7 +57,7 @@ def from_before(frontier: Frontier, opened: Opened) -> None:
 
 
 def failed_list(frontier: Frontier, entries: int) -> None:
-    """Say that something was set aside, if something was."""
+    """Warn if the failed list has entries."""
     if entries:
         logger.warning(
             "The failed list of spider %r has %s: requests or seeds that could not be crawled. To see why, "
@@ -68,13 +68,13 @@ def failed_list(frontier: Frontier, entries: int) -> None:
 
 
 def last_word(shares: Shares) -> None:
-    """Say at the end that much could not be shared, if it could not."""
+    """Log at the end that many requests could not be shared, if this is so."""
     if shares.are_many:
         logger.error("%s", shares)
 
 
 def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
-    """Say what components of the user's own cannot promise."""
+    """Warn about guarantees that the user's own queue and dupefilter do not give."""
     if is_custom(queue):
         logger.warning(
             "SCHEDULER_QUEUE_CLASS is %s, which has its own push or pop: requests are not leased, and those "
@@ -90,7 +90,7 @@ def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
 
 
 class Notices:
-    """What is said in the course of a crawl.
+    """The log messages and statistics during a crawl.
 
     :param stats: Scrapy's statistics collector.
     :param spider: the spider's name.
@@ -103,9 +103,9 @@ class Notices:
         self._log_raised = False
 
     def reply(self, reply: Reply, unbegun: int) -> None:
-        """Say what is worth saying of *reply*.
+        """Log and count the news in *reply*.
 
-        :param unbegun: how many leases this worker had not begun before it.
+        :param unbegun: how many leases this worker had not begun before the reply.
         """
         if reply.standing == Standing.REWOUND and reply.epoch and not reply.lost:
             self._stats.inc_value("frontier/rewound")
@@ -164,7 +164,7 @@ class Notices:
             )
 
     def kept_from_redis(self, request: Request, reason: str) -> None:
-        """Say that *request* is crawled from this worker's memory."""
+        """Log and count that *request* is crawled from this worker's memory."""
         self._stats.inc_value("scheduler/unserializable")
         self.warn_once(
             reason,
@@ -174,7 +174,7 @@ class Notices:
         )
 
     def refused(self, what: str, error: Exception) -> None:
-        """Say that a request or a seed is left to another worker."""
+        """Log and count that a request or a seed is left to another worker."""
         self._stats.inc_value("frontier/refused")
         self.warn_once(
             str(error),
@@ -183,7 +183,7 @@ class Notices:
         )
 
     def dropped(self, request: Request, max_waiting: int) -> None:
-        """Say that *request* is dropped because too many wait."""
+        """Log and count that *request* is dropped, because too many requests wait."""
         self._stats.inc_value("frontier/dropped")
         self.warn_once(
             "dropped",
@@ -193,7 +193,7 @@ class Notices:
         )
 
     def outbox_is_full(self, size: int) -> None:
-        """Say that nothing is begun, because *size* requests wait to be stored."""
+        """Log that no request is begun, because *size* requests wait to be stored."""
         self.warn_once(
             "full",
             "%s to be stored in Redis (FRONTIER_OUTBOX_SIZE): this worker begins no new page until fewer do",
@@ -201,7 +201,7 @@ class Notices:
         )
 
     def lost_with_worker(self, count: int) -> None:
-        """Say that *count* requests were only in this worker's memory, and were not crawled."""
+        """Log that *count* requests were only in this worker's memory, and were not crawled."""
         if count:
             logger.error(
                 "%s by this worker, and cannot be stored in Redis. Such requests do not count as seen, and "
@@ -210,7 +210,7 @@ class Notices:
             )
 
     def shares(self, shares: Shares) -> None:
-        """Say how many requests cannot be shared, if that are many and it is time to look."""
+        """Log how many requests cannot be shared, if there are many and it is time to check."""
         if shares.is_due() and shares.are_many:
             logger.error("%s", shares)
 
@@ -238,10 +238,10 @@ class Notices:
             )
 
     def filtered(self, dupefilter: Any, request: Request, spider: Spider) -> None:
-        """Have *dupefilter* log that *request* was filtered. If it cannot, that is logged, once."""
+        """Make *dupefilter* log that *request* was filtered. If this fails, log the failure once."""
         try:
             dupefilter.log(request, spider)
-        except Exception:  # the user's code may raise anything: Scrapy would wait for the request for ever
+        except Exception:  # from the user's code; Scrapy would wait for the request forever
             if not self._log_raised:
                 self._log_raised = True
                 logger.exception(
@@ -252,12 +252,12 @@ class Notices:
                 )
 
     def throttled(self, leases: int) -> None:
-        """Count *leases* that have to wait for the time of their slot."""
+        """Count *leases* that must wait for the time of their slot."""
         if leases:
             self._stats.inc_value("frontier/throttled", leases)
 
     def told(self, reply: Reply) -> None:
-        """Say what all workers are told to do."""
+        """Log a new instruction to all workers."""
         told = reply.told
         resume = frontier_command("resume", self._spider)
         if told == Told.WAIT:
@@ -290,8 +290,8 @@ class Notices:
             logger.info("The fleet of spider %r was told to stop: this worker closes", self._spider)
 
     def warn_once(self, cause: str, message: str, *args: Any) -> None:
-        """Log a warning, unless one of the same cause was logged before."""
-        # Lambdas differ in their addresses only.
+        """Log a warning, unless a warning with the same cause was logged before."""
+        # Lambdas differ only in their addresses.
         cause = re.sub(r"0x[0-9a-f]+", "", cause)
         if cause not in self._warned and len(self._warned) < MOST_WARNINGS:
             self._warned.add(cause)

@@ -1,4 +1,4 @@
-"""Why nothing is being issued: one line when that has been so for a while."""
+"""One log line with the reason why no request has begun for a while."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..state import State
 
 logger = logging.getLogger(__name__)
 
-#: Seconds without a request to begin after which it is said why, and after which it is said again.
+#: Seconds without a begun request after which the reason is logged, and seconds until it is repeated.
 AFTER, AGAIN = 10.0, 60.0
 
 
 class Standstill:
-    """Notes when requests are begun, and says why none are.
+    """Note when requests are begun, and log the reason if no request is begun.
 
     :param spider: the spider's name.
-    :param seeds_keys: where seeds are expected.
+    :param seeds_keys: the keys of the seeds.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Standstill:
         self._said: tuple[float, str] = (0.0, "")
 
     def begun(self) -> None:
-        """Note that a request was begun, or that from now on one may be."""
+        """Note that a request was begun, or that requests may begin from now on."""
         self._since = time.monotonic()
         self._said = (0.0, "")
 
     def look(self, reply: Reply | None, engine: EngineBridge) -> None:
-        """Say why nothing was begun for a while, if nothing was, and if that was not said just now.
+        """Log the reason if no request was begun for a while, unless it was logged recently.
 
-        While Redis does not answer, that is said elsewhere.
+        An outage of Redis has its own log lines.
         """
         now = time.monotonic()
         if now - self._since < AFTER or self._limits.cut_off:
@@ -62,10 +62,10 @@ class Standstill:
         logger.info("No request was begun for %.0f s: %s", now - self._since, reason)
 
     def reason(self, reply: Reply | None, downloading: int, backs_out: str) -> tuple[str, str]:
-        """Return in a word and in a sentence why no request is begun.
+        """Return why no request is begun, in one word and in one sentence.
 
         :param downloading: how many requests the downloader has.
-        :param backs_out: what keeps the engine from asking for more, if something does.
+        :param backs_out: the part that keeps the engine from asking for requests; empty if the engine asks.
         """
         state = self._state
         if reply is None:
