@@ -220,8 +220,8 @@ class Notices:
         if what == "frontier":
             logger.error(
                 "The frontier of spider %r is no longer in Redis: its keys were deleted, evicted, or lost in "
-                "a restart of Redis, with all waiting requests and fingerprints. This worker stores the "
-                "requests that it holds in Redis again",
+                "a restart of Redis, with all waiting requests and fingerprints. This worker stores its "
+                "requests in Redis again",
                 self._spider,
             )
         elif what == "requests":
