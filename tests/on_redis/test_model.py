@@ -813,6 +813,10 @@ class Crawl(RuleBasedStateMachine):
             for name, kind in zip(names, pipe.execute(), strict=True):
                 readers[kind](name)
             found = dict(zip(names, pipe.execute(), strict=True))
+        # Times that move on with each second in which the same is still so.
+        moving = {b"going_since", b"no_memory", b"no_room"}
+        meta = found.get(b"s:meta", {})
+        found[b"s:meta"] = {name: b"a time" if name in moving else value for name, value in meta.items()}
         # Who speaks has another deadline, and another place among the others.
         return {**found, b"s:workers": sorted(found.get(b"s:workers", ()))}
 
