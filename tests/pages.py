@@ -18,6 +18,7 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     ROOT / "example_project" / "README.md",
     *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("recipes/*.md")),
 ]
 
 #: A comment before a Python example that cannot be run.
