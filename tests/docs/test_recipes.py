@@ -6,18 +6,22 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 import redis
 import scrapy
+
+from scrapy_rq_sched.embedded import PrivateRedis
 
 from ..crawl import start_forked, start_interpreter, wait_until
 from ..forked import ForkedScrapy
@@ -392,3 +396,127 @@ def test_the_obvious_ways_use_the_proxy_of_another_worker(make: Make, way: str) 
         assert project.wait() == [0, 0]
     workers = proxies_of_workers(project, tree)
     assert sum(len(set(proxies) - {""}) == 2 for proxies in workers) > 0
+
+
+# -- items ---------------------------------------------------------------------------------------
+
+
+class Books:
+    """A site whose pages have titles, and whose pages come in their own time."""
+
+    def __init__(self, pages: int, pause: float = 0.1) -> None:
+        self.pages = pages
+        self.pause = pause
+        self.sent: Counter[str] = Counter()
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.path == "/robots.txt":
+            return Answer(status=404)
+        threading.Event().wait(self.pause)
+        self.sent[asked.path] += 1
+        number = int(asked.path[1:])
+        links = [next_ for next_ in range(3 * number + 1, 3 * number + 4) if next_ < self.pages]
+        return Answer(f"<h1>book {number}</h1>" + "".join(f"<a href=/{next_}>" for next_ in links))
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        return sorted((f"https://www.example.com/{n}", f"book {n}") for n in range(self.pages))
+
+
+BOOKS = """
+import scrapy
+
+
+class PagesSpider(scrapy.Spider):
+    name = "pages"
+    start_urls = ["https://www.example.com/0"]
+
+    def parse(self, response):
+        yield {"url": response.url, "title": response.css("h1::text").get()}
+        yield from response.follow_all(css="a")
+"""
+
+
+def in_database(project: Project) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(project.folder / "pages.db")) as database:
+        return sorted(database.execute("SELECT url, title FROM pages"))
+
+
+def test_each_item_is_in_the_database_once_though_a_worker_is_killed(make: Make) -> None:
+    books = Books(200)
+    project, _ = make("database.md", books)
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    for _ in range(2):
+        project.crawl("pages")
+    wait_until(lambda: books.sent.total() > 60)
+    project.workers[0].send_signal(signal.SIGKILL)
+    assert project.wait(1) == [0]
+    assert in_database(project) == books.rows
+    assert books.sent.total() > len(books.sent)  # what the killed worker had begun
+
+
+def test_a_database_that_is_locked_loses_no_item(make: Make) -> None:
+    books = Books(40, pause=0.0)
+    project, _ = make("database.md", books)
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    code = project.folder / "shop" / "database.py"
+    code.write_text(code.read_text().replace("timeout=30", "timeout=0.1"))
+    project.crawl("pages")
+    wait_until(lambda: (project.folder / "pages.db").exists() and books.sent)
+    with closing(sqlite3.connect(project.folder / "pages.db", timeout=30)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        wait_until(lambda: "database is locked; trying again" in project.log(0))
+        other.rollback()
+    assert project.wait() == [0]
+    assert in_database(project) == books.rows
+
+
+def test_a_consumer_gets_every_item_though_all_that_can_fails(make: Make, tmp_path: Path) -> None:
+    books = Books(250)
+    with PrivateRedis(tmp_path, ["--appendonly", "yes", "--appendfsync", "always"]) as own:
+        project, _ = make("consumer.md", books)
+        project.environment["REDIS_URL"] = own.url
+        (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+        client = redis.Redis.from_url(own.url)
+        (command,) = typed(project.page)
+        program, *arguments = command.split()
+        assert program == "python"
+
+        def stored() -> int:
+            return len(in_database(project)) if (project.folder / "pages.db").exists() else 0
+
+        project.crawl("pages")
+        for goal in (20, 50, 80):
+            consumer = project.python(*arguments)
+            wait_until(lambda goal=goal: stored() > goal)
+            consumer.send_signal(signal.SIGKILL)
+            consumer.wait()
+        # Killed between the two steps, it has left an item in its own list.
+        client.blmove("pages:items", "pages:items:of:one", 20, "LEFT", "RIGHT")
+        project.python(*arguments)
+        wait_until(lambda: stored() > 100)
+        own.stop()
+        time.sleep(1)
+        own.start()
+        wait_until(lambda: stored() > 130)
+        client.client_kill_filter(_type="normal", skipme=True)
+        project.workers[0].send_signal(signal.SIGKILL)
+        last = len(project.workers)
+        project.crawl("pages")
+        project.wait(last)
+        wait_until(lambda: not client.exists("pages:items", "pages:items:of:one"))
+        assert in_database(project) == books.rows
+        assert "trying again" in project.log(last - 1)
+        assert "Traceback" not in project.log(last - 1)
+
+
+@pytest.mark.slow
+def test_a_consumer_waits_longer_than_the_default_timeout_of_its_client(make: Make, server: redis.Redis) -> None:
+    project, _ = make("consumer.md", Books(1))
+    project.python("consume.py", "pages", "one")
+    wait_until(lambda: (project.folder / "pages.db").exists())
+    time.sleep(8)
+    server.rpush("pages:items", '{"url": "https://www.example.com/0", "title": "book 0"}')
+    wait_until(lambda: not server.exists("pages:items:of:one", "pages:items"))
+    assert len(in_database(project)) == 1
+    assert project.log(0) == ""
