@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 import scrapy
+import yaml
 
-from scrapy_rq_sched.embedded import PrivateRedis
+from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
-from ..crawl import start_forked, start_interpreter, wait_until
+from ..crawl import start_forked, wait_until
 from ..forked import ForkedScrapy
 from ..internet import Answer, Asked, Internet, Site, internet
-from ..pages import DOCS, Example, examples
+from ..pages import DOCS, Example, examples, links
+from .test_docs import LONGEST_STOP
 
 pytestmark = [
     pytest.mark.single("a recipe is run on one kind of server"),
@@ -96,9 +103,12 @@ class Project:
         self.workers.append(worker)
         return worker
 
-    def python(self, *arguments: str, **environment: str) -> Worker:
-        """Start a program of the recipe."""
-        worker = start_interpreter(arguments, {**self.environment, **environment}, self._log(), self.folder)
+    def program(self, *command: str) -> Worker:
+        """Start a program of the recipe, as a service is started."""
+        with self._log().open("wb") as log:
+            worker = subprocess.Popen(
+                command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
         self.workers.append(worker)
         return worker
 
@@ -256,11 +266,12 @@ def test_no_session_gets_into_redis(make: Make, server: redis.Redis) -> None:
         tries[asked.path] += 1
         if "/orders/" in asked.path and tries[asked.path] == 1:
             return Answer(status=503)
+        # One at a time: those that failed wait in Redis now.
         kept.extend(server.zrange("orders:requests:slot:shop.example.com", 0, -1))
         return shop(asked)
 
     project, _ = make("login.md", unsteady)
-    project.crawl("orders", **LOGIN)
+    project.crawl("orders", "-s", "CONCURRENT_REQUESTS=1", "-s", "FRONTIER_PREFETCH=1", **LOGIN)
     assert project.wait() == [0]
     assert tries["/orders/1"] == 2
     assert any(b"retry_times" in entry for entry in kept)
@@ -438,7 +449,9 @@ class PagesSpider(scrapy.Spider):
 
 
 def in_database(project: Project) -> list[tuple[str, str]]:
-    with closing(sqlite3.connect(project.folder / "pages.db")) as database:
+    with closing(sqlite3.connect(project.folder / "pages.db", timeout=30)) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pages'").fetchone():
+            return []  # it is being made
         return sorted(database.execute("SELECT url, title FROM pages"))
 
 
@@ -479,21 +492,19 @@ def test_a_consumer_gets_every_item_though_all_that_can_fails(make: Make, tmp_pa
         (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
         client = redis.Redis.from_url(own.url)
         (command,) = typed(project.page)
-        program, *arguments = command.split()
-        assert program == "python"
 
         def stored() -> int:
-            return len(in_database(project)) if (project.folder / "pages.db").exists() else 0
+            return len(in_database(project))
 
         project.crawl("pages")
         for goal in (20, 50, 80):
-            consumer = project.python(*arguments)
+            consumer = project.program(*command.split())
             wait_until(lambda goal=goal: stored() > goal)
             consumer.send_signal(signal.SIGKILL)
             consumer.wait()
         # Killed between the two steps, it has left an item in its own list.
         client.blmove("pages:items", "pages:items:of:one", 20, "LEFT", "RIGHT")
-        project.python(*arguments)
+        project.program(*command.split())
         wait_until(lambda: stored() > 100)
         own.stop()
         time.sleep(1)
@@ -513,10 +524,321 @@ def test_a_consumer_gets_every_item_though_all_that_can_fails(make: Make, tmp_pa
 @pytest.mark.slow
 def test_a_consumer_waits_longer_than_the_default_timeout_of_its_client(make: Make, server: redis.Redis) -> None:
     project, _ = make("consumer.md", Books(1))
-    project.python("consume.py", "pages", "one")
+    project.program("python", "consume.py", "pages", "one")
     wait_until(lambda: (project.folder / "pages.db").exists())
     time.sleep(8)
     server.rpush("pages:items", '{"url": "https://www.example.com/0", "title": "book 0"}')
     wait_until(lambda: not server.exists("pages:items:of:one", "pages:items"))
     assert len(in_database(project)) == 1
     assert project.log(0) == ""
+
+
+# -- every day -----------------------------------------------------------------------------------
+
+
+class News:
+    """A site with lists of articles, a page each for three of them."""
+
+    def __init__(self) -> None:
+        self.articles = [f"/article/{number}" for number in range(9)]
+        self.broken: set[str] = set()
+        self.asked: Counter[str] = Counter()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.path == "/robots.txt":
+            return Answer(status=404)
+        self.gate.wait(60)
+        self.asked[asked.path] += 1
+        if asked.path in self.broken:
+            return Answer(status=503)
+        if asked.path.startswith("/article/"):
+            return Answer(f"<h1>{asked.path}</h1>")
+        page = int(asked.path.partition("/page/")[2] or 0)
+        here = self.articles[3 * page : 3 * page + 3]
+        more = f"<a class=next href=/page/{page + 1}>" if 3 * page + 3 < len(self.articles) else ""
+        return Answer("".join(f"<a class=article href={path}>" for path in here) + more)
+
+
+class Night:
+    """The nightly job of a project, as cron runs it."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        (project.folder / ".venv").mkdir()
+        (project.folder / ".venv" / "bin").symlink_to(BINARIES)
+        script = project.folder / "daily.sh"
+        script.write_text(script.read_text().replace("/srv/shop", str(project.folder)))
+        crontab = (project.folder / "crontab.txt").read_text().replace("/srv/shop", str(project.folder))
+        (line,) = re.findall(r"^0 3 \* \* \*  (.+)$", crontab, re.MULTILINE)
+        self.line = line
+
+    def run(self) -> str:
+        """Run it, and return what cron would mail."""
+        return self.project.shell(self.line).stdout
+
+    @property
+    def titles(self) -> list[str]:
+        """The articles that it has stored."""
+        stored = self.project.folder.glob("news-*.jsonl")
+        return sorted(json.loads(line)["title"] for file in stored for line in file.read_text().splitlines())
+
+
+@pytest.mark.slow
+def test_each_night_fetches_only_what_is_new_and_what_failed(make: Make) -> None:
+    news = News()
+    project, _ = make("daily.md", news)
+    night = Night(project)
+    news.broken.add("/article/4")
+    assert night.run() == ""
+    assert night.titles == sorted(set(news.articles) - news.broken)
+    news.asked.clear()
+    news.broken.clear()
+    news.articles[:0] = ["/article/today"]
+    assert night.run() == ""
+    fetched = {path for path in news.asked if path.startswith("/article/")}
+    assert fetched == {"/article/4", "/article/today"}
+    assert news.asked["/page/3"] == 1
+    assert night.titles == sorted(news.articles)
+
+
+@pytest.mark.slow
+def test_a_night_whose_predecessor_still_runs_says_so(make: Make) -> None:
+    news = News()
+    project, _ = make("daily.md", news)
+    night = Night(project)
+    news.gate.clear()
+    with subprocess.Popen(["bash", "-c", night.line], cwd=project.folder, env=project.environment) as last:
+        wait_until(lambda: (project.folder / "daily.log").exists() and "worker" in (project.folder / "daily.log").read_text())
+        assert night.run() == "daily.sh: exit code 75\n"
+        news.gate.set()
+        assert last.wait(60) == 0
+    assert night.titles == sorted(news.articles)
+
+
+def test_a_night_without_redis_says_so(make: Make) -> None:
+    project, _ = make("daily.md", News())
+    project.environment["REDIS_URL"] = "redis://127.0.0.1:1/0"
+    assert Night(project).run() == "daily.sh: exit code 1\n"
+
+
+@pytest.mark.slow
+def test_the_night_after_a_stop_resumes_and_the_next_one_finds_what_is_new(
+    make: Make, server: redis.Redis
+) -> None:
+    news = News()
+    project, _ = make("daily.md", news)
+    night = Night(project)
+    stopped = project.program("sh", "daily.sh")
+    # The first list is there, and what it links to is not.
+    wait_until(lambda: news.asked["/"] and (news.gate.clear() or True))
+    wait_until(lambda: sum(map(server.hlen, server.scan_iter("news:leases:*"))) > 1)
+    stopped.terminate()
+    time.sleep(1)
+    news.gate.set()
+    assert stopped.wait(60) == 130, project.log(0)
+    assert len(night.titles) < len(news.articles)
+    news.articles[:0] = ["/article/today"]
+    assert night.run() == ""
+    assert night.titles == sorted(news.articles[1:])
+    assert night.run() == ""
+    assert night.titles == sorted(news.articles)
+
+
+def units(project: Project) -> dict[str, configparser.ConfigParser]:
+    found = {}
+    for file in (*project.folder.glob("*.service"), *project.folder.glob("*.timer")):
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.optionxform = str  # type: ignore[assignment]
+        parser.read(file)
+        found[file.name] = parser
+    return found
+
+
+def test_systemd_gives_the_nightly_job_time_to_stop(make: Make) -> None:
+    project, _ = make("daily.md", News())
+    service = units(project)["news.service"]["Service"]
+    assert service["KillMode"] == "mixed"
+    assert service["TimeoutStopSec"] == "4min"
+    assert LONGEST_STOP <= 240
+    verify = shutil.which("systemd-analyze")
+    if verify is None:
+        pytest.skip("systemd is not here")
+    text = (project.folder / "news.service").read_text().replace("User=crawl", "User=root")
+    (project.folder / "news.service").write_text(text)
+    files = [str(project.folder / name) for name in ("news.service", "news.timer")]
+    done = subprocess.run([verify, "verify", "--man=no", *files], capture_output=True, text=True, timeout=60)
+    assert not [line for line in (done.stdout + done.stderr).splitlines() if "news" in line]
+
+
+# -- Scrapyd -------------------------------------------------------------------------------------
+
+
+class Scrapyd:
+    """What Scrapyd 1.6 does for the requests of the recipe."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.jobs: dict[str, int] = {}
+        self.port = free_port()
+        scrapyd = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                answer = json.dumps(scrapyd.answer(self.path, urllib.parse.parse_qs(body))).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, path: str, form: dict[str, list[str]]) -> dict[str, str]:
+        assert form["project"] == ["shop"]
+        if path == "/cancel.json":
+            signals = {"INT": signal.SIGINT, "TERM": signal.SIGTERM}
+            self.project.workers[self.jobs[form["job"][0]]].send_signal(signals[form.get("signal", ["INT"])[0]])
+            return {"prevstate": "running"}
+        assert path == "/schedule.json"
+        job = uuid.uuid4().hex
+        feeds = json.dumps({(self.project.folder / f"{job}.jl").as_uri(): {"format": "jsonlines"}})
+        given = [text for setting in form.get("setting", []) for text in ("-s", setting)]
+        self.jobs[job] = len(self.project.workers)
+        self.project.crawl(form["spider"][0], *given, "-s", f"FEEDS={feeds}", "-a", f"_job={job}")
+        return {"jobid": job}
+
+    def shell(self, script: str, **environment: str) -> str:
+        """Run a script of the page, with this Scrapyd."""
+        done = self.project.shell(script.replace("localhost:6800", f"127.0.0.1:{self.port}"), **environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def scrapyd(make: Make) -> Iterator[Scrapyd]:
+    if not (shutil.which("curl") and shutil.which("jq")):
+        pytest.skip("curl or jq is not here")
+    project, _ = make("scrapyd.md", Books(120, pause=0.4))
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    running = Scrapyd(project)
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def test_jobs_of_scrapyd_crawl_together_and_are_cancelled_and_replaced(
+    scrapyd: Scrapyd, server: redis.Redis
+) -> None:
+    project = scrapyd.project
+    start, more, cancel = [example.code for example in examples(project.page, "sh")]
+    scrapyd.shell(start)
+    assert len(project.workers) == 4
+    wait_until(lambda: server.zcard("pages:workers") == 4)
+    first, second, *_ = scrapyd.jobs
+    scrapyd.shell(cancel, JOB=first)
+    scrapyd.shell(cancel.replace("cancel.json", "cancel.json --data signal=TERM"), JOB=second)
+    assert project.wait(0, 1) == [0, 0]
+    assert all("Spider closed (shutdown)" in project.log(number) for number in (0, 1))
+    for number in (2, 3):
+        project.workers[number].send_signal(signal.SIGKILL)
+    wait_until(lambda: (scrapyd.shell(more), len(project.workers) > 4)[1])
+    project.wait(*range(4, len(project.workers)))
+    assert "Spider closed (finished)" in project.log(4)
+    jobs = len(project.workers)
+    # After the finish it starts none.
+    scrapyd.shell(more)
+    assert len(project.workers) == jobs
+    files = project.folder.glob("*.jl")
+    stored = {json.loads(line)["url"] for file in files for line in file.read_text().splitlines()}
+    # A feed loses what a killed worker had not written; the two others had time to write theirs.
+    assert stored
+
+
+def test_scrapyd_keeps_the_logs_of_more_jobs_than_it_runs(make: Make) -> None:
+    project, _ = make("scrapyd.md", Books(1))
+    config = configparser.ConfigParser()
+    config.read(project.folder / "scrapyd.conf")
+    assert config.getint("scrapyd", "jobs_to_keep") > config.getint("scrapyd", "max_proc")
+    assert "jobs_dir" not in config["scrapyd"]
+
+
+# -- Kubernetes ----------------------------------------------------------------------------------
+
+
+def cron_job(project: Project) -> Any:
+    return yaml.safe_load((project.folder / "crawl.yaml").read_text())
+
+
+def test_the_job_ends_with_the_crawl_and_gives_up_nothing_before(make: Make) -> None:
+    project, _ = make("kubernetes.md", Books(1))
+    manifest = cron_job(project)
+    assert (manifest["apiVersion"], manifest["kind"]) == ("batch/v1", "CronJob")
+    assert manifest["spec"]["concurrencyPolicy"] == "Forbid"
+    job = manifest["spec"]["jobTemplate"]["spec"]
+    assert job["parallelism"] > 1
+    assert job["backoffLimit"] >= 100
+    assert "completions" not in job
+    pod = job["template"]["spec"]
+    assert pod["restartPolicy"] == "OnFailure"
+    assert pod["terminationGracePeriodSeconds"] >= LONGEST_STOP
+    (worker,) = pod["containers"]
+    settings = (project.folder / "shop" / "settings.py").read_text()
+    assert all(f'"{variable["name"]}"' in settings for variable in worker["env"])
+    secret, *_ = [example.code for example in examples(project.page, "sh")]
+    named = worker["env"][0]["valueFrom"]["secretKeyRef"]
+    assert f"secret generic {named['name']} --from-literal={named['key']}=redis://" in secret
+
+
+def container(project: Project) -> Worker:
+    """Start the command of the manifest as a container does: with the signals to that process alone."""
+    (worker,) = cron_job(project)["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    return project.program(*worker["command"])
+
+
+@pytest.mark.slow
+def test_a_container_succeeds_only_when_the_crawl_is_finished(make: Make, server: redis.Redis) -> None:
+    books = Books(150, pause=0.4)
+    project, _ = make("kubernetes.md", books)
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    drained, stays = container(project), container(project)
+    wait_until(lambda: books.sent.total() > 40 and server.zcard("pages:workers") == 2)
+    drained.terminate()
+    assert drained.wait(60) != 0
+    replaced = container(project)
+    assert stays.wait(60) == replaced.wait(60) == 0
+    assert len(books.sent) == 150
+
+
+def test_the_command_that_changes_the_number_of_workers_is_right(make: Make, tmp_path: Path) -> None:
+    if not shutil.which("jq"):
+        pytest.skip("jq is not here")
+    project, _ = make("kubernetes.md", Books(1000, pause=0.5))
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text(f'#!/bin/sh\nfor one; do printf "%s\\n" "$one"; done >>{tmp_path}/kubectl\n')
+    kubectl.chmod(0o755)
+    project.environment["PATH"] = f"{kubectl.parent}:{project.environment['PATH']}"
+    *_, suspend, scale = [example.code for example in examples(project.page, "sh")]
+    assert not project.shell(scale).stderr
+    assert not (tmp_path / "kubectl").exists()  # nothing to do, no worker
+    project.crawl("pages")
+    wait_until(lambda: "joined the frontier" in project.log(0))
+    for script in (suspend, scale):
+        assert project.shell(script).returncode == 0
+    patches = [json.loads(line) for line in (tmp_path / "kubectl").read_text().splitlines() if "{" in line]
+    assert patches[0] == {"spec": {"suspend": True}}
+    assert patches[1]["spec"]["parallelism"] >= 1
+
+
+def test_each_recipe_is_listed_and_tested() -> None:
+    pages = {page.name for page in RECIPES.glob("*.md")} - {"index.md"}
+    assert {target for _, target in links(RECIPES / "index.md") if "/" not in target} == pages
+    tests = Path(__file__).read_text()
+    assert not [page for page in pages if f'make("{page}"' not in tests]
