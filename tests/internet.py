@@ -125,7 +125,7 @@ def internet(site: Site, user: str = "") -> Iterator[Internet]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - http.server's name
 
         def log_message(self, *arguments: object) -> None:
             pass

@@ -32,7 +32,7 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from ..crawl import start_forked, wait_until
 from ..forked import ForkedScrapy
 from ..internet import Answer, Asked, Internet, Site, internet
-from ..pages import DOCS, Example, examples, links
+from ..pages import DOCS, Example, examples, links, redis_cli
 from .test_docs import LONGEST_STOP
 
 pytestmark = [
@@ -180,7 +180,8 @@ ORDERS = 60
 class Shop:
     """A site that shows its orders to a session only."""
 
-    def __init__(self, pause: float = 0.0, forbidden: str = "") -> None:
+    def __init__(self, pause: float = 0.0, forbidden: str = "", orders: int = ORDERS) -> None:
+        self.orders = orders
         self.password = "lovelace"
         self.pause = pause
         self.forbidden = forbidden
@@ -202,7 +203,9 @@ class Shop:
             self.shown[session] += 1
         number = int(asked.path.partition("/orders/")[2] or 0)
         links = "".join(
-            f"<a href=/orders/{next_}>" for next_ in (3 * number + 1, 3 * number + 2, 3 * number + 3) if next_ < ORDERS
+            f"<a href=/orders/{next_}>"
+            for next_ in (3 * number + 1, 3 * number + 2, 3 * number + 3)
+            if next_ < self.orders
         )
         return Answer(f"<p class=total>{number}</p>{links}")
 
@@ -230,9 +233,7 @@ def parsed(server: redis.Redis) -> set[str]:
 EVERY_ORDER = {"/orders", *(f"/orders/{number}" for number in range(1, ORDERS))}
 
 
-def test_each_worker_logs_in_also_the_one_that_replaces_a_killed_one(
-    make: Make, server: redis.Redis
-) -> None:
+def test_each_worker_logs_in_also_the_one_that_replaces_a_killed_one(make: Make, server: redis.Redis) -> None:
     shop = Shop(pause=0.2)
     project, _ = make("login.md", shop)
     for _ in range(2):
@@ -258,7 +259,7 @@ def test_a_worker_logs_in_once_again_when_its_session_has_ended(make: Make, serv
 
 
 def test_no_session_gets_into_redis(make: Make, server: redis.Redis) -> None:
-    shop = Shop()
+    shop = Shop(orders=10)
     tries: Counter[str] = Counter()
     kept: list[bytes] = []
 
@@ -294,9 +295,10 @@ def test_a_wrong_password_closes_the_worker_and_loses_no_page(make: Make, server
 
 def test_a_page_that_no_login_opens_is_in_the_failed_list(make: Make, server: redis.Redis) -> None:
     shop = Shop(forbidden="/orders/1")
-    project, _ = make("login.md", shop)
+    project, site = make("login.md", shop)
     project.crawl("orders", **LOGIN)
     assert project.wait() == [0]
+    assert site.asked["https://shop.example.com/orders/1"] == 3
     (entry,) = server.lrange("orders:failed", 0, -1)
     assert json.loads(entry)["reason"] == "a login does not open this page"
     assert "Spider closed (finished)" in project.log(0)
@@ -393,6 +395,27 @@ def test_all_requests_of_a_worker_go_through_its_own_proxy(make: Make, server: r
     assert not direct.asked
     assert any(b"retry_times" in entry for entry in kept)
     assert not [entry for entry in kept if b"127.0.0.1" in entry or b"Proxy-Auth" in entry]
+
+
+def test_a_request_that_a_broken_proxy_fails_is_tried_by_others_or_kept(make: Make) -> None:
+    tree = Tree(60)
+    tree.failed |= {f"/{number}" for number in range(60)}  # only the proxy fails
+    project, _ = make("proxies.md", tree.through(""))
+    with_pages_spider(project)
+    # What was seen stays, so that the second crawl has nothing but what is put back.
+    options = ("-s", "FRONTIER_SET_ASIDE=download", "-s", "SCHEDULER_PERSIST=True")
+    with internet(tree.through("good"), "ada:one") as good, internet(tree.through("bad"), "ada:two") as bad:
+        right, wrong = good.url.replace("//", "//ada:one@"), bad.url.replace("//", "//ada:wrong@")
+        for address in (right, wrong):
+            project.crawl("pages", *options, WORKER_PROXY=address)
+        assert project.wait() == [0, 0]
+        assert bad.refused > 0
+        (requeue,) = [line for line in project.page.read_text().split("`") if line.endswith(" --requeue")]
+        assert project.shell(requeue).returncode == 0
+        project.crawl("pages", *options, WORKER_PROXY=right)
+        assert project.wait(2) == [0]
+    assert set(tree.sent.values()) == {"good"}
+    assert len(tree.sent) == 60
 
 
 @pytest.mark.parametrize("way", ["meta", "environment"])
@@ -521,8 +544,27 @@ def test_a_consumer_gets_every_item_though_all_that_can_fails(make: Make, tmp_pa
         assert "Traceback" not in project.log(last - 1)
 
 
+def test_an_item_that_a_consumer_cannot_store_is_kept_and_can_be_put_away(
+    make: Make, server: redis.Redis
+) -> None:
+    project, _ = make("consumer.md", Books(1))
+    server.rpush("pages:items", "no item", '{"url": "https://www.example.com/0", "title": "book 0"}')
+    for _ in range(2):
+        assert project.program("python", "consume.py", "pages", "one").wait(30) == 1
+        assert server.lrange("pages:items:of:one", 0, -1) == [b"no item"]
+    *_, put_away = redis_cli(project.page)
+    assert put_away.split()[:2] == ["redis-cli", "lmove"]
+    server.execute_command(*put_away.split()[1:])
+    project.program("python", "consume.py", "pages", "one")
+    wait_until(lambda: not server.exists("pages:items:of:one", "pages:items"))
+    assert server.lrange("pages:items:bad", 0, -1) == [b"no item"]
+    assert len(in_database(project)) == 1
+
+
 @pytest.mark.slow
-def test_a_consumer_waits_longer_than_the_default_timeout_of_its_client(make: Make, server: redis.Redis) -> None:
+def test_a_consumer_waits_longer_than_the_default_timeout_of_its_client(
+    make: Make, server: redis.Redis
+) -> None:
     project, _ = make("consumer.md", Books(1))
     project.program("python", "consume.py", "pages", "one")
     wait_until(lambda: (project.folder / "pages.db").exists())
@@ -610,11 +652,44 @@ def test_a_night_whose_predecessor_still_runs_says_so(make: Make) -> None:
     night = Night(project)
     news.gate.clear()
     with subprocess.Popen(["bash", "-c", night.line], cwd=project.folder, env=project.environment) as last:
-        wait_until(lambda: (project.folder / "daily.log").exists() and "worker" in (project.folder / "daily.log").read_text())
+        wait_until(
+            lambda: (
+                (project.folder / "daily.log").exists()
+                and "worker" in (project.folder / "daily.log").read_text()
+            )
+        )
         assert night.run() == "daily.sh: exit code 75\n"
         news.gate.set()
         assert last.wait(60) == 0
     assert night.titles == sorted(news.articles)
+
+
+@pytest.mark.slow
+def test_one_machine_more_than_allowed_ends_with_exit_code_0(make: Make) -> None:
+    news = News()
+    project, _ = make("daily.md", news)
+    night = Night(project)
+    script = project.folder / "daily.sh"
+    script.write_text(
+        script.read_text().replace(
+            "--workers 2", "--workers 1 -s FRONTIER_MAX_WORKERS=1 -s FRONTIER_MAX_WORKERS_POLICY=exit"
+        )
+    )
+    other = project.folder / "other.sh"  # the same on another machine, which has a lock of its own
+    other.write_text(script.read_text().replace(".daily.lock", ".other.lock"))
+    news.gate.clear()
+    first = project.program("sh", "daily.sh")
+    wait_until(lambda: "joined the frontier" in logs_of_workers(project))
+    assert project.program("sh", "other.sh").wait(60) == 0
+    assert first.poll() is None
+    news.gate.set()
+    assert first.wait(60) == 0
+    assert night.titles == sorted(news.articles)
+
+
+def logs_of_workers(project: Project) -> str:
+    logs = (project.folder / ".scrapy" / "frontier").rglob("*.log")
+    return "".join(file.read_text(errors="replace") for file in logs)
 
 
 def test_a_night_without_redis_says_so(make: Make) -> None:
@@ -703,7 +778,9 @@ class Scrapyd:
         assert form["project"] == ["shop"]
         if path == "/cancel.json":
             signals = {"INT": signal.SIGINT, "TERM": signal.SIGTERM}
-            self.project.workers[self.jobs[form["job"][0]]].send_signal(signals[form.get("signal", ["INT"])[0]])
+            self.project.workers[self.jobs[form["job"][0]]].send_signal(
+                signals[form.get("signal", ["INT"])[0]]
+            )
             return {"prevstate": "running"}
         assert path == "/schedule.json"
         job = uuid.uuid4().hex
