@@ -886,10 +886,22 @@ def test_a_container_succeeds_only_when_the_crawl_is_finished(make: Make, server
     drained, stays = container(project), container(project)
     wait_until(lambda: books.sent.total() > 40 and server.zcard("pages:workers") == 2)
     drained.terminate()
-    assert drained.wait(60) != 0
+    assert drained.wait(60) == 130
     replaced = container(project)
     assert stays.wait(60) == replaced.wait(60) == 0
     assert len(books.sent) == 150
+
+
+@pytest.mark.slow
+def test_a_container_whose_fleet_is_stopped_succeeds(make: Make, server: redis.Redis) -> None:
+    books = Books(1000, pause=0.4)
+    project, _ = make("kubernetes.md", books)
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    stopped = container(project)
+    wait_until(lambda: books.sent.total() > 10)
+    assert project.shell("scrapy frontier stop pages").returncode == 0
+    assert stopped.wait(60) == 0
+    assert server.zcard("pages:requests:slot:www.example.com") > 0
 
 
 def test_the_command_that_changes_the_number_of_workers_is_right(make: Make, tmp_path: Path) -> None:
