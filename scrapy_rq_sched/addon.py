@@ -1,4 +1,4 @@
-"""One line in ``ADDONS`` sets everything."""
+"""The add-on: one line in ``ADDONS`` sets up the scheduler and the dupefilter."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ FAILED_DOWNLOADS = "scrapy_rq_sched.failures.FailedDownloads"
 
 
 class Addon:
-    """``ADDONS = {"scrapy_rq_sched.Addon": 500}`` sets the scheduler and the dupefilter.
+    """Sets the scheduler and the dupefilter: ``ADDONS = {"scrapy_rq_sched.Addon": 500}``.
 
-    What the project or the spider sets itself has precedence.
+    Settings of the project and of the spider have precedence.
     """
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Set what is needed in *settings*, with the priority of add-ons."""
+        """Set the necessary *settings*, with the priority of add-ons."""
         settings.set("SCHEDULER", "scrapy_rq_sched.Scheduler", "addon")
         settings.set("DUPEFILTER_CLASS", "scrapy_rq_sched.RFPDupeFilter", "addon")
-        # So that %(worker)s may be in the URI of a feed.
+        # Allows %(worker)s in the URI of a feed.
         settings.set("FEED_URI_PARAMS", URI_PARAMS, "addon")
-        # Switched off unless FRONTIER_SET_ASIDE has "download".
+        # Disables itself unless FRONTIER_SET_ASIDE contains "download".
         settings["DOWNLOADER_MIDDLEWARES"].set(FAILED_DOWNLOADS, 10, "addon")

@@ -114,8 +114,8 @@ class Conversion:
         if names[0] == names[1]:
             if target or names[0] == "json":
                 raise SettingError(
-                    f"The requests of spider {spider!r} are in {names[0]} already. Name another serializer "
-                    "with --to; or with --from the one that they are really in"
+                    f"The requests of spider {spider!r} are already stored as {names[0]}. Name another "
+                    "serializer with --to. If they are stored with a different one, name that with --from"
                 )
             # The crawl goes on as it was left, until it is converted.
             loaded_target = serializers.load_serializer("json")
@@ -234,7 +234,7 @@ class Conversion:
             arguments += [entry, *self._convert(entry, score, slot, met)]
         if not self._step(keys=self._keys.of_queue(slot), args=arguments):
             raise FrontierError(
-                "The queue has changed meanwhile: another is at it. Stop it, and run this again"
+                "The queue changed meanwhile: another process uses it. Stop that, and try again"
             )
 
     def _convert(self, entry: bytes, score: str, slot: str, met: Converted) -> tuple[bytes, str]:

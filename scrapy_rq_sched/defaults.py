@@ -1,4 +1,4 @@
-"""The defaults, by scrapy-redis's names. Nothing here reads them: they are those of the modules that do."""
+"""The default values, with scrapy-redis's names. To change a default, change the setting, not this module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .dupefilter import RFPDupeFilter
 from .servers import topology
 from .settings import FrontierSettings
 
-#: The key of a dupefilter that is used by itself, without a spider.
+#: The key of a dupefilter that is used on its own, without a spider.
 DUPEFILTER_KEY = keys.STANDALONE_DUPEFILTER
 #: ``REDIS_ITEMS_KEY``
 PIPELINE_KEY = FrontierSettings.items_key
@@ -18,11 +18,11 @@ STATS_KEY = FrontierSettings.stats_key
 
 #: The class of the client, unless ``REDIS_PARAMS`` has a ``redis_cls``.
 REDIS_CLS: type = topology.DEFAULT_CLASS
-#: ``REDIS_ENCODING``: of seeds, and of nothing else.
+#: ``REDIS_ENCODING``: the encoding of seeds only.
 REDIS_ENCODING = FrontierSettings.encoding
-#: What ``REDIS_PARAMS`` are added to. Changing it here changes nothing: set ``REDIS_PARAMS``.
+#: The default arguments of a client, to which ``REDIS_PARAMS`` is added.
 REDIS_PARAMS: dict[str, Any] = dict(connection.DEFAULT_PARAMS)
-#: ``CONCURRENT_REQUESTS``, which is Scrapy's.
+#: Scrapy's ``CONCURRENT_REQUESTS``
 REDIS_CONCURRENT_REQUESTS = FrontierSettings.concurrency
 
 #: ``SCHEDULER_QUEUE_KEY``
@@ -31,13 +31,13 @@ SCHEDULER_QUEUE_KEY = FrontierSettings.queue_key
 SCHEDULER_QUEUE_CLASS = FrontierSettings.queue_class
 #: ``SCHEDULER_DUPEFILTER_KEY``
 SCHEDULER_DUPEFILTER_KEY = FrontierSettings.dupefilter_key
-#: ``DUPEFILTER_CLASS``, if it is not set and the scheduler is ours.
+#: ``DUPEFILTER_CLASS`` of this package's scheduler, if the setting is not set.
 SCHEDULER_DUPEFILTER_CLASS = f"{RFPDupeFilter.__module__}.{RFPDupeFilter.__qualname__}"
 #: ``SCHEDULER_PERSIST``
 SCHEDULER_PERSIST = FrontierSettings.persist
 #: ``REDIS_START_URLS_KEY``
 START_URLS_KEY = FrontierSettings.start_urls_keys[0]
-#: ``REDIS_START_URLS_AS_SET``, ``REDIS_START_URLS_AS_ZSET``: not read, the type of the key says it.
+#: ``REDIS_START_URLS_AS_SET``, ``REDIS_START_URLS_AS_ZSET``: not used; the type of the key decides.
 START_URLS_AS_SET = START_URLS_AS_ZSET = False
 #: ``MAX_IDLE_TIME_BEFORE_CLOSE``
 MAX_IDLE_TIME = FrontierSettings.max_idle_time

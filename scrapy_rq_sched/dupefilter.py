@@ -1,4 +1,4 @@
-"""Duplicates are filtered by a set of fingerprints in Redis that all workers share."""
+"""Dupefilters: the fingerprints of all requests seen are in Redis, and all workers share them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ logger = logging.getLogger(__name__)
 
 
 class RFPDupeFilter(BaseDupeFilter):
-    """Filters duplicates by the crawler's own request fingerprint, for the whole fleet, exactly.
+    """Filters duplicate requests of the whole fleet exactly, by a Redis set of their fingerprints.
 
-    With :class:`scrapy_rq_sched.Scheduler` no call of this class reaches Redis: the exchange asks
-    and marks in the same step as it queues. With Scrapy's own scheduler :meth:`request_seen` asks
-    Redis, and the event loop waits for the answer.
+    With :class:`scrapy_rq_sched.Scheduler`, no method of this class sends a command to Redis: the exchange
+    checks and records the fingerprint in the same step in which it queues the request. With Scrapy's own
+    scheduler, :meth:`request_seen` sends a command to Redis, and the event loop waits for the answer.
 
-    What waits for Redis raises redis-py's errors, if that does not answer.
+    Methods that wait for Redis raise redis-py's errors if Redis does not answer.
 
     :param server: a redis-py client.
-    :param key: the key of the set, with no template in it.
-    :param debug: whether to log every duplicate, not only the first (``DUPEFILTER_DEBUG``).
+    :param key: the key of the set; not a template.
+    :param debug: whether to log every duplicate, not only the first one (``DUPEFILTER_DEBUG``).
     :param fingerprinter: an object with ``fingerprint(request)``, which returns bytes; by default, Scrapy's
-        default one.
+        ``RequestFingerprinter``.
     """
 
-    #: The part of the scripts that keeps what was seen in this way: ``lua/filter/<kind>.lua``.
+    #: The part of the scripts that stores fingerprints for this class: ``lua/filter/<kind>.lua``.
     kind: ClassVar[str] = "exact"
-    #: What :meth:`log` logs to; a subclass's ``log`` may use it, as in scrapy-redis.
+    #: The logger of :meth:`log`. As in scrapy-redis, a subclass's ``log`` may use it.
     logger: ClassVar[logging.Logger] = logger
 
     def __init__(self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None) -> None:
@@ -47,15 +47,15 @@ class RFPDupeFilter(BaseDupeFilter):
         self.key = key
         self.debug = debug
         self.fingerprinter = fingerprinter or RequestFingerprinter()
-        #: Whether the first duplicate is still to be logged.
+        #: Whether to log the next duplicate: True until the first one was logged.
         self.logdupes = True
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
-        """Return a filter for standalone use: its key has the time in it, so it is shared by nobody.
+        """Return a filter for standalone use. Its key contains the time, so that no other filter shares it.
 
-        :param settings: Scrapy's.
-        :raises SettingError: if redis-py refuses what they say of Redis.
+        :param settings: Scrapy's settings.
+        :raises SettingError: if redis-py refuses the settings for Redis.
         """
         server = connection.get_client(settings)
         key = keys.STANDALONE_DUPEFILTER % {"timestamp": int(time.time())}
@@ -63,9 +63,9 @@ class RFPDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Return the filter of *crawler*'s spider; every crawler of that spider shares it.
+        """Return the filter of *crawler*'s spider. All crawlers of this spider share it.
 
-        :raises SettingError: if a setting has a value that it may not have.
+        :raises SettingError: if a setting has a value that is not valid.
         """
         settings = crawler.settings
         read = FrontierSettings.from_settings(settings)
@@ -80,7 +80,7 @@ class RFPDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
-        """Return the filter of *spider*, for a script: the scheduler makes its own."""
+        """Return the filter of *spider*, for use in a script. The scheduler makes its own filter."""
         return cls.from_crawler(spider.crawler)
 
     def request_seen(self, request: Request) -> bool:
@@ -93,9 +93,9 @@ class RFPDupeFilter(BaseDupeFilter):
         return fingerprint.hex()
 
     def forget(self, request: Request) -> bool:
-        """Have *request* count as not seen, and return whether it was. Waits for Redis.
+        """Mark *request* as not seen, and return whether it was seen before. Waits for Redis.
 
-        While a crawl runs its workers may still remember it, until the frontier's epoch changes.
+        Workers of a running crawl may still remember the request as seen, until the frontier's epoch changes.
         """
         return bool(self.server.srem(self.key, self.request_fingerprint(request)))
 
@@ -104,13 +104,13 @@ class RFPDupeFilter(BaseDupeFilter):
         self.server.unlink(self.key)
 
     def close(self, reason: str = "") -> None:
-        """Do nothing: what was seen is the fleet's, and stays. :meth:`clear` forgets it.
+        """Do nothing: the fingerprints belong to the fleet, and stay. To delete them, call :meth:`clear`.
 
         :param reason: why the spider closes.
         """
 
     def log(self, request: Request, spider: Spider) -> None:
-        """Log and count that *request* of *spider* was filtered."""
+        """Log and count *request* as a duplicate that was filtered."""
         spider.crawler.stats.inc_value("dupefilter/filtered")
         if self.debug:
             self.logger.debug(
@@ -129,11 +129,11 @@ class RFPDupeFilter(BaseDupeFilter):
 
 
 class CompactDupeFilter(RFPDupeFilter):
-    """As :class:`RFPDupeFilter`, in a tenth of the memory, by 62 bits of each fingerprint.
+    """Filters duplicates as :class:`RFPDupeFilter` does, in a tenth of the memory.
 
-    Of *n* URLs seen, a new one is taken for one of them with a probability of *n* / (2³² · 10⁹): at 10⁹
-    URLs, 1 in 4 · 10⁹. An exact filter at the same key is converted, by and by, while the crawl runs.
-    ``lua/filter/compact.lua`` says how it is kept.
+    It stores 62 bits of each fingerprint. When *n* URLs were seen, it mistakes a new URL for a duplicate with
+    a probability of *n* / (2³² · 10⁹): at 10⁹ URLs, 1 in 4 · 10⁹. An exact filter at the same key is
+    converted step by step while the crawl runs. For the format, see ``lua/filter/compact.lua``.
     """
 
     kind: ClassVar[str] = "compact"
@@ -147,7 +147,7 @@ class CompactDupeFilter(RFPDupeFilter):
         return not self._step("add", self.request_fingerprint(request))
 
     def forget(self, request: Request) -> bool:
-        """Have *request* count as not seen, and return whether it was. Waits for Redis."""
+        """Mark *request* as not seen, and return whether it was seen before. Waits for Redis."""
         return bool(self._step("remove", self.request_fingerprint(request)))
 
     def clear(self) -> None:

@@ -1,31 +1,41 @@
-"""One root, one class a cause. Each message says what happened, to what, and what to do."""
+"""The exceptions of this package: a base class, and one class for each cause.
+
+Each message tells what happened, to what, and what to do.
+"""
 
 from __future__ import annotations
 
 import shlex
 import traceback
 
-#: Characters of a reason that are logged and kept.
+#: The longest reason that is logged and stored, in characters.
 LONGEST_REASON = 1000
 
 
 def one_line(text: object) -> str:
-    """Return *text* in one line of bounded length that can be sent: it may quote what somebody wrote."""
+    """Return *text* as one printable line of limited length: *text* may quote untrusted data."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text)[:LONGEST_REASON])
-    # Half a character is not printable, so it is written as an escape by now.
     return line if len(str(text)) <= LONGEST_REASON else f"{line}…"
 
 
 def shown(value: object) -> str:
-    """Return *value* as one line that can be sent, whatever its ``repr()`` does."""
+    """Return the ``repr()`` of *value* as one printable line, even if ``repr()`` raises."""
     try:
         return one_line(repr(value))
-    except Exception as error:  # of an int with too many digits, or of an object of the user's
+    except Exception as error:  # an int with too many digits, or an object of the user's
         return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
 
 
+def a_type(*types: type) -> str:
+    """Return the names of *types* with their articles, such as ``a dict or a list``."""
+    return " or ".join(
+        "None" if t is type(None) else f"{'an' if t.__name__[0] in 'aeiouAEIOU' else 'a'} {t.__name__}"
+        for t in types
+    )
+
+
 def named(error: BaseException | None) -> str:
-    """Return the class of *error* and its message."""
+    """Return the class and the message of *error*."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -35,77 +45,77 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def frontier_command(action: str, spider: str, *more: str) -> str:
-    """Return the command that does *action* to the frontier of *spider*, as a shell takes it.
+    """Return the ``scrapy frontier`` command for *action* on *spider*, quoted for a shell.
 
-    :param more: further arguments, as they are: whoever gives them has quoted them.
+    :param more: further arguments, which the caller has quoted.
     """
     return " ".join(("scrapy frontier", action, shlex.quote(spider), *more))
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of *error*, and of what caused it, as text."""
+    """Return the traceback of *error* and of its causes, as text."""
     return "".join(traceback.format_exception(error))
 
 
 def described(error: BaseException) -> tuple[str, str]:
-    """Return the class of *error* and its message, and its traceback."""
+    """Return a description of *error* (its class and message), and its traceback."""
     return named(error), traceback_of(error)
 
 
 class FrontierError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """The base class of all exceptions that this package raises on purpose."""
 
 
 class SettingError(FrontierError):
-    """A setting has a value that it may not have."""
+    """A setting has a value that is not valid."""
 
 
 class FleetFullError(FrontierError):
-    """As many workers are at it as may be, and this one is not to wait."""
+    """The fleet has the maximum number of workers, and this worker must not wait for a place."""
 
 
 class FleetFinishedError(FrontierError):
-    """The crawl was finished while this worker waited for a place in it."""
+    """The crawl finished while this worker waited for a place in the fleet."""
 
 
 class FleetStoppedError(FrontierError):
-    """The fleet was told to stop while this worker waited for a place in it."""
+    """The fleet was told to stop while this worker waited for a place."""
 
 
 class InterruptedInLineError(FrontierError):
-    """This worker was told to end while it waited for a place in its fleet."""
+    """This worker was told to end while it waited for a place in the fleet."""
 
 
 class RedisUnreachableError(FrontierError):
-    """Redis does not answer, or does not let us in."""
+    """Redis does not answer, or refuses this user."""
 
 
 class RedisUnsuitableError(FrontierError):
-    """Redis answers, but this frontier cannot be kept in it."""
+    """Redis answers, but cannot hold this frontier."""
 
 
 class FrontierMismatchError(FrontierError):
-    """This worker is set up differently from the frontier that it was to join."""
+    """The settings of this worker do not match the frontier that it tried to join."""
 
 
 class UnserializableRequestError(FrontierError):
-    """A request holds something that the serializer cannot give back unchanged."""
+    """A request contains a value that the serializer cannot store and restore unchanged."""
 
 
 class UnserializableItemError(FrontierError):
-    """An item cannot be written by the serializer of items."""
+    """The serializer of items cannot store an item."""
 
 
 class ItemNotStoredError(FrontierError):
-    """An item is not in Redis, because the spider had to close while Redis did not answer."""
+    """An item was not stored, because the spider had to close while Redis did not answer."""
 
 
 class PayloadError(FrontierError):
-    """An entry of the queue cannot be turned back into a request."""
+    """An entry of the queue cannot be turned into a request."""
 
 
 class UnknownCodeError(FrontierError):
-    """A request or a seed needs code that this worker does not have; another one may."""
+    """A request or a seed needs code that this worker does not have. Another worker may have it."""
 
 
 class UnknownCallbackError(UnknownCodeError):
@@ -113,7 +123,7 @@ class UnknownCallbackError(UnknownCodeError):
 
 
 class UnknownClassError(UnknownCodeError):
-    """A request is of a class that this worker has not imported, or that is none of a request."""
+    """A request has a class that this worker has not imported, or that is not a ``Request`` class."""
 
 
 class SeedError(FrontierError):
@@ -121,8 +131,8 @@ class SeedError(FrontierError):
 
 
 class InspectionError(FrontierError):
-    """What was asked for from outside cannot be done to this frontier."""
+    """A command, or a call from a script, cannot be carried out on this frontier."""
 
 
 class ScrapyInternalsError(FrontierError):
-    """This Scrapy lacks a private name that the scheduler needs."""
+    """This version of Scrapy lacks a private name that the scheduler needs."""

@@ -70,8 +70,8 @@ class FailedRequests:
         discipline = getattr(load_queue_class(read), "discipline", None)
         if discipline is None:
             raise SettingError(
-                f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, to which nothing can be put back: it pushes "
-                "and pops by itself"
+                "Entries of the failed list cannot be put back: SCHEDULER_QUEUE_CLASS is "
+                f"{read.queue_class!r}, which pushes and pops by itself"
             )
         serializer = serializers.load_serializer(read.serializer)
         return cls(server, keys, discipline, read.max_failed, serializer, read.encoding)
@@ -221,8 +221,8 @@ class FailedRequests:
             found, handled = self._move_some(picked, moved, again)
             if found < 0:
                 raise InspectionError(
-                    f"The frontier of spider {self._keys.spider!r} is being exported: try again when that is "
-                    "over"
+                    f"The frontier of spider {self._keys.spider!r} is being exported. Try again when the "
+                    "export is finished"
                 )
             moved += found
             picked = picked[handled:]

@@ -45,8 +45,8 @@ def check_middleware(settings: Any) -> None:
         if order is not None and load_object(entry) is FailedDownloads:
             return
     raise SettingError(
-        "FRONTIER_SET_ASIDE has 'download', which needs the add-on, or {'scrapy_rq_sched.failures."
-        "FailedDownloads': 10} in DOWNLOADER_MIDDLEWARES"
+        "FRONTIER_SET_ASIDE contains 'download', which needs a downloader middleware. Use the add-on, or add "
+        "{'scrapy_rq_sched.failures.FailedDownloads': 10} to DOWNLOADER_MIDDLEWARES"
     )
 
 

@@ -152,14 +152,15 @@ class RedisPipeline:
         except Exception as error:  # the user's code, or the item's, may raise anything
             reason = blame(self.serialize, _fields(item), error)
             raise UnserializableItemError(
-                f"An item of spider {spider.name!r} cannot be stored: {reason}. Change what the spider "
-                "yields, or set REDIS_ITEMS_SERIALIZER"
+                f"An item of spider {spider.name!r} cannot be stored: {reason}. Change the item, or set "
+                "REDIS_ITEMS_SERIALIZER to a serializer that accepts it"
             ) from error
 
     def _spider(self) -> Spider:
         if self.crawler is None or self.crawler.spider is None:
             raise TypeError(
-                "process_item() needs a spider, because this pipeline was not made by from_crawler()"
+                "process_item() must be called with a spider, because this pipeline was not made by "
+                "from_crawler()"
             )
         return self.crawler.spider
 

@@ -156,8 +156,8 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         self.df.open()
         if settings.webhook_url and not settings.max_events:
             raise SettingError(
-                "FRONTIER_WEBHOOK_URL is set, and FRONTIER_MAX_EVENTS is 0: there would be no events to "
-                "send. Set it to 1000, or set no URL"
+                "FRONTIER_WEBHOOK_URL is set, but FRONTIER_MAX_EVENTS is 0, so that there would be no events "
+                "to send. Set FRONTIER_MAX_EVENTS to 1000, or remove FRONTIER_WEBHOOK_URL"
             )
         if engine is not None and settings.webhook_url and self._webhook is None:
             self._webhook = Webhook(self.crawler.settings, keys, self.name, settings)

@@ -69,7 +69,9 @@ class RedisMixin:
         """
         crawler = crawler or getattr(self, "crawler", None)
         if crawler is None:
-            raise ValueError("setup_redis() needs a crawler, because this spider has none yet")
+            raise ValueError(
+                "setup_redis() must be called with a crawler, because this spider does not have one yet"
+            )
         with suppress(FrontierError):  # what is wrong with a setting or a key, the scheduler says
             settings = FrontierSettings.from_settings(crawler.settings)
             self._form_data = settings.seed_form_data
@@ -106,7 +108,8 @@ class RedisMixin:
         # Not issubclass(): Scrapy's metaclass says yes to anything with the right method names.
         if Scheduler not in getattr(load_object(path), "__mro__", ()):
             raise SettingError(
-                f"SCHEDULER is {path!r}; a RedisSpider needs 'scrapy_rq_sched.Scheduler' to read seeds"
+                f"SCHEDULER must be 'scrapy_rq_sched.Scheduler', not {path!r}: a RedisSpider needs it to "
+                "read seeds"
             )
         self._longest_idle()
 
@@ -118,15 +121,15 @@ class RedisMixin:
         except (TypeError, ValueError):
             longest = math.nan
         if not longest >= 0:
-            raise SettingError(f"max_idle_time is {self.max_idle_time!r}; it may be a number of 0 or more")
+            raise SettingError(f"max_idle_time must be a number ≥ 0, not {self.max_idle_time!r}")
         return longest
 
     def _opened(self) -> None:
         for name in _NOT_CALLED:
             if self._overrides(name) and not any(map(self._overrides, _CALLERS)):
                 logger.warning(
-                    "Spider %r has a %s of its own, which is not called: the scheduler takes the seeds. "
-                    "Override make_request_from_data, or next_requests for requests from elsewhere",
+                    "Spider %r defines its own %s, which is not called: the scheduler takes the seeds. "
+                    "Override make_request_from_data for these, or next_requests for other requests",
                     *(self.name, name),  # type: ignore[attr-defined]
                 )
         try:
@@ -226,7 +229,7 @@ class RedisMixin:
             yield
         except connection.RedisError as error:
             logger.warning(
-                "Spider %r cannot ask for more requests, stays open and asks again: %s",
+                "Spider %r could not ask for more requests. It stays open, and asks again: %s",
                 self.name,  # type: ignore[attr-defined]
                 connection.describe_error(self.server, error),
             )

@@ -150,7 +150,7 @@ class RedisStatsCollector(StatsCollector):
         engine = find_engine(self._crawler)
         refused = getattr(find_scheduler(self._crawler), "refused", False)
         if self._refusal is not None and not refused:
-            logger.error("The statistics of this worker are not added up in Redis: %s", self._refusal)
+            logger.error("The statistics of this worker are not added to those in Redis: %s", self._refusal)
         # What is done in a shell is nobody else's business.
         self._is_open = not (refused or is_shell(engine))
         self._tally.begin()
@@ -219,8 +219,8 @@ class _Teller:
             while not self._exchange(expire=expire) or self._tally.has_news:
                 if time.monotonic() > stop_by:
                     logger.error(
-                        "The last statistics of this worker are not in Redis, which did not answer for %g s "
-                        "at the end: the sums of the fleet lack them. They are in the dump above",
+                        "The last statistics of this worker were not stored, because Redis did not answer "
+                        "for %g s. The sums of the fleet do not include them; the dump above does",
                         PATIENCE,
                     )
                     return
@@ -242,7 +242,7 @@ class _Teller:
         try:
             reply = self._script(keys=[key, keys.last_batch(key, self._worker)], args=arguments)
         except connection.RedisError as error:
-            self._outage.failed(error, "the statistics are kept, and told when it answers")
+            self._outage.failed(error, "the statistics are kept, and sent when Redis answers")
             return False
         self._outage.over()
         known = {reply[n].decode("utf-8", "replace"): decode(reply[n + 1]) for n in range(0, len(reply), 2)}

@@ -60,9 +60,9 @@ class FailedRequest:
                 data = bytes.fromhex(fields["data_hex"])
             numbers = [fields["time"], fields["deaths"], fields.get("deliveries", 0)]
             if not all(isinstance(n, (int, float)) and 0 <= n < MOST for n in numbers):
-                raise ValueError("a number of it is none")
+                raise ValueError("a number is not valid")
             if not math.isfinite(float(fields.get("score", "0"))) or " " in str(fields.get("score")):
-                raise ValueError("its score is none")
+                raise ValueError("its score is not a number")
             return cls(
                 str(fields.get("id", "")),
                 str(fields["kind"]),

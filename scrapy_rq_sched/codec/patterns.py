@@ -50,7 +50,7 @@ class Host:
     def __init__(self, name: str) -> None:
         # More than one colon is an address of IPv6; one is a port.
         if not name.strip(".[]") or name.count(":") == 1 or _NOT_OF_A_HOST.intersection(name):
-            raise InspectionError(f"{name!r} is not the name of a host; one looks like example.com")
+            raise InspectionError(f"{name!r} is not a valid host name. Use a name such as example.com")
         self.name = _normal(name.strip("[]"))
 
     def matches(self, url: str) -> bool:

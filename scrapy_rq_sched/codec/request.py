@@ -19,6 +19,7 @@ from ..errors import (
     UnknownCallbackError,
     UnknownClassError,
     UnserializableRequestError,
+    a_type,
     shown,
 )
 
@@ -68,13 +69,13 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
         value = getattr(request, field)
         if value:
             if not isinstance(value, _TYPES[field]):
-                raise UnserializableRequestError(f"{field} is a {type(value).__name__}")
+                raise UnserializableRequestError(_wrong_type(field, value))
             data[field] = value
     problem = _unsafe(data.get("meta", {}))
     if problem:
         raise UnserializableRequestError(problem)
     if not isinstance(request.priority, int):
-        raise UnserializableRequestError(f"priority must be an int, not a {type(request.priority).__name__}")
+        raise UnserializableRequestError(_wrong_type("priority", request.priority))
     if request.priority:
         data["priority"] = request.priority
     if request.dont_filter:
@@ -100,8 +101,10 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
     :raises PayloadError: if *data* does not describe a request.
     :raises UnknownCodeError: if *spider* lacks a callback or a class that it names.
     """
-    if not isinstance(data, dict) or not isinstance(data.get("url"), str):
-        raise PayloadError(f"not a dict with a url, but {type(data).__name__}")
+    if not isinstance(data, dict):
+        raise PayloadError(f"it must be a dict with a url, not {a_type(type(data))}")
+    if not isinstance(data.get("url"), str):
+        raise PayloadError(_wrong_type("url", data.get("url")))
     cls = _request_class(data["_class"]) if "_class" in data else Request
     known = _KNOWN_FIELDS if cls is Request else _KNOWN_FIELDS.union(cls.attributes)
     if not known.issuperset(data):
@@ -109,7 +112,7 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
         raise PayloadError(f"unknown fields {sorted(map(str, data.keys() - known))}")
     for field, types in _TYPES.items():
         if field in data and not isinstance(data[field], types):
-            raise PayloadError(f"{field} is a {type(data[field]).__name__}")
+            raise PayloadError(_wrong_type(field, data[field]))
     _check_headers(data.get("headers", {}))
     problem = _unsafe(data.get("meta", {}))
     if problem:
@@ -122,6 +125,12 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
         return cls(**kwargs)
     except Exception as error:  # a Request class may raise anything
         raise PayloadError(f"{type(error).__name__}: {error}") from error
+
+
+def _wrong_type(field: str, value: Any) -> str:
+    types = _TYPES[field]
+    allowed = types if isinstance(types, tuple) else (types,)
+    return f"{field} must be {a_type(*allowed)}, not {a_type(type(value))}"
 
 
 def find_callback(spider: Spider, name: Any) -> Callable[..., Any]:
@@ -177,7 +186,9 @@ def _text_or_bytes(value: bytes, encoding: str) -> str | bytes:
 
 def _headers_to_dict(request: Request) -> dict[Any, Any]:
     if not isinstance(request.headers, Headers):  # set so; newer Scrapy makes Headers of it
-        raise UnserializableRequestError(f"headers is a {type(request.headers).__name__}")
+        raise UnserializableRequestError(
+            f"headers must be a Headers object, not {a_type(type(request.headers))}"
+        )
     headers: dict[Any, Any] = {}
     for name, values in dict.items(request.headers):
         texts = [_text_or_bytes(value, request.encoding) for value in values]
@@ -194,9 +205,9 @@ def _headers_to_dict(request: Request) -> dict[Any, Any]:
 def _unsafe(meta: dict[Any, Any]) -> str:
     """Return what Scrapy would take in *meta* for more than a request: where to write, or what to run."""
     if "ftp_local_filename" in meta:
-        return "meta['ftp_local_filename'] would have Scrapy write a file"
+        return "meta['ftp_local_filename'] would make Scrapy write a file"
     if "." in str(meta.get("referrer_policy", "")):
-        return "meta['referrer_policy'] would have Scrapy import and call what it names"
+        return "meta['referrer_policy'] would make Scrapy import and call the object that it names"
     return ""
 
 
@@ -204,23 +215,24 @@ def _check_headers(headers: Any) -> None:
     pairs = headers.items() if isinstance(headers, dict) else headers
     for pair in pairs:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
-            raise PayloadError("headers is a list, but not of pairs")
+            raise PayloadError("headers must be a dict, or a list of pairs")
         values = pair[1] if isinstance(pair[1], (list, tuple)) else [pair[1]]
-        if not all(value is None or isinstance(value, (str, bytes, int)) for value in values):
-            raise PayloadError(f"header {pair[0]!r} has a value that is a {type(pair[1]).__name__}")
+        for value in values:
+            if value is not None and not isinstance(value, (str, bytes, int)):
+                raise PayloadError(f"header {pair[0]!r} must be a str, not {a_type(type(value))}")
 
 
 def _check_unchanged(request: Request, back: Request) -> None:
     for field in request.attributes:
         if getattr(request, field) != getattr(back, field):
             value = shown(getattr(request, field))
-            raise UnserializableRequestError(f"{field} would not come back as {value}")
+            raise UnserializableRequestError(f"{field} would not be restored as {value}")
     before, after = _own_attributes(request), _own_attributes(back)
     for name in before.keys() | after.keys():
         if not (name in before and name in after and _is_equal(before[name], after[name])):
             raise UnserializableRequestError(
-                f"the attribute {name!r} of {type(request).__name__} would not come back. The class must "
-                "name it in its 'attributes' and take it as an argument"
+                f"the attribute {name!r} of {type(request).__name__} would not be restored. The class must "
+                "list it in its 'attributes', and accept it as an argument"
             )
 
 
@@ -250,7 +262,9 @@ def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
     cls = type(request)
     data["_class"] = f"{cls.__module__}.{cls.__qualname__}"
     if _find_class(data["_class"]) is not cls:
-        raise UnserializableRequestError(f"class {data['_class']} is not at the top of a module")
+        raise UnserializableRequestError(
+            f"class {data['_class']} must be defined at the top level of a module"
+        )
     # A subclass may have defaults of its own (JsonRequest: POST), so what Request leaves out
     # has to be said.
     for field in ("method", "priority", "dont_filter", "encoding"):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from scrapy import FormRequest, Request, Spider
 
-from ..errors import PayloadError, SeedError, UnknownCodeError
+from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from ..frontier.replies import Lease
 from . import request
 
@@ -73,7 +73,7 @@ def request_from_seed(
     try:
         parts = urlsplit(made.url)
     except ValueError as error:  # with the meta key verbatim_url Scrapy lets any text pass
-        raise SeedError(f"url {fields['url']!r} is none: {error}") from error
+        raise SeedError(f"url {fields['url']!r} is not valid: {error}") from error
     if not parts.scheme:
         raise SeedError(f"url {fields['url']!r} has no scheme")
     if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:
@@ -99,7 +99,7 @@ def requests_of_seed(
         made = make(data)
         for item in made if isinstance(made, Iterable) else [] if made is None else [made]:
             if not isinstance(item, Request):
-                raise SeedError("make_request_from_data made something of it that is no request")
+                raise SeedError(f"make_request_from_data must return requests, not {a_type(type(item))}")
             yield item
     except (SeedError, UnknownCodeError):
         raise
@@ -155,10 +155,9 @@ def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
         if form_data and name not in _NOT_OF_A_FORM:
             continue
         if name not in FIELDS:
-            raise SeedError(f"unknown field {name!r}; known are {', '.join(FIELDS)}")
+            raise SeedError(f"unknown field {name!r}. The known fields are {', '.join(FIELDS)}")
         if not isinstance(value, FIELDS[name]) or (isinstance(value, bool) and name != "dont_filter"):
-            allowed = " or ".join(kind.__name__ for kind in FIELDS[name])
-            raise SeedError(f"{name} is a {type(value).__name__}, and may be a {allowed}")
+            raise SeedError(f"{name} must be {a_type(*FIELDS[name])}, not {a_type(type(value))}")
     return dict(fields)
 
 

@@ -67,7 +67,7 @@ def slot_rules(name: str, value: Any) -> tuple[SlotRule, ...]:
         raise SettingError(f"{name} is {value!r}, which is not valid JSON: {error}") from None
     if not isinstance(rules, Mapping):
         raise SettingError(
-            f"{name} is {value!r}; it must be a mapping such as {{'*.example.com': {{'delay': 2}}}}"
+            f"{name} must be a mapping such as {{'*.example.com': {{'delay': 2}}}}, not {value!r}"
         )
     return tuple(slot_rule(f"{name}[{pattern!r}]", pattern, said) for pattern, said in rules.items())
 
@@ -79,20 +79,20 @@ def slot_rule(name: str, pattern: Any, said: Any) -> SlotRule:
     :raises SettingError: if it is not valid.
     """
     if not isinstance(pattern, str) or not pattern.strip():
-        raise SettingError(f"{name}: the name of a slot must be a text that is not empty")
+        raise SettingError(f"{name}: the name of a slot must be a text, and must not be empty")
     if not isinstance(said, Mapping):
-        raise SettingError(f"{name} is {said!r}; it must be a mapping such as {{'delay': 2}}")
+        raise SettingError(f"{name} must be a mapping such as {{'delay': 2}}, not {said!r}")
     unknown = [str(field) for field in said if field not in FIELDS]
     if unknown:
-        raise SettingError(f"{name} has {', '.join(unknown)}; it may have {', '.join(FIELDS)}")
+        raise SettingError(
+            f"{name} has unknown fields: {', '.join(unknown)}. The known fields are {', '.join(FIELDS)}"
+        )
     delay = _number(name, said, "delay", LONGEST_DELAY)
     rate = _delay_of_rate(name, said["rate"]) if "rate" in said else None
     jitter = _number(name, said, "jitter", 1)
     concurrency = _number(name, said, "concurrency", 1_000_000)
     if concurrency is not None and concurrency != int(concurrency):
-        raise SettingError(
-            f"{name} has the concurrency {concurrency!r}; it must be a whole number of 0 or more"
-        )
+        raise SettingError(f"{name}: concurrency must be an integer ≥ 0, not {concurrency!r}")
     delays = [one for one in (delay, rate) if one is not None]
     return SlotRule(
         pattern.strip(), max(delays, default=None), jitter, None if concurrency is None else int(concurrency)
@@ -107,7 +107,7 @@ def _number(name: str, said: Mapping[str, Any], field: str, most: float) -> floa
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 <= number <= most:
-        raise SettingError(f"{name} has the {field} {said[field]!r}; it must be a number of 0 to {most:g}")
+        raise SettingError(f"{name}: {field} must be a number from 0 to {most:g}, not {said[field]!r}")
     return number
 
 
@@ -115,6 +115,7 @@ def _delay_of_rate(name: str, rate: Any) -> float:
     parts = _RATE.fullmatch(str(rate).replace(" ", ""))
     if parts is None or float(parts[1]) == 0 or _SECONDS[parts[2]] / float(parts[1]) > LONGEST_DELAY:
         raise SettingError(
-            f"{name} has the rate {rate!r}; it must be requests a second, minute, hour or day, such as '60/m'"
+            f"{name}: rate must be a number of requests per second, minute, hour or day, such as '60/m', not "
+            f"{rate!r}"
         )
     return _SECONDS[parts[2]] / float(parts[1])

@@ -43,6 +43,6 @@ def check_job(name: str, template: str, job: str) -> None:
     """
     if "%(job)s" in template and not job:
         raise SettingError(
-            f"{name} is {template!r}, and this crawl has no job: set FRONTIER_JOB, or the environment "
-            "variable SCRAPY_JOB, to the same text for all its workers"
+            f"{name} is {template!r}, but this crawl has no job. Set FRONTIER_JOB, or the environment "
+            "variable SCRAPY_JOB, to the same name for all workers"
         )

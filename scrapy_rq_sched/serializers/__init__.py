@@ -99,7 +99,9 @@ class DeflatedJSONSerializer(JSONSerializer):
     def _write(self, obj: Any) -> bytes:
         written = super()._write(obj)
         if len(written) > self.LARGEST:
-            raise UnserializableRequestError(f"it has {len(written)} bytes, more than {self.LARGEST}")
+            raise UnserializableRequestError(
+                f"it has {len(written)} bytes as JSON; the limit is {self.LARGEST}"
+            )
         deflate = zlib.compressobj(wbits=self._RAW, zdict=self.DICTIONARY)
         return deflate.compress(written) + deflate.flush()
 
@@ -112,9 +114,9 @@ class DeflatedJSONSerializer(JSONSerializer):
         try:
             written = inflate.decompress(data, self.LARGEST)
         except zlib.error as error:
-            raise ValueError(f"not deflated: {error}") from error
+            raise ValueError(f"it is not compressed JSON: {error}") from error
         if not inflate.eof or inflate.unused_data:
-            raise ValueError("not deflated, or too long")
+            raise ValueError(f"it is not compressed JSON of at most {self.LARGEST} bytes")
         return super().loads(written)
 
 
@@ -132,7 +134,8 @@ class MsgpackSerializer:
             import msgpack
         except ImportError as error:
             raise SettingError(
-                "SCHEDULER_SERIALIZER is 'msgpack', which needs: pip install 'scrapy-rq-sched[msgpack]'"
+                "SCHEDULER_SERIALIZER is 'msgpack', but the package msgpack is not installed. Run: pip "
+                "install 'scrapy-rq-sched[msgpack]'"
             ) from error
         # Strict: a tuple is refused, not turned into a list.
         self._packb = partial(msgpack.packb, strict_types=True)
@@ -227,8 +230,8 @@ def load_serializer(value: Any) -> Serializer:
         serializer = None
     if not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
         raise SettingError(
-            f"SCHEDULER_SERIALIZER is {value!r}; it may be 'json', 'json+deflate', 'msgpack', 'pickle', "
-            "or the path of a module or object with dumps and loads"
+            "SCHEDULER_SERIALIZER must be 'json', 'json+deflate', 'msgpack', 'pickle', or the import path of "
+            f"a module or object with dumps and loads, not {value!r}"
         )
     return serializer  # type: ignore[no-any-return] # has what the protocol asks for
 

@@ -38,7 +38,7 @@ def _dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
     except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
         raise UnserializableRequestError(blame(serializer.dumps, obj, error)) from error
     if not same:
-        raise UnserializableRequestError("the serializer does not give it back unchanged")
+        raise UnserializableRequestError("the serializer does not return it unchanged")
     return written
 
 

@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+from ..errors import a_type
+
 _BYTES = "$bytes"
 _SCALARS = frozenset({str, bool, int, bytes, type(None)})
 
@@ -15,7 +17,7 @@ def tag_bytes(value: Any) -> dict[str, str]:
     """Return what stands for *value* in JSON, if it is bytes; for :class:`json.JSONEncoder`."""
     if type(value) is bytes:
         return {_BYTES: base64.b64encode(value).decode()}
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    raise TypeError(f"JSON cannot represent {a_type(type(value))}")
 
 
 def untag_bytes(value: dict[str, Any]) -> Any:
@@ -35,13 +37,13 @@ def problem(value: Any) -> tuple[str, str] | None:
     if kind in _SCALARS:
         return None
     if kind is float:
-        return None if math.isfinite(value) else ("", f" is {value}, which JSON does not have")
+        return None if math.isfinite(value) else ("", f" is {value}, which JSON cannot represent")
     if kind is dict:
         for key, item in value.items():
             if type(key) is not str:
                 return "", f" has the key {key!r}, which JSON would turn into text"
             if key == _BYTES:
-                return "", f" has the key {_BYTES!r}, which means bytes"
+                return "", f" has the key {_BYTES!r}, which is reserved for bytes"
             within = None if type(item) in _SCALARS else problem(item)
             if within:
                 return f"[{key!r}]{within[0]}", within[1]
@@ -51,5 +53,5 @@ def problem(value: Any) -> tuple[str, str] | None:
             if within:
                 return f"[{index}]{within[0]}", within[1]
     else:
-        return "", f" is a {kind.__name__}, which JSON would change"
+        return "", f" is {a_type(kind)}, which JSON would change"
     return None

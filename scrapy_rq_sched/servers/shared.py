@@ -38,8 +38,8 @@ def socket_path(folder: str) -> Path:
     path = Path(folder) / server_watch.SOCKET
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise SettingError(
-            f"REDIS_URL is embedded://{folder}: the path is too long for a socket in it. Take a folder with "
-            f"at most {LONGEST_PATH - len(server_watch.SOCKET) - 1} bytes"
+            f"REDIS_URL is embedded://{folder}: the path is too long for a socket. It must have at most "
+            f"{LONGEST_PATH - len(server_watch.SOCKET) - 1} bytes"
         )
     return path
 
@@ -74,7 +74,10 @@ def _share(folder: str) -> int:
     while not server_watch.try_lock(file, fcntl.LOCK_SH):
         if time.monotonic() > deadline:
             os.close(file)
-            raise FrontierError(f"The private Redis in {folder} is ending, and does not get to its end")
+            raise FrontierError(
+                f"The private Redis in {folder} is shutting down, and has not stopped within "
+                f"{server_watch.STOP_TIMEOUT:g} s. Its log is {Path(folder) / server_watch.LOG}"
+            )
         time.sleep(0.02)
     return file
 
@@ -94,7 +97,7 @@ def _start(folder: str, executable: str) -> None:
         if not is_watched and watch is None:
             watch = _start_watch(folder, executable, log)
         if time.monotonic() > deadline or (watch is not None and watch.poll()):
-            raise FrontierError(f"The private Redis did not start; its log is {log}")
+            raise FrontierError(f"The private Redis in {folder} did not start. Its log is {log}")
         time.sleep(0.02)
 
 

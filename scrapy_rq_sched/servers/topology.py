@@ -52,7 +52,7 @@ def _make_sentinel(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     hosts, path, options = _parse_several(url, SENTINEL_PORT)
     service, _, database = path.partition("/")
     if not service:
-        raise ValueError("it names no service: redis+sentinel://host:26379/service")
+        raise ValueError("the name of the service is missing: redis+sentinel://host:26379/service")
     options = {**_without_host(params), **options}
     if database:
         options["db"] = _whole(database)
@@ -69,7 +69,7 @@ def _make_sentinel(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
 def _make_cluster(url: str, cls: Any, params: Mapping[str, Any]) -> LazyCluster:
     hosts, path, options = _parse_several(url, REDIS_PORT)
     if path not in ("", "0"):
-        raise ValueError("a Redis Cluster has no databases but 0")
+        raise ValueError("a Redis Cluster has only the database 0")
     options = {**_without_host(params), **options}
     options.pop("db", None)
     return LazyCluster(hosts, options)
@@ -78,7 +78,7 @@ def _make_cluster(url: str, cls: Any, params: Mapping[str, Any]) -> LazyCluster:
 def _make_embedded(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     folder = url.partition("://")[2]
     if not folder or "?" in folder:
-        raise ValueError("it names no folder: embedded:///path/of/folder")
+        raise ValueError("it must name a folder, and have no options: embedded:///path/of/folder")
     if not Path(folder).is_absolute():
         # Else each worker would have a server of its own, in the folder that it was started in.
         raise ValueError(f"the folder must be an absolute path, such as embedded://{Path(folder).absolute()}")
@@ -100,7 +100,7 @@ def _parse_several(url: str, default_port: int) -> tuple[list[tuple[str, int]], 
     for host in hosts.split(","):
         options = parse_url(f"{parts.scheme}://{user}{at}{host}?{parts.query}")
         if "host" not in options:
-            raise ValueError("it names no host")
+            raise ValueError("the host is missing")
         found.append((options.pop("host"), options.pop("port", default_port)))
     if options.pop("connection_class", None) is SSLConnection:
         options["ssl"] = True
@@ -109,7 +109,7 @@ def _parse_several(url: str, default_port: int) -> tuple[list[tuple[str, int]], 
 
 def _whole(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{text!r} is not the number of a database")
+        raise ValueError(f"the database must be a number, not {text!r}")
     return int(text)
 
 

@@ -68,7 +68,7 @@ def lock(folder: str, name: str, timeout: float) -> Iterator[None]:
     try:
         while not try_lock(file):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{os.path.join(folder, name)} is held by another process")
+                raise TimeoutError(f"{os.path.join(folder, name)} is locked by another process")
             time.sleep(0.02)
         yield
     finally:

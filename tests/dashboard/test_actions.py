@@ -202,9 +202,9 @@ def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
         ("slots/block", {"seconds": 9}, "slot is missing"),
         ("slots/set", {"slot": "a.example"}, "No limit is given"),
         ("slots/set", {"slot": "a.example", "delay": -1}, "delay must be a number"),
-        ("slots/set", {"slot": "a.example", "jitter": 10**400}, "it must be a number of 0 to 1"),
-        ("slots/set", {"slot": "a.example", "rate": "often"}, "it must be requests a second"),
-        ("slots/set", {"slot": "a.example", "concurrency": 1.5}, "must be a whole number"),
+        ("slots/set", {"slot": "a.example", "jitter": 10**400}, "jitter must be a number from 0 to 1"),
+        ("slots/set", {"slot": "a.example", "rate": "often"}, "rate must be a number of requests per second"),
+        ("slots/set", {"slot": "a.example", "concurrency": 1.5}, "concurrency must be an integer ≥ 0"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(

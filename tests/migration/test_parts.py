@@ -277,7 +277,7 @@ def test_a_spider_knows_its_key_its_encoding_and_a_client(
 
 
 def test_a_spider_without_a_crawler_cannot_be_set_up() -> None:
-    with pytest.raises(ValueError, match="needs a crawler"):
+    with pytest.raises(ValueError, match="must be called with a crawler"):
         FedSpider().setup_redis()
 
 
@@ -321,4 +321,4 @@ def test_a_way_of_reading_seeds_that_is_not_called_is_warned_of(
     crawler = get_crawler(cls, {"SCHEDULER": "scrapy_rq_sched.Scheduler"})
     spider = cls.from_crawler(crawler)
     crawler.signals.send_catch_log(signals.spider_opened, spider=spider)
-    assert ("has a pop_list_queue of its own, which is not called" in caplog.text) is warned
+    assert ("defines its own pop_list_queue, which is not called" in caplog.text) is warned

@@ -199,7 +199,10 @@ def test_a_spider_that_cannot_ask_redis_stays_open_and_says_so(caplog: pytest.Lo
     for ask in (spider.count_size, lambda key: spider.fetch_data(key, 1)):
         with pytest.raises(DontCloseSpider):
             ask(spider.redis_key)
-    assert caplog.text.count("Spider 'fed' cannot ask for more requests, stays open and asks again: ") == 2
+    assert (
+        caplog.text.count("Spider 'fed' could not ask for more requests. It stays open, and asks again: ")
+        == 2
+    )
 
 
 @pytest.mark.parametrize("key", ["", "  "])
@@ -209,7 +212,9 @@ def test_an_empty_key_of_seeds_is_refused(project: Project, key: str) -> None:
     assert project.running[0].returncode == 1
     # What a spider raises as it is made, Scrapy 2.13 logs when it is collected: never in a forked process.
     if project.is_ours or version_info >= (2, 14):
-        assert ("redis_key is '" if project.is_ours else "redis_key must not be empty") in log.read_text()
+        assert (
+            "redis_key must be a key" if project.is_ours else "redis_key must not be empty"
+        ) in log.read_text()
     assert not project.has_raised(log)
 
 
@@ -312,7 +317,7 @@ def test_a_scheduler_may_be_told_to_begin_anew(
 )
 def test_an_attribute_refuses_what_its_setting_may_not_be(redis_url: str, name: str, value: Any) -> None:
     scheduler = scrapy_rq_sched.Scheduler.from_crawler(get_crawler(AnySpider, {"REDIS_URL": redis_url}))
-    with pytest.raises(SettingError, match=f"SCHEDULER_{name.upper()} is {value!r}; it may be"):
+    with pytest.raises(SettingError, match=f"^SCHEDULER_{name.upper()} .*be .*"):
         setattr(scheduler, name, value)
 
 

@@ -70,7 +70,7 @@ def test_the_job_is_taken_from_the_environment_if_no_setting_names_one(
 @pytest.mark.parametrize("name", ["SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY", "REDIS_START_URLS_KEY"])
 def test_a_key_with_a_job_in_a_crawl_that_has_none_is_refused(name: str) -> None:
     with pytest.raises(
-        SettingError, match=f"{name} is 'x:%\\(job\\)s', and this crawl has no job: set FRONTIER_JOB"
+        SettingError, match=f"{name} is 'x:%\\(job\\)s', but this crawl has no job. Set FRONTIER_JOB"
     ):
         load(**{name: "x:%(job)s"})
 

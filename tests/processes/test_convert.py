@@ -481,7 +481,7 @@ def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
 
     mine.server.lrange = meanwhile
     before = server.llen(KEY)
-    with pytest.raises(FrontierError, match="another is at it"):
+    with pytest.raises(FrontierError, match="another process uses it"):
         mine.run()
     assert server.llen(KEY) == before - 1
     assert conversion(redis_url, "FifoQueue").run().total == before - 1
@@ -541,7 +541,7 @@ def test_the_serializer_of_the_waiting_requests_need_not_be_named(redis_url: str
     assert "1 requests converted, 0 set aside" in done.stdout
     again = command(redis_url, "pages", "--to", "msgpack")
     assert again.returncode == 1
-    assert "The requests of spider 'pages' are in msgpack already" in again.stderr
+    assert "The requests of spider 'pages' are already stored as msgpack" in again.stderr
 
 
 def test_a_conversion_that_broke_off_goes_on_without_being_told_how(
@@ -605,8 +605,8 @@ def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
     ("url", "options", "said"),
     [
         ("redis://127.0.0.1:1", ["pages"], "cannot be reached"),
-        (None, ["pages", "--to", "pickle"], "are in pickle already. Name another serializer"),
-        (None, ["pages", "--to", "yaml"], "SCHEDULER_SERIALIZER is 'yaml'"),
+        (None, ["pages", "--to", "pickle"], "are already stored as pickle. Name another serializer"),
+        (None, ["pages", "--to", "yaml"], "SCHEDULER_SERIALIZER must be 'json', "),
         (None, ["pages", "-s", "SCHEDULER_QUEUE_CLASS=no.such"], "SCHEDULER_QUEUE_CLASS is 'no.such'"),
     ],
 )

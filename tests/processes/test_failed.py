@@ -192,7 +192,9 @@ def test_an_export_that_is_under_way_is_not_disturbed(
     fail(join, one="bad")
     server.hset("s:meta", "exporting", int(time.time() * 1000) + 60_000)
     for move in (listed.requeue, listed.forget):
-        with pytest.raises(InspectionError, match="is being exported: try again when that is over"):
+        with pytest.raises(
+            InspectionError, match=r"is being exported\. Try again when the export is finished"
+        ):
             move()
     assert len(listed) == 1
 
@@ -289,7 +291,7 @@ class Own:
 
 def test_a_queue_of_the_users_own_is_refused() -> None:
     settings = Settings({"SCHEDULER_QUEUE_CLASS": Own})
-    with pytest.raises(SettingError, match="to which nothing can be put back"):
+    with pytest.raises(SettingError, match="cannot be put back: SCHEDULER_QUEUE_CLASS"):
         FailedRequests.from_settings(settings, "s")
 
 
@@ -340,4 +342,7 @@ def test_downloads_need_the_middleware(fleet: Fleet) -> None:
     fleet.start("failing", FRONTIER_SET_ASIDE="download", **settings)
     fleet.wait()
     assert fleet.workers[0].returncode == 1
-    assert "which needs the add-on, or {'scrapy_rq_sched.failures.FailedDownloads': 10}" in fleet.log()
+    assert (
+        "Use the add-on, or add {'scrapy_rq_sched.failures.FailedDownloads': 10} to DOWNLOADER_MIDDLEWARES"
+        in fleet.log()
+    )

@@ -162,7 +162,7 @@ def test_a_lock_that_another_holds_for_too_long_is_one_line(
     held = server_watch.lock(f"{tmp_path}/data", server_watch.START, 1)
     with held, pytest.raises(connection.RedisError) as error:
         client.ping()
-    assert "is held by another process" in connection.describe_error(client, error.value)
+    assert "is locked by another process" in connection.describe_error(client, error.value)
 
 
 def test_what_it_writes_is_for_nobody_else(users: Users) -> None:
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["embedded://", "embedded:///data?db=1"])
 def test_an_address_without_a_folder_is_refused(url: str) -> None:
-    with pytest.raises(SettingError, match="it names no folder"):
+    with pytest.raises(SettingError, match="it must name a folder"):
         connection.get_redis(url=url)
 
 
@@ -203,7 +203,7 @@ def test_a_folder_that_is_not_absolute_is_refused_with_one_that_is(
     with pytest.raises(SettingError) as refusal:
         connection.get_redis(url="embedded://redis")
     assert str(refusal.value).startswith(
-        "REDIS_URL is 'embedded://redis': the folder must be an absolute path, such as "
+        "REDIS_URL 'embedded://redis' is not valid: the folder must be an absolute path, such as "
         f"embedded://{tmp_path}/redis. "
     )
     assert list(tmp_path.iterdir()) == []

@@ -69,7 +69,7 @@ def test_a_bad_setting(fleet: Fleet) -> None:
 
 
 def test_a_bad_url(fleet: Fleet) -> None:
-    assert "REDIS_URL is 'http://x'" in refusal(fleet, REDIS_URL="http://x")
+    assert "REDIS_URL 'http://x' is not valid" in refusal(fleet, REDIS_URL="http://x")
 
 
 def test_a_queue_class_that_is_none(fleet: Fleet) -> None:
@@ -126,7 +126,7 @@ def test_a_redis_spider_without_our_scheduler(fleet: Fleet) -> None:
     fleet.start("seeds", SCHEDULER="scrapy.core.scheduler.Scheduler")
     fleet.wait(timeout=20)
     assert fleet.workers[0].returncode == 1
-    assert "a RedisSpider needs 'scrapy_rq_sched.Scheduler'" in fleet.log()
+    assert "SCHEDULER must be 'scrapy_rq_sched.Scheduler', not" in fleet.log()
     assert "Traceback" not in fleet.log()
 
 
@@ -134,7 +134,7 @@ def test_a_max_idle_time_that_is_no_number(fleet: Fleet) -> None:
     fleet.start("seeds", 1, "-a", "max_idle_time=soon")
     fleet.wait(timeout=20)
     assert fleet.workers[0].returncode == 1
-    assert "max_idle_time is 'soon'" in fleet.log()
+    assert "max_idle_time must be a number ≥ 0, not 'soon'" in fleet.log()
 
 
 def test_a_port_that_is_no_number(fleet: Fleet) -> None:

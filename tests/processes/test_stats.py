@@ -120,7 +120,7 @@ def test_a_redis_that_is_away_at_the_end_is_one_line_and_no_error(fleet: Fleet, 
         server.stop()
         fleet.kill(0, signal.SIGINT)
         fleet.wait()
-    assert fleet.log().count("The last statistics of this worker are not in Redis") == 1
+    assert fleet.log().count("The last statistics of this worker were not stored") == 1
     assert "Traceback" not in fleet.log()
     assert fleet.reasons() == ["shutdown"]
 
@@ -332,7 +332,7 @@ def test_a_bad_setting_leaves_the_statistics_in_memory_and_is_said(caplog: pytes
     collector.open_spider()
     collector.inc_value("n")
     assert collector.get_value("n") == 1
-    assert "are not added up in Redis: STATS_KEY is '%(x)s'" in caplog.text
+    assert "are not added to those in Redis: STATS_KEY is '%(x)s'" in caplog.text
     collector.close_spider(reason="finished")
 
 

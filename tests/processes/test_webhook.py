@@ -219,4 +219,4 @@ def test_a_fleet_that_tells_nothing_cannot_have_a_webhook(fleet: Fleet, receiver
     fleet.start("graph", FRONTIER_WEBHOOK_URL=receiver.url, FRONTIER_MAX_EVENTS=0)
     fleet.wait()
     assert fleet.workers[0].returncode == 1
-    assert "FRONTIER_MAX_EVENTS is 0: there would be no events to send" in fleet.log()
+    assert "FRONTIER_MAX_EVENTS is 0, so that there would be no events to send" in fleet.log()

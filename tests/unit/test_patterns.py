@@ -118,5 +118,5 @@ def test_a_host_may_be_an_address_or_not_of_ascii() -> None:
     "name", ["", ".", "http://example.com", "example.com/", "*.example.com", "a b", "[]"]
 )
 def test_what_is_no_host_is_refused(name: str) -> None:
-    with pytest.raises(InspectionError, match="one looks like"):
+    with pytest.raises(InspectionError, match="is not a valid host name"):
         Host(name)

@@ -592,5 +592,5 @@ def test_a_request_whose_unnamed_attributes_have_their_defaults_is_kept() -> Non
 def test_a_priority_that_is_no_int_is_refused(priority: Any) -> None:
     request = Request(URL)
     request.priority = priority
-    with pytest.raises(UnserializableRequestError, match="priority must be an int, not a "):
+    with pytest.raises(UnserializableRequestError, match=r"priority must be an int, not (?:an? |None)"):
         request_to_dict(request, PagesSpider())

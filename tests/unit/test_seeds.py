@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy_redis.spiders import RedisSpider
 
 from scrapy_rq_sched.codec.seeds import FIELDS, request_from_seed, requests_of_seed
-from scrapy_rq_sched.errors import SeedError, UnknownCodeError
+from scrapy_rq_sched.errors import SeedError, UnknownCodeError, a_type
 
 from .test_request import PagesSpider, assert_same_request
 
@@ -160,7 +160,7 @@ BAD_SEEDS: dict[str, tuple[bytes, str]] = {
     "URL in capitals": (seed(URL=URL), "no url"),
     "empty url": (seed(url=""), "scheme"),
     "url without a host": (seed(url="http://"), "host"),
-    "url in a list": (seed(url=[URL]), "url is a list"),
+    "url in a list": (seed(url=[URL]), "url must be a str, not a list"),
     "unknown field": (seed(url=URL, colour="red"), "'colour'"),
     "class": (seed(url=URL, _class="scrapy.http.JsonRequest"), "'_class'"),
     "nonce": (seed(url=URL, _nonce="a"), "'_nonce'"),
@@ -205,7 +205,7 @@ WRONG_TYPES = {
     ids=repr,
 )
 def test_a_field_of_the_wrong_type_is_refused_with_its_name_and_type(field: str, value: Any) -> None:
-    with pytest.raises(SeedError, match=f"^{field} is a {type(value).__name__}, and may be a "):
+    with pytest.raises(SeedError, match=f"^{field} must be an? .*, not {a_type(type(value))}$"):
         request_from_seed(seed(url=URL, **{field: value}), SPIDER)
 
 
@@ -340,9 +340,9 @@ def test_a_spiders_own_method_may_want_nothing_of_a_seed(nothing: Any) -> None:
         (failing, "ZeroDivisionError: of its own"),
         (failing_generator, "LookupError: of its own"),
         (refusing, "^this page is closed$"),
-        (lambda data: "http://example.com/", "no request"),
-        (lambda data: {"url": URL}, "no request"),
-        (lambda data: [Request(URL), {"item": 1}], "no request"),
+        (lambda data: "http://example.com/", "must return requests, not a str"),
+        (lambda data: {"url": URL}, "must return requests, not a str"),
+        (lambda data: [Request(URL), {"item": 1}], "must return requests, not a dict"),
     ],
     ids=["raises", "raises late", "refuses", "text", "dict", "request and item"],
 )
