@@ -1,6 +1,6 @@
 """Convert the waiting requests of a frontier to another serializer, in place and in steps.
 
-It waits for Redis, so it is for scripts and terminals, not for a spider's callbacks.
+Its functions wait for Redis, so use them in scripts and terminals, not in a spider's callbacks.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from .queue import DISCIPLINES
 from .serializers import faithful
 from .settings import FrontierSettings
 
-#: Entries that are read, or moved, in one step.
+#: Entries to read, or to move, in one step.
 STEP = 200
 
 
 @dataclass
 class Converted:
-    """What a conversion has met.
+    """The result of a conversion, in requests.
 
-    :param changed: requests that were converted, or would be.
-    :param already: those that were converted before.
-    :param unreadable: those that are not in the serializer which they should be converted from.
-    :param problems: how many could not be converted, by the reason; the unreadable ones among them.
+    :param changed: requests that were converted, or would be converted.
+    :param already: requests that had been converted before.
+    :param unreadable: requests that the source serializer cannot read.
+    :param problems: for each reason, how many requests could not be converted, including the unreadable ones.
     """
 
     changed: int = 0
@@ -49,21 +49,22 @@ class Converted:
 
     @property
     def total(self) -> int:
-        """How many requests there were."""
+        """The number of all requests that were read."""
         return self.changed + self.already + sum(self.problems.values())
 
 
 class Conversion:
     """Converts the waiting requests of one spider's frontier.
 
-    No worker may be at it, ours or scrapy-redis's. If it breaks off, :meth:`run` goes on where it was.
+    No worker of this package or of scrapy-redis may use the frontier meanwhile. After an interruption,
+    :meth:`run` continues where it stopped.
 
     :param server: a redis-py client.
     :param keys: the keys of the frontier.
     :param queue_class: ``PriorityQueue``, ``FifoQueue`` or ``LifoQueue``.
-    :param source: the serializer that they are in.
-    :param target: the serializer that they shall be in.
-    :param most_failed: how many entries the failed list keeps.
+    :param source: the serializer that the requests are stored with.
+    :param target: the serializer to store the requests with.
+    :param most_failed: the maximum number of entries in the failed list.
     """
 
     def __init__(
@@ -84,7 +85,6 @@ class Conversion:
         self._begin = register(server, "convert/begin")
         self._step = register(server, "convert/list" if self._is_list else "convert/zset")
         self._end = register(server, "convert/end")
-        #: How many entries the failed list keeps.
         self.most_failed = most_failed
 
     @classmethod
@@ -92,12 +92,12 @@ class Conversion:
         """Return a conversion of the frontier of the spider called *spider*.
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
-        :param source: a name such as ``"pickle"``, the path of a serializer, or the serializer itself; by
-            default the one that the frontier was made with, or ``"pickle"`` if no worker of this package has
-            joined it.
-        :param target: the same; by default that of a conversion that broke off, else
-            ``SCHEDULER_SERIALIZER``, or JSON if that is *source*.
-        :raises SettingError: if a setting has a value that it may not have, or both are the same.
+        :param source: a name such as ``"pickle"``, the import path of a serializer, or the serializer itself.
+            The default is the serializer that the frontier was made with, or ``"pickle"`` if no worker of
+            this package has joined it.
+        :param target: the same. The default is the target of an interrupted conversion, else
+            ``SCHEDULER_SERIALIZER``, or JSON if that setting names *source*.
+        :raises SettingError: if a setting is not valid, or if *source* and *target* are the same.
         """
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
@@ -117,12 +117,12 @@ class Conversion:
                     f"The requests of spider {spider!r} are already stored as {names[0]}. Name another "
                     "serializer with --to. If they are stored with a different one, name that with --from"
                 )
-            # The crawl goes on as it was left, until it is converted.
+            # SCHEDULER_SERIALIZER still names the source: the project changes it after the conversion.
             loaded_target = serializers.load_serializer("json")
         return cls(server, keys, queue_class, loaded_source, loaded_target, read.max_failed)
 
     def look(self) -> Converted:
-        """Return what :meth:`run` would meet, and change nothing."""
+        """Return the result that :meth:`run` would have. Change nothing."""
         met = Converted()
         for entries in self._entries():
             for entry, score in entries:
@@ -130,9 +130,9 @@ class Conversion:
         return met
 
     def check(self) -> None:
-        """Check that :meth:`run` may begin, and change nothing.
+        """Check that :meth:`run` may begin. Change nothing.
 
-        :raises FrontierError: if it may not, as :meth:`run` does.
+        :raises FrontierError: in the same cases as :meth:`run`.
         """
         names = [serializers.serializer_name(serializer) for serializer in (self._source, self._target)]
         keys, expected = self._keys, b"list" if self._is_list else b"zset"
@@ -164,10 +164,10 @@ class Conversion:
             raise refusals.to_convert(*problem, keys, self._is_list)
 
     def run(self) -> Converted:
-        """Convert all; what cannot be goes into the failed list. No worker joins until it is through.
+        """Convert the waiting requests, or move them to the failed list. No worker can join meanwhile.
 
-        :raises FrontierError: if somebody is at the frontier, if the queue is of another class, or if another
-            conversion broke off.
+        :raises FrontierError: if the frontier is in use, if its queue does not match the queue class, or if
+            another conversion was interrupted.
         """
         met = Converted()
         for slot in self._slots():
@@ -180,7 +180,7 @@ class Conversion:
         return met
 
     def _slots(self) -> list[str]:
-        """Return the slots whose requests wait; the empty one, of those of no known slot, comes first."""
+        """Return the slots that have waiting requests; first the empty name, for requests without a slot."""
         return ["", *(slot.decode() for slot in self.server.zrange(self._keys.slots, 0, -1))]
 
     def _begin_or_go_on(self, slot: str) -> int:
@@ -191,7 +191,7 @@ class Conversion:
         return int(rest[0])
 
     def _entries(self) -> Iterator[list[tuple[bytes, str]]]:
-        """Yield all entries and their scores, some at a time."""
+        """Yield all entries with their scores, in batches."""
         for slot in self._slots():
             yield from self._entries_of(slot)
 
@@ -208,16 +208,16 @@ class Conversion:
             yield [(entry, repr(score)) for entry, score in found]
 
     def _run_list(self, slot: str, met: Converted, left: int) -> None:
-        # The list is turned round once, from its tail to its head: so each step is short, however long it is.
-        # How many are left to do is in Redis, changed in the same step.
+        # Each step moves entries from the tail of the list to its head, which takes the same time for a list
+        # of any length. The same step stores in Redis how many entries remain.
         while left:
             entries = self.server.lrange(self._keys.queue(slot), -min(STEP, left), -1)[::-1]
             self._replace(slot, [(entry, "0") for entry in entries], met, left)
             left -= len(entries)
 
     def _run_sorted_set(self, slot: str, met: Converted) -> None:
-        # Once more after the last that was found: scrapy-redis does not know that it should not push. But not
-        # for ever, where the source can read what the target has written.
+        # Scan again until a scan finds no new entry: a worker of scrapy-redis may still push. Stop also if
+        # the number of entries does not fall: the source may be able to read what the target has written.
         last = math.inf
         while True:
             done = met.total - met.already
@@ -238,7 +238,7 @@ class Conversion:
             )
 
     def _convert(self, entry: bytes, score: str, slot: str, met: Converted) -> tuple[bytes, str]:
-        """Return the entry in the target, or what goes into the failed list instead."""
+        """Return the converted entry; or an empty one, and the entry of the failed list."""
         try:
             data = self._source.loads(entry)
         except Exception as error:  # a serializer may raise anything
@@ -264,7 +264,7 @@ class Conversion:
     def _is_converted(self, entry: bytes) -> bool:
         try:
             data = self._target.loads(entry)
-        except Exception:  # a serializer may raise anything; then it is not
+        except Exception:  # a serializer may raise anything
             return False
         return isinstance(data, dict) and "url" in data
 
@@ -289,9 +289,9 @@ class Conversion:
 
 
 def _known_serializers(server: Any, keys: Keys) -> tuple[str, str]:
-    """Return the serializer of the waiting requests, and the target of a conversion that broke off.
+    """Return the serializer of the waiting requests, and the target of an interrupted conversion.
 
-    scrapy-redis does not note its serializer; it writes pickles.
+    scrapy-redis does not store the name of its serializer; it writes pickles.
     """
     source, target = server.hmget(keys.converting, "from", "to")
     if source and target and source != b"import":

@@ -1,6 +1,6 @@
-"""The requests and seeds that were set aside: look at them, try them again, forget them.
+"""The failed list: requests and seeds that were set aside. Read them, try them again, or forget them.
 
-It waits for Redis, so it is for scripts and shells, not for a spider's callbacks.
+Its methods wait for Redis, so use them in scripts and shells, not in a spider's callbacks.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .keys import Keys
 from .serializers import faithful
 from .settings import FrontierSettings
 
-#: Entries that are read, or moved, in one step: so many take Redis some milliseconds.
+#: Entries to read, or to move, in one step. A step takes Redis some milliseconds.
 STEP = 100
 
 
 class FailedRequests:
-    """The failed list of one spider. A crawl may be under way.
+    """The failed list of one spider. It can be used while a crawl runs.
 
     :param server: a redis-py client.
     :param keys: the keys of the spider's frontier.
-    :param discipline: which ``lua/queue/<discipline>.lua`` its queue follows.
-    :param most: how many entries the list keeps.
-    :param serializer: what reads requests, for their URLs; None if nobody may.
-    :param encoding: of seeds.
+    :param discipline: the name of the script for the spider's queue: ``lua/queue/<discipline>.lua``.
+    :param most: the maximum number of entries in the list.
+    :param serializer: the serializer of requests, to read their URLs; None to read no URLs of requests.
+    :param encoding: the encoding of seeds.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class FailedRequests:
         """Return the failed list of the spider called *spider*.
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
-        :param spider: its name.
-        :param redis_key: the key of its seeds, if the spider has one of its own.
-        :raises SettingError: if a setting has a value that it may not have.
+        :param spider: the spider's name.
+        :param redis_key: the spider's attribute ``redis_key``, if it has one.
+        :raises SettingError: if a setting has a value that is not valid.
         """
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
@@ -77,11 +77,11 @@ class FailedRequests:
         return cls(server, keys, discipline, read.max_failed, serializer, read.encoding)
 
     def __len__(self) -> int:
-        """Return how many entries there are. Waits for Redis."""
+        """Return the number of entries. Waits for Redis."""
         return int(self._server.llen(self._keys.failed))
 
     def __iter__(self) -> Iterator[FailedRequest]:
-        """Yield the entries, the oldest first. Waits for Redis at every 100th."""
+        """Yield the entries, the oldest first. Waits for Redis once in 100 entries."""
         start, before, left = 0, b"", len(self)
         while left > 0:
             start, entries = self._read(start, before, min(STEP, left))
@@ -91,7 +91,7 @@ class FailedRequests:
             start, before, left = start + len(entries), entries[-1], left - len(entries)
 
     def latest(self, count: int) -> list[FailedRequest]:
-        """Return the latest *count* entries, the oldest of them first. Waits for Redis."""
+        """Return the newest *count* entries, the oldest of these first. Waits for Redis."""
         found: list[FailedRequest] = []
         for end in range(1, count + 1, STEP):
             last = min(end + STEP - 1, count)
@@ -102,56 +102,56 @@ class FailedRequests:
         return found
 
     def count_by_reason(self) -> Counter[str]:
-        """Return how many there are of each reason, the whole text of which is the key."""
+        """Return the number of entries for each reason. The keys are the whole reasons."""
         return Counter(failed.reason for failed in self)
 
     def chosen(
         self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
     ) -> Iterator[FailedRequest]:
-        """Yield those entries that :meth:`forget` would take, the oldest first. Waits for Redis.
+        """Yield the entries that :meth:`forget` would remove, the oldest first. Waits for Redis.
 
-        :param reason: only those whose reason begins so; by default, all.
-        :param id: only the one with this id.
-        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
-        :param exactly: whether the reason is all of *reason*, and does not only begin so.
+        :param reason: only entries with a reason that begins with this text; by default, all.
+        :param id: only the entry with this id.
+        :param url: only entries with a URL that matches this pattern, in which ``*`` stands for any text.
+        :param exactly: whether *reason* must be the whole reason, not only its beginning.
         """
         return filter(self._filter(reason, id, url, exactly), self)
 
     def requeue(
         self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
     ) -> int:
-        """Put entries back to where they stood, as if they had never been handed out.
+        """Put entries back to their places in the queue, or among the seeds, as if they were never leased.
 
-        They are not taken for duplicates. If no crawl is under way, the next one begins with them.
+        They are not filtered as duplicates. If no crawl is running, the next crawl begins with them.
 
-        :param reason: only those whose reason begins so; by default, all.
-        :param id: only the one with this id.
-        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
-        :param exactly: whether the reason is all of *reason*, and does not only begin so.
-        :return: how many there were.
-        :raises InspectionError: if the frontier is exported just now.
-        :raises redis.exceptions.RedisError: if Redis does not answer, or a key has a type that it should not
-            have; then some may be back already, none twice.
+        :param reason: only entries with a reason that begins with this text; by default, all.
+        :param id: only the entry with this id.
+        :param url: only entries with a URL that matches this pattern, in which ``*`` stands for any text.
+        :param exactly: whether *reason* must be the whole reason, not only its beginning.
+        :return: how many entries were put back.
+        :raises InspectionError: if the frontier is being exported.
+        :raises redis.exceptions.RedisError: if Redis does not answer, or a key has the wrong type. Some
+            entries may have been put back by then, each of them once.
         """
         return self._take(self._filter(reason, id, url, exactly), again=True)
 
     def forget(
         self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
     ) -> int:
-        """Remove entries for good; their URLs still count as seen.
+        """Delete entries. Their URLs still count as seen.
 
-        :param reason: only those whose reason begins so; by default, all.
-        :param id: only the one with this id.
-        :param url: only those of a URL like this, where ``*`` stands for anything, and all else for itself.
-        :param exactly: whether the reason is all of *reason*, and does not only begin so.
-        :return: how many there were.
-        :raises InspectionError: if the frontier is exported just now.
+        :param reason: only entries with a reason that begins with this text; by default, all.
+        :param id: only the entry with this id.
+        :param url: only entries with a URL that matches this pattern, in which ``*`` stands for any text.
+        :param exactly: whether *reason* must be the whole reason, not only its beginning.
+        :return: how many entries were deleted.
+        :raises InspectionError: if the frontier is being exported.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
         return self._take(self._filter(reason, id, url, exactly), again=False)
 
     def url_of(self, failed: FailedRequest) -> str:
-        """Return the URL of the entry *failed*; empty if it cannot be known."""
+        """Return the URL of the entry *failed*; empty if it cannot be read."""
         if failed.kind == "seed":
             return url_of_seed(failed.data.decode(self._encoding, "replace").strip())
         if failed.kind == "request" and self._serializer is not None:
@@ -162,7 +162,7 @@ class FailedRequests:
     def _filter(
         self, reason: str | None, wanted: str | None, url: str | None, exactly: bool
     ) -> Callable[[FailedRequest], bool]:
-        # Not at the top: no crawl imports what looks into it from outside.
+        # Not at the top: a worker does not need this module.
         from .codec.patterns import Pattern
 
         pattern = None if url is None else Pattern(url)
@@ -180,9 +180,9 @@ class FailedRequests:
         return chosen
 
     def _read(self, start: int, before: bytes, count: int) -> tuple[int, list[bytes]]:
-        """Return *count* entries, and where the first of them is: at *start*, unless the list has shifted.
+        """Return *count* entries, and the place of the first: *start*, unless the list has shifted.
 
-        :param before: the entry ahead of it, if *start* is not 0.
+        :param before: the entry before the first one, if *start* is not 0.
         """
         key = self._keys.failed
         entries = self._server.lrange(key, max(0, start - 1), start + count - 1)
@@ -190,14 +190,14 @@ class FailedRequests:
             return start, entries
         if entries and entries[0] == before:
             return start, entries[1:]
-        # A crawl has dropped the oldest; that one, too, if it is not found.
+        # A crawl has dropped the oldest entries; if *before* is not found, that entry too.
         place = self._server.lpos(key, before)
         start = 0 if place is None else place + 1
         return start, self._server.lrange(key, start, start + count - 1)
 
     def _take(self, chosen: Callable[[FailedRequest], bool], again: bool) -> int:
         taken, start, before, left = 0, 0, b"", len(self)
-        # No more than there are now: what fails again meanwhile is not taken again.
+        # Not more than the present length: an entry that fails again meanwhile is not taken twice.
         while left > 0:
             start, entries = self._read(start, before, min(STEP, left))
             if not entries:
@@ -205,7 +205,7 @@ class FailedRequests:
             left -= len(entries)
             picked, others = [], []
             for place, failed in enumerate(map(FailedRequest.parse, entries), start):
-                # Who wrote an entry that cannot be read knows where it belongs.
+                # The place of an entry that cannot be read is not known, so it cannot be put back.
                 if chosen(failed) and not (again and failed.kind == "unknown"):
                     picked.append((place, failed))
                 else:
@@ -231,7 +231,7 @@ class FailedRequests:
     def _move_some(self, picked: list[tuple[int, FailedRequest]], moved: int, again: bool) -> list[int]:
         values = [(n - moved, f.entry, lease_value(f.origin, f.score, f.data, f.slot)) for n, f in picked]
         fields = [part for value in values for part in value]
-        # What no entry can be: nobody knows it before.
+        # A random text, which no entry can contain.
         marker = f"taken:{secrets.token_hex(16)}"
         arguments = ("requeue", self._most, int(again), marker, len(picked), *fields)
         reply: list[int] = self._requeue(keys=self._keys.all(), args=arguments)

@@ -1,6 +1,6 @@
-"""Requests that failed in the crawl: whose callback raised, or whose download failed for good.
+"""Set aside requests that failed in the crawl, because a callback raised or a download failed for good.
 
-Scrapy logs them and goes on. With ``FRONTIER_SET_ASIDE`` they are in the failed list as well.
+Scrapy only logs these failures. With ``FRONTIER_SET_ASIDE`` the requests are put into the failed list too.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Tell = Callable[[Request, str, str], Any]
 
 
 def watch_callbacks(crawler: Crawler, tell: Tell) -> None:
-    """Have *tell* called with each request whose callback or errback raises, why, and the traceback."""
+    """Call *tell* with the request, the reason and the traceback, each time a callback or errback raises."""
 
     def raised(failure: Failure, response: Any) -> None:
-        # After a failed download it is a Failure that is here; Scrapy gives both a request.
+        # After a failed download *response* is a Failure. Scrapy gives it a request, too.
         request = getattr(response, "request", None)
         if isinstance(request, Request):
             tell(request, f"its callback raised {named(failure.value)}", failure.getTraceback())
 
-    # Not weakly: nobody else will hold it.
+    # Not weak: the signal has the only reference to the function.
     crawler.signals.connect(raised, signals.spider_error, weak=False)
 
 
 def check_middleware(settings: Any) -> None:
-    """See that :class:`FailedDownloads` is there.
+    """Check that :class:`FailedDownloads` is enabled.
 
-    :raises SettingError: if it is not.
+    :raises SettingError: if it is not enabled.
     """
     for entry, order in settings.getwithbase("DOWNLOADER_MIDDLEWARES").items():
         if order is not None and load_object(entry) is FailedDownloads:
@@ -51,12 +51,13 @@ def check_middleware(settings: Any) -> None:
 
 
 class FailedDownloads:
-    """A downloader middleware that sets aside the requests whose download failed for good.
+    """A downloader middleware that sets aside a request when its download failed for good.
 
-    It is to be the first, so that what gets to it has got past all others: exceptions that nobody
-    retries any more, and responses with a status in ``RETRY_HTTP_CODES``, unless the spider wants them.
+    It must be the first middleware, so that a failure reaches it after all others have passed it on. It sets
+    aside requests with an exception that is not retried any more, and with a response that has a status in
+    ``RETRY_HTTP_CODES``, unless the spider handles this status.
 
-    :raises NotConfigured: unless ``FRONTIER_SET_ASIDE`` has ``download``.
+    :raises NotConfigured: unless ``FRONTIER_SET_ASIDE`` contains ``download``.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -64,7 +65,7 @@ class FailedDownloads:
         try:
             chosen = FrontierSettings.from_settings(settings).set_aside
         except SettingError:
-            raise NotConfigured from None  # the scheduler says it, and ends the crawl
+            raise NotConfigured from None  # the scheduler logs the error, and ends the crawl
         if "download" not in chosen:
             raise NotConfigured
         self._crawler = crawler
@@ -78,13 +79,13 @@ class FailedDownloads:
         return cls(crawler)
 
     def process_response(self, request: Request, response: Response, spider: Any = None) -> Response:
-        """Set *request* aside if *response* is one that was retried in vain."""
+        """Set *request* aside if *response* has a status that was retried without success."""
         if response.status in self._bad and not self._is_wanted(request, response.status):
             self._tell(request, f"its download failed: status {response.status}", "")
         return response
 
     def process_exception(self, request: Request, exception: Exception, spider: Any = None) -> None:
-        """Set *request* aside for *exception*, unless that says that it should not be crawled."""
+        """Set *request* aside, unless *exception* is ``IgnoreRequest``."""
         if not isinstance(exception, IgnoreRequest):
             error, trace = described(exception)
             self._tell(request, f"its download failed: {error}", trace)
@@ -98,5 +99,5 @@ class FailedDownloads:
 
     def _tell(self, request: Request, reason: str, trace: str) -> None:
         tell = getattr(find_scheduler(self._crawler), "request_failed", None)
-        if tell is not None:  # the project may use another scheduler now
+        if tell is not None:  # another scheduler does not have it
             tell(request, reason, trace)

@@ -1,4 +1,4 @@
-"""Feed exports of several workers: a part of a feed's URI that differs for each of them."""
+"""Feed exports of several workers: a part of a feed's URI that is different for each worker."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from scrapy.crawler import Crawler
 from .engine.bridge import find_scheduler
 from .runtime.identity import worker_name
 
-#: What ``FEED_URI_PARAMS`` names; the add-on sets it.
+#: The value of ``FEED_URI_PARAMS`` that the add-on sets.
 URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
 
-#: The scheme of a file that ``scrapy frontier crawl`` joins with those of other workers.
+#: The scheme of one worker's part of a file. ``scrapy frontier crawl`` joins the parts.
 PART_SCHEME = "frontier-part"
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)")
-#: What Scrapy puts into a feed's URI that may be the same for two workers: its ``time`` has whole seconds.
+#: Scrapy's parameters of a feed's URI that may be equal for two workers: ``time`` has whole seconds.
 _SAME_FOR_ALL = frozenset(("name", "time", "batch_id"))
 _names: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 
 
 def uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
-    """Return *params* with ``worker``: the name that this worker has in Redis.
+    """Return *params* with ``worker``: the name of this worker in Redis.
 
-    Set ``FEED_URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"``, unless the add-on is used, which does so.
-    Then ``%(worker)s`` may be in the URI of a feed. A spider's own attribute ``worker`` has precedence.
+    It allows ``%(worker)s`` in the URI of a feed. The add-on sets it up; without the add-on, set
+    ``FEED_URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"``. A spider's own attribute ``worker`` has
+    precedence.
 
-    :param params: what Scrapy puts into the URI by itself, and the attributes of *spider*.
+    :param params: Scrapy's own parameters of the URI, and the attributes of *spider*.
     """
     return {"worker": _worker(spider.crawler), **params}
 
@@ -42,29 +43,29 @@ def _worker(crawler: Crawler) -> str:
     name = getattr(find_scheduler(crawler), "name", None)
     if isinstance(name, str):
         return name
-    # Another scheduler, which has no name: the same one for each of the feeds, all the same.
+    # Another scheduler has no name: make one, and use it for all feeds of this crawler.
     return _names.setdefault(crawler, worker_name())
 
 
 def give_worker_name(settings: Any, spider: Spider, name: str) -> None:
-    """Give *spider* an attribute ``worker`` where a feed's URI asks for it and nothing else gives it.
+    """Set the attribute ``worker`` of *spider*, if a feed's URI contains it and the spider does not have it.
 
-    Scrapy puts a spider's attributes into the URIs of its feeds, so no setting is needed for it.
+    Scrapy makes a spider's attributes parameters of the URIs, so that this needs no setting.
     """
     feeds = [*settings.getdict("FEEDS"), settings.get("FEED_URI") or ""]
     if any("%(worker)" in str(uri) for uri in feeds) and not hasattr(spider, "worker"):
-        spider.worker = name  # type: ignore[attr-defined] # it is only for the URIs
+        spider.worker = name  # type: ignore[attr-defined] # only for the URIs
 
 
 def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
-    """Yield the URI of each feed that is the same for all workers, and whether it may have ``%(worker)s``.
+    """Yield the URI of each feed that all workers share, and whether it can contain ``%(worker)s``.
 
-    What is written to the standard output is each worker's own.
+    A feed to the standard output is not shared.
 
-    :param settings: Scrapy's.
+    :param settings: Scrapy's settings.
     """
     feeds = settings.getdict("FEEDS")
-    if settings.get("FEED_URI"):  # the older name of it
+    if settings.get("FEED_URI"):  # the older name of the setting
         feeds = {settings.get("FEED_URI"): {}, **feeds}
     for uri, options in feeds.items():
         text = str(uri)
@@ -75,16 +76,16 @@ def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
 
 
 def with_worker(uri: str) -> str:
-    """Return *uri* with a part that differs for each worker, before its ending."""
+    """Return *uri* with ``%(worker)s`` before the file's ending."""
     folder, slash, file = uri.rpartition("/")
     stem, dot, ending = file.partition(".")
     return f"{folder}{slash}{stem}-%(worker)s{dot}{ending}"
 
 
 class PartStorage:
-    """A feed storage for a file that ``scrapy frontier crawl`` joins with those of other workers.
+    """A feed storage for one worker's part of a file. ``scrapy frontier crawl`` joins the parts.
 
-    It has no buffer: an item is in the file before its page is released, so that a ``kill -9`` loses none.
+    It has no buffer: an item is in the file before its page is released, so that ``kill -9`` loses no item.
 
     :param uri: ``frontier-part://`` and an absolute path.
     """
@@ -93,7 +94,7 @@ class PartStorage:
         self._path = Path(unquote(urlparse(uri).path))
 
     def open(self, spider: Spider) -> IO[bytes]:
-        """Return the file, opened to be appended to."""
+        """Open the file for appending, and return it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         return self._path.open("ab", buffering=0)
 

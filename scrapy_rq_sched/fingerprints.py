@@ -1,7 +1,7 @@
-"""Fingerprints of requests, remembered by URL where nothing but the URL matters.
+"""Fingerprints of requests, with a cache by URL for requests in which only the URL matters.
 
-Most links on a page were on the pages before. To make the fingerprint of one takes longer than all that
-is done with it afterwards.
+Most links of a page were also on earlier pages, and to calculate a fingerprint takes longer than all other
+work on a link.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import canonicalize_url
 
-#: What Scrapy's own fingerprinter looks at; where it looks at anything else, nothing is remembered.
+#: The attributes that Scrapy's fingerprinter reads. If it reads others, there is no cache.
 _LOOKED_AT = frozenset({"url", "method", "body", "meta"})
 _META_LOOKED_AT = "verbatim_url"
 _ALL_OF_META = object()
-#: The longest URL that is remembered, in characters: many longer ones would be hundreds of megabytes.
+#: The longest URL in the cache, in characters: many longer URLs would take hundreds of megabytes.
 _LONGEST = 2000
 
 
 class ScrapyRedisFingerprinter:
-    """Fingerprints as scrapy-redis 0.9 makes them, to go on with what it has seen.
+    """Makes the same fingerprints as scrapy-redis 0.9, to continue a crawl with its dupefilter.
 
     Set ``REQUEST_FINGERPRINTER_CLASS`` to ``"scrapy_rq_sched.fingerprints.ScrapyRedisFingerprinter"``, and
-    leave it for as long as those fingerprints are to hold: none can be converted. It is the SHA-1 of the
-    method, the canonical URL and the body, as JSON.
+    keep this setting as long as the old fingerprints must be valid: they cannot be converted. A fingerprint
+    is the SHA-1 of the method, the canonical URL and the body, as JSON.
     """
 
     def fingerprint(self, request: Request) -> bytes:
-        """Return the fingerprint of *request*, of 20 bytes."""
+        """Return the fingerprint of *request*: 20 bytes."""
         parts = {"body": request.body.hex(), "method": request.method, "url": canonicalize_url(request.url)}
-        return hashlib.sha1(json.dumps(parts).encode()).digest()  # noqa: S324 - not a secret: to be the same
+        return hashlib.sha1(json.dumps(parts).encode()).digest()  # noqa: S324 - not for security
 
 
 class Fingerprints:
-    """Makes fingerprints, and remembers those of the latest URLs.
+    """Makes fingerprints, with a cache for the latest URLs.
 
-    :param make: returns a request's fingerprint, in hexadecimal.
-    :param size: how many URLs to remember; 0 for none.
+    :param make: a function that returns a request's fingerprint, in hexadecimal.
+    :param size: the number of URLs in the cache; 0 for no cache.
     """
 
     def __init__(self, make: Callable[[Request], str], size: int) -> None:
@@ -66,7 +66,7 @@ class Fingerprints:
 
 
 class _Meta(Mapping[Any, Any]):
-    """An empty meta that notes which keys are asked for, and whether all are."""
+    """An empty meta that records which keys are read, and whether all are read."""
 
     def __init__(self, asked_for: set[Any]) -> None:
         self._asked_for = asked_for
@@ -85,10 +85,10 @@ class _Meta(Mapping[Any, Any]):
 
 
 def only_url_matters(fingerprinter: Any) -> bool:
-    """Return whether all ``GET`` requests of a URL, with no body, have the same fingerprint.
+    """Return whether all ``GET`` requests without a body have the same fingerprint if they have the same URL.
 
-    So it is with Scrapy's own fingerprinter, unless a later version looks at more than this one does:
-    that is found out by letting it look. ``meta["verbatim_url"]`` matters to it, and nothing else in meta.
+    It is so with Scrapy's own fingerprinter, which uses ``meta["verbatim_url"]`` and nothing else in meta. A
+    later version of Scrapy may use more, so the function records which attributes the fingerprinter reads.
     """
     if type(fingerprinter) is ScrapyRedisFingerprinter:
         return True
@@ -105,9 +105,9 @@ def only_url_matters(fingerprinter: Any) -> bool:
             return answers[name] if name in answers else super().__getattribute__(name)
 
     watched = Watched(request.url)
-    attributes.clear()  # what it takes to make one does not count
+    attributes.clear()  # without the attributes that the constructor reads
     try:
         fingerprinter.fingerprint(watched)
-    except Exception:  # whatever it needs that is not there, it is more than the URL
+    except Exception:  # it needs more than the URL
         return False
     return attributes <= _LOOKED_AT and keys <= {_META_LOOKED_AT}

@@ -1,4 +1,4 @@
-"""Items go to a list in Redis, where whoever works on them takes them from."""
+"""An item pipeline that appends items to a list in Redis, for another program to process."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ default_serialize = ScrapyJSONEncoder().encode
 
 
 class RedisPipeline:
-    """Appends each item, serialized, to a list in Redis: ``RPUSH``, from a thread, many at a time.
+    """Appends each item, serialized, to a list in Redis: ``RPUSH`` from a thread, with many items at a time.
 
-    An item is processed when Redis has it. So its page, if it came by :class:`scrapy_rq_sched.Scheduler`, is
-    released only after that, and while Redis is away no more items are taken than Scrapy processes at a time.
+    An item counts as processed when Redis has stored it. So :class:`scrapy_rq_sched.Scheduler` releases its
+    page only after that; and while Redis does not answer, the number of waiting items is limited to the
+    number that Scrapy processes at a time.
 
-    :meth:`item_key` and the serializer are called in the thread.
+    The thread also calls :meth:`item_key` and the serializer.
 
     :param server: a redis-py client.
-    :param key: template of the list's key, with ``%(spider)s`` for the spider's name.
-    :param serialize_func: returns an item as text or bytes; by default as JSON.
+    :param key: the template of the list's key, with ``%(spider)s`` for the spider's name.
+    :param serialize_func: a function that returns an item as text or bytes; by default as JSON.
     """
 
-    #: Seconds for which Redis is tried when the spider closes.
+    #: Seconds to try to reach Redis when the spider closes.
     patience = FrontierSettings.lease_timeout
     _job = ""
     crawler: Crawler | None = None
@@ -55,7 +56,7 @@ class RedisPipeline:
         self.serialize = serialize_func
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Tell what a subclass's own ``from_crawler`` makes which crawl it is for: from_settings() cannot."""
+        """Set the attribute ``crawler`` of pipelines that a subclass's own ``from_crawler`` makes."""
         super().__init_subclass__(**arguments)
         own = cls.__dict__.get("from_crawler")
         if isinstance(own, classmethod):
@@ -70,12 +71,12 @@ class RedisPipeline:
 
     @classmethod
     def from_settings(cls, settings: Any) -> Self:
-        """Return the pipeline that ``REDIS_ITEMS_KEY`` and ``REDIS_ITEMS_SERIALIZER`` describe.
+        """Return a pipeline made from ``REDIS_ITEMS_KEY`` and ``REDIS_ITEMS_SERIALIZER``.
 
-        :raises SettingError: if one of them has a value that it may not have.
+        :raises SettingError: if a setting has a value that is not valid.
         """
         checked = FrontierSettings.from_settings(settings)
-        # What repeats a batch knows of the outage; a _process_item of the user's own repeats nothing.
+        # ItemStore repeats a batch after an outage. A user's own _process_item does not, so redis-py does.
         retry = {} if cls._waits() else {"retry": connection.no_retry()}
         arguments: dict[str, Any] = {"server": connection.get_client(settings, **retry)}
         if settings.get("REDIS_ITEMS_KEY"):
@@ -91,7 +92,7 @@ class RedisPipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Return the pipeline of *crawler*.
 
-        :raises SettingError: as :meth:`from_settings`, unless a crawl is under way: that ends with one line.
+        :raises SettingError: as :meth:`from_settings`; but a crawl is ended with one line in the log.
         """
         try:
             pipeline = cls.from_settings(crawler.settings)
@@ -105,9 +106,9 @@ class RedisPipeline:
         return pipeline
 
     async def process_item(self, item: Any, spider: Spider | None = None) -> Any:
-        """Return *item* when it is in Redis.
+        """Store *item*, and return it when Redis has stored it.
 
-        :raises UnserializableItemError: if it cannot be written; others are not touched.
+        :raises UnserializableItemError: if the item cannot be serialized. Other items are not affected.
         :raises ItemNotStoredError: if Redis did not answer while the spider was closing.
         """
         if self._refusal is not None:
@@ -121,21 +122,21 @@ class RedisPipeline:
         return item
 
     async def close_spider(self, spider: Spider | None = None) -> None:
-        """Wait until all items are in Redis, or given up."""
+        """Wait until all items were stored, or were given up."""
         if self._store is not None:
             await maybe_deferred_to_future(self._store.close())
 
     def item_key(self, item: Any, spider: Spider) -> str:
-        """Return the key of the list that *item* goes to. Override it to have several."""
+        """Return the key of the list for *item*. Override it to use several lists."""
         return self._expanded(spider)
 
     def _expanded(self, spider: Spider) -> str:
         return connection.expand_key(self.server, self.key, spider.name, self._job)
 
     def _process_item(self, item: Any, spider: Spider) -> Any:
-        """Store *item*, wait for Redis, and return it.
+        """Store *item*, wait for Redis, and return the item.
 
-        A subclass may override this, as with scrapy-redis: then it is called in a thread, once for each item.
+        A subclass may override this method, as with scrapy-redis. It is then called in a thread for each item.
         """
         self.server.rpush(*self._entry(item, spider))
         return item
@@ -149,7 +150,7 @@ class RedisPipeline:
         key: bytes = encode(self.item_key(item, spider))
         try:
             return key, encode(self.serialize(item))
-        except Exception as error:  # the user's code, or the item's, may raise anything
+        except Exception as error:  # the user's code may raise anything
             reason = blame(self.serialize, _fields(item), error)
             raise UnserializableItemError(
                 f"An item of spider {spider.name!r} cannot be stored: {reason}. Change the item, or set "
@@ -182,16 +183,16 @@ def _fields(item: Any) -> Any:
 
 def _give_pages_back(crawler: Crawler) -> None:
     scheduler = find_scheduler(crawler)
-    if hasattr(scheduler, "give_back_begun"):  # ours, or one derived from it
+    if hasattr(scheduler, "give_back_begun"):  # this package's scheduler, or a subclass
         scheduler.give_back_begun()
 
 
 def _refuse(crawler: Crawler, error: FrontierError) -> None:
     def opened() -> None:
         if getattr(find_scheduler(crawler), "refused", False):
-            return  # our scheduler has found the same, and says so
+            return  # this package's scheduler has logged the same error
         logger.error("The crawl cannot start: %s", error)
         end_crawl(crawler, "frontier_error")
 
-    # Not weakly: nobody else will hold it.
+    # Not weak: the signal has the only reference to the function.
     crawler.signals.connect(opened, signals.spider_opened, weak=False)

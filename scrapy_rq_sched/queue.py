@@ -1,9 +1,9 @@
-"""The disciplines in which waiting requests are kept: first in first out, last in first out, by priority.
+"""The queues of waiting requests: first in first out, last in first out, and by priority.
 
-Each is a class that can be used by itself, with one plain Redis command a call, and a few lines of
-Lua (``lua/queue/<name>.lua``) by which the exchange works on the same key at the same ends. A new one is a
-class, its place in :data:`DISCIPLINES`, and its Lua; a list that is read from another end than those needs a
-look at ``inspect/``, too.
+Each queue is a class that can be used on its own, with plain Redis commands, and a short script
+(``lua/queue/<name>.lua``) by which the exchange works on the same key, at the same ends. To add a queue, add
+a class, its entry in :data:`DISCIPLINES`, and its script. If it is a list that is read from another end than
+these, adapt ``inspect/`` as well.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .codec import request
 from .errors import UnserializableRequestError
 from .serializers import faithful
 
-#: Fraction bits by which equal priorities keep the order of arrival. A double holds 53 bits, so the
-#: order is exact for 2**32 pushes a crawl and priorities between -2**20 and 2**20; beyond, requests
-#: of equal priority may change places, and none is lost.
+#: Bits of the score's fraction, which keeps requests of equal priority in order of arrival. A double holds 53
+#: bits, so the order is exact for 2**32 pushes in a crawl and for priorities between -2**20 and 2**20. Beyond
+#: these limits, requests of equal priority may change places, but no request is lost.
 ORDER_BITS = 32
 
 
@@ -32,18 +32,17 @@ class Base(ABC):
     """A queue of a spider's requests in Redis.
 
     :param server: a redis-py client that does not decode its replies.
-    :param spider: the spider whose methods are the callbacks, and whose name is in the key.
+    :param spider: the spider, which has the callbacks, and gives its name to the key.
     :param key: the key, or a template with ``%(spider)s``.
-    :param serializer: an object with ``dumps`` and ``loads``, or a name such as ``"json"``, which
-        is the default.
+    :param serializer: an object with ``dumps`` and ``loads``, or a name such as ``"json"``, the default.
     :raises SettingError: if the serializer lacks ``dumps`` or ``loads``.
     """
 
-    #: The part of the scripts that pushes and takes in this order: ``lua/queue/<discipline>.lua``.
+    #: The part of the scripts that implements this order: ``lua/queue/<discipline>.lua``.
     discipline: ClassVar[str]
-    #: Whether the structure folds equal entries into one, so that each needs something of its own.
+    #: Whether the Redis type stores equal entries only once, so that each entry needs a unique field.
     folds_equal: ClassVar[bool] = False
-    #: The type of its key: ``list`` or ``zset``.
+    #: The Redis type of the key: ``list`` or ``zset``.
     key_type: ClassVar[str] = "list"
 
     def __init__(self, server: Any, spider: Spider, key: str, serializer: Any = None) -> None:
@@ -54,11 +53,11 @@ class Base(ABC):
         self._nonces = (f"{secrets.token_hex(5)}{n:x}" for n in itertools.count())
 
     def encode_request(self, item: Request, unique: bool = False) -> bytes:
-        """Return the entry that stands for *item*.
+        """Return the entry for the request *item*.
 
         :param item: the request.
-        :param unique: whether an equal request may be in the queue as well, and both shall stay.
-        :raises UnserializableRequestError: naming the field that could not be kept.
+        :param unique: whether to keep the entry distinct from that of an equal request in the queue.
+        :raises UnserializableRequestError: if the request cannot be serialized. The message names the field.
         """
         if type(self)._encode_request is not Base._encode_request:
             return self._encode_by_subclass(item)
@@ -70,17 +69,17 @@ class Base(ABC):
         return faithful.dump(self.serializer, data)
 
     def decode_request(self, entry: bytes) -> Request:
-        """Return the request that *entry* stands for.
+        """Return the request in *entry*.
 
-        :raises PayloadError: if it does not stand for one.
-        :raises UnknownCodeError: if the spider lacks its callback or its class.
+        :raises PayloadError: if *entry* is not a valid request.
+        :raises UnknownCodeError: if the spider lacks the request's callback or class.
         """
         return self._decode_request(entry)
 
-    # Subclasses written for scrapy-redis override these two.
+    # Subclasses that were written for scrapy-redis override the next two methods.
 
     def _encode_request(self, request: Request) -> Any:
-        # Whether an equal one may stay is not said here, so it may.
+        # This method of scrapy-redis cannot tell whether equal requests must be kept, so it keeps them.
         return self._encode(request, unique=True)
 
     def _decode_request(self, encoded_request: bytes) -> Request:
@@ -92,7 +91,7 @@ class Base(ABC):
             return entry.encode() if isinstance(entry, str) else bytes(entry)
         except UnserializableRequestError:
             raise
-        except Exception as error:  # the user's code may raise anything; the request is kept in memory
+        except Exception as error:  # the user's code may raise anything; the request stays in memory
             raise UnserializableRequestError(
                 f"_encode_request raised {type(error).__name__}: {error}"
             ) from error
@@ -105,26 +104,26 @@ class Base(ABC):
     def push(self, request: Request) -> None:
         """Add *request*.
 
-        :raises UnserializableRequestError: naming the field that could not be kept; nothing was added.
+        :raises UnserializableRequestError: if the request cannot be serialized. The message names the field.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
 
     @abstractmethod
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the next request, or None if there is none. It is removed: there is no lease.
+        """Remove the next request and return it, or None if the queue is empty. The request is not leased.
 
-        :param timeout: seconds to wait for one, fractions allowed; 0 does not wait.
-        :raises PayloadError: if the entry does not stand for a request; it is gone.
-        :raises UnknownCodeError: if the spider lacks its callback or its class; it is gone.
+        :param timeout: seconds to wait for a request, also as a fraction; 0 does not wait.
+        :raises PayloadError: if the entry is not a valid request. The entry was removed.
+        :raises UnknownCodeError: if the spider lacks the request's callback or class. The entry was removed.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
 
     def peek(self) -> bytes | None:
-        """Return the entry of the next request, and leave it there; None if there is none.
+        """Return the entry of the next request without removing it, or None if the queue is empty.
 
-        A subclass for crawls needs none: ``push``, ``pop`` and ``__len__`` are enough.
+        A crawl does not use this method: a subclass needs only ``push``, ``pop`` and ``__len__``.
 
-        :raises NotImplementedError: if the subclass has none.
+        :raises NotImplementedError: if the subclass does not implement it.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no peek()")
 
@@ -132,7 +131,7 @@ class Base(ABC):
     def __len__(self) -> int: ...
 
     def _wait(self, command: Any, timeout: float) -> Any:
-        # In slices, for the socket of the client may have a shorter timeout.
+        # In several steps, because the timeout of the client's socket may be shorter.
         longest = connection.socket_timeout(self.server)
         deadline = time.monotonic() + timeout
         while timeout > 0:
@@ -147,7 +146,7 @@ class Base(ABC):
 
 
 class FifoQueue(Base):
-    """First in, first out: a list, pushed with ``LPUSH`` and popped with ``RPOP`` or ``BRPOP``."""
+    """First in, first out: a list, with ``LPUSH`` to push, and ``RPOP`` or ``BRPOP`` to pop."""
 
     discipline = "fifo"
 
@@ -156,14 +155,14 @@ class FifoQueue(Base):
         self.server.lpush(self.key, self.encode_request(request))
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the request that has waited longest, or None if there is none within *timeout* seconds."""
+        """Remove and return the oldest request; None if there is no request within *timeout* seconds."""
         if timeout > 0:
             found = self._wait(self.server.brpop, timeout)
             return self._decode(found and found[1])
         return self._decode(self.server.rpop(self.key))
 
     def peek(self) -> bytes | None:
-        """Return the entry of the next request, and leave it there; None if there is none."""
+        """Return the entry of the next request without removing it, or None if the queue is empty."""
         entry: bytes | None = self.server.lindex(self.key, -1)
         return entry
 
@@ -172,7 +171,7 @@ class FifoQueue(Base):
 
 
 class LifoQueue(Base):
-    """Last in, first out: a list, pushed with ``LPUSH`` and popped with ``LPOP`` or ``BLPOP``."""
+    """Last in, first out: a list, with ``LPUSH`` to push, and ``LPOP`` or ``BLPOP`` to pop."""
 
     discipline = "lifo"
 
@@ -181,14 +180,14 @@ class LifoQueue(Base):
         self.server.lpush(self.key, self.encode_request(request))
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the request that came last, or None if there is none within *timeout* seconds."""
+        """Remove and return the newest request; None if there is no request within *timeout* seconds."""
         if timeout > 0:
             found = self._wait(self.server.blpop, timeout)
             return self._decode(found and found[1])
         return self._decode(self.server.lpop(self.key))
 
     def peek(self) -> bytes | None:
-        """Return the entry of the next request, and leave it there; None if there is none."""
+        """Return the entry of the next request without removing it, or None if the queue is empty."""
         entry: bytes | None = self.server.lindex(self.key, 0)
         return entry
 
@@ -197,11 +196,10 @@ class LifoQueue(Base):
 
 
 class PriorityQueue(Base):
-    """Highest priority first, equal ones in the order of arrival: a sorted set.
+    """Highest priority first, and equal priorities in order of arrival: a sorted set.
 
-    The score is ``-priority`` and a fraction that grows with every push (see
-    :data:`~scrapy_rq_sched.queue.ORDER_BITS`).
-    A pop is one ``MULTI`` of ``ZRANGE 0 0`` and ``ZREMRANGEBYRANK 0 0``.
+    The score is ``-priority`` plus a fraction that grows with every push (see
+    :data:`~scrapy_rq_sched.queue.ORDER_BITS`). A pop is one ``MULTI`` of ``ZRANGE 0 0`` and ``ZREMRANGEBYRANK 0 0``.
     """
 
     discipline = "priority"
@@ -209,7 +207,7 @@ class PriorityQueue(Base):
     key_type = "zset"
 
     def push(self, request: Request) -> None:
-        """Add *request* behind those of its priority."""
+        """Add *request* behind the requests of the same priority."""
         entry = self.encode_request(request, unique=True)
         count = self.server.incr(keys.queue_counter(self.key)) % 2**ORDER_BITS
         try:
@@ -219,7 +217,10 @@ class PriorityQueue(Base):
         self.server.zadd(self.key, {entry: score})
 
     def pop(self, timeout: float = 0) -> Request | None:
-        """Take the request of the highest priority, or None if there is none within *timeout* seconds."""
+        """Remove and return the request of the highest priority.
+
+        Return None if there is no request within *timeout* seconds.
+        """
         with connection.server_of(self.server, self.key).pipeline(transaction=True) as pipe:
             pipe.zrange(self.key, 0, 0)
             pipe.zremrangebyrank(self.key, 0, 0)
@@ -232,7 +233,7 @@ class PriorityQueue(Base):
         return None
 
     def peek(self) -> bytes | None:
-        """Return the entry of the next request, and leave it there; None if there is none."""
+        """Return the entry of the next request without removing it, or None if the queue is empty."""
         entries: list[bytes] = self.server.zrange(self.key, 0, 0)
         return entries[0] if entries else None
 
@@ -246,5 +247,5 @@ SpiderStack = LifoQueue
 SpiderPriorityQueue = PriorityQueue
 
 
-#: The queues that the exchange works with. Any other class pushes and pops by itself.
+#: The queues that the exchange implements. The scheduler calls ``push`` and ``pop`` of any other class.
 DISCIPLINES: tuple[type[Base], ...] = (PriorityQueue, FifoQueue, LifoQueue)
