@@ -1,6 +1,6 @@
 """The exceptions of this package: a base class, and one class for each cause.
 
-Each message tells what happened, to what, and what to do.
+Each message names the problem, the object that it affects, and the remedy.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class RedisPipeline:
     def _process_item(self, item: Any, spider: Spider) -> Any:
         """Store *item*, wait for Redis, and return the item.
 
-        A subclass may override this method, as with scrapy-redis. It is then called in a thread for each item.
+        A subclass may override this method, as in scrapy-redis. A thread then calls it for each item.
         """
         self.server.rpush(*self._entry(item, spider))
         return item

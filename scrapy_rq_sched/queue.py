@@ -199,7 +199,8 @@ class PriorityQueue(Base):
     """Highest priority first, and equal priorities in order of arrival: a sorted set.
 
     The score is ``-priority`` plus a fraction that grows with every push (see
-    :data:`~scrapy_rq_sched.queue.ORDER_BITS`). A pop is one ``MULTI`` of ``ZRANGE 0 0`` and ``ZREMRANGEBYRANK 0 0``.
+    :data:`~scrapy_rq_sched.queue.ORDER_BITS`). A pop is one ``MULTI`` of ``ZRANGE 0 0`` and
+    ``ZREMRANGEBYRANK 0 0``.
     """
 
     discipline = "priority"

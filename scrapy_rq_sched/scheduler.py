@@ -1,7 +1,7 @@
-"""Scrapy's scheduler interface over the shared frontier, and nothing else.
+"""The scheduler: Scrapy's interface to the shared frontier.
 
-None of these methods waits for Redis: they fill and empty the worker, and the loop exchanges in the
-background. Only where no event loop runs is the exchange made at once.
+In a crawl its methods do not wait for Redis: they work on this worker's memory, and a loop exchanges with
+Redis in the background. If no event loop runs, they make the exchange at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
 
 logger = logging.getLogger(__name__)
 
-#: Why the spider is closed of a worker that is not needed: nothing went wrong.
+#: The reason for closing the spider if this worker is not needed. These are not errors.
 _NOT_NEEDED: dict[type[FrontierError], str] = {
     FleetFinishedError: "finished",
     FleetFullError: "max_workers",
@@ -47,15 +47,15 @@ _NOT_NEEDED: dict[type[FrontierError], str] = {
 
 
 class Scheduler(SchedulerAttributes, BaseScheduler):
-    """A scheduler whose queue and dupefilter are shared, in Redis, by all workers of a spider.
+    """A scheduler that keeps its queue and dupefilter in Redis, where all workers of a spider share them.
 
-    Set ``SCHEDULER = "scrapy_rq_sched.Scheduler"``. It can also be driven by hand: then a request
-    counts as finished when the next one is asked for, or the scheduler closed.
+    Set ``SCHEDULER = "scrapy_rq_sched.Scheduler"``. A script can also call the scheduler itself, without a
+    crawl. Then a request counts as finished when the script asks for the next one, or closes the scheduler.
 
-    :param crawler: whose settings, spider, statistics and signals are used.
+    :param crawler: the crawler that provides the settings, the spider, the statistics and the signals.
     :param server: a redis-py client; None if *refusal* is given.
     :param settings: the checked settings.
-    :param refusal: why the crawl cannot start.
+    :param refusal: the error because of which the crawl cannot start.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Return a scheduler for *crawler*.
 
-        :raises SettingError: if a setting has a value that it must not have, unless a crawl is under
-            way: then :meth:`open` ends it with one line.
+        :raises SettingError: if a setting has a value that is not valid. In a crawl it is not raised:
+            :meth:`open` ends the crawl with one line in the log.
         """
         try:
             settings = FrontierSettings.from_settings(crawler.settings)
@@ -109,12 +109,12 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Join the frontier of *spider*.
 
-        In a crawl, whatever prevents it is one line in the log, and the end of the crawl.
+        If this fails in a crawl, one line in the log gives the reason, and the crawl ends.
 
-        :raises FrontierError: if there is no crawl, and something prevents it.
+        :raises FrontierError: if it fails without a crawl.
         """
         self.spider = spider
-        if self._closed:  # by hand it may be opened again, as a worker that was never there
+        if self._closed:  # a script may open it again, as a new worker
             self.name = identity.worker_name()
             self._closed = False
         engine = find_engine(self.crawler)
@@ -138,7 +138,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
                 return None
             crawling = Crawling(session, self._refuse)
             self._side = crawling
-            # Also before a reactor runs, as with CrawlerProcess: the join is over when it does.
+            # A reactor may not run yet, as with CrawlerProcess: it waits for the join when it starts.
             return crawling.open()
         except FrontierError as error:
             if engine is None:
@@ -170,7 +170,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         return Session(self.crawler, spider, frontier, self.queue, self.df, settings, bridge, crawl)
 
     def _refuse(self, error: FrontierError) -> None:
-        """End the crawl that is just being opened: without a traceback, and with an exit code."""
+        """End the crawl that is being opened, with an exit code and without a traceback."""
         self._side = Refused(error)
         reason = _NOT_NEEDED.get(type(error))
         if reason is not None:
@@ -180,15 +180,15 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         end_crawl(self.crawler, reason or "frontier_error", fails=reason is None)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take *request* for the frontier; return False if it is known to be a duplicate.
+        """Add *request* to the frontier. Return False if this worker knows that it is a duplicate.
 
-        A duplicate that only Redis knows of is dropped when Redis says so, with the signal
+        If only Redis knows that it is a duplicate, the request is dropped when Redis answers, with the signal
         ``request_dropped``.
         """
         return self._side.enqueue(request)
 
     def next_request(self) -> Request | None:
-        """Return a request that is now this worker's to finish, or None if none is at hand."""
+        """Return the next request for this worker to crawl, or None if no request is ready."""
         return self._side.next()
 
     def has_pending_requests(self) -> bool:
@@ -199,38 +199,38 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         return len(self._side)
 
     def close(self, reason: str) -> Deferred[None] | None:
-        """Say what is left to say, give back what was not begun, and leave the fleet.
+        """Send the last results, give back the requests that were not begun, and leave the fleet.
 
-        The frontier is cleared only by the last worker, only when the fleet is finished and was not
-        interrupted, and only if ``SCHEDULER_PERSIST`` is false.
+        The last worker clears the frontier if the crawl is finished, was not interrupted, and
+        ``SCHEDULER_PERSIST`` is false.
 
-        :param reason: why the spider is closed, in Scrapy's words, such as ``"finished"`` or ``"shutdown"``.
+        :param reason: Scrapy's reason for closing the spider, such as ``"finished"`` or ``"shutdown"``.
         :return: a ``Deferred`` that fires when the worker has left, or ``None`` if it has left already.
         """
         self._closed = True
         closed: Deferred[None] | None = self._side.close(reason)
         if self._webhook is None:
             return closed
-        # That it has left, and that the crawl is finished, is said by now.
+        # The webhook ends last: by then it can send the events of leaving and of the finish.
         end, self._webhook = self._webhook.end, None
         return (
             end() if closed is None else closed.addBoth(lambda closing: end().addCallback(lambda _: closing))
         )
 
     def request_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
-        """Have *request* set aside in the failed list when Scrapy is through with it.
+        """Mark *request* as failed: it is moved to the failed list when Scrapy has finished it.
 
-        :param request: one that :meth:`next_request` returned, such as ``response.request``.
-        :param reason: why, in one line.
-        :param traceback: of the exception that was the reason, if one was.
-        :return: whether it will be; not if it is crawled from memory, or not being crawled.
+        :param request: a request that :meth:`next_request` returned, such as ``response.request``.
+        :param reason: the reason, in one line.
+        :param traceback: the traceback, if an exception was the reason.
+        :return: whether *request* will be moved: False if it is crawled from memory, or not being crawled.
         """
         session = self._side.session
         return session is not None and session.state.mark_failed(request, reason, traceback)
 
     @property
     def is_aside(self) -> bool:
-        """Whether this is no crawl of the fleet's: a shell, or a command such as ``scrapy fetch``."""
+        """Whether this is not a crawl: it is a shell, or a command such as ``scrapy fetch``."""
         return isinstance(self._side, Aside)
 
     @property
@@ -239,12 +239,12 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         return isinstance(self._side, Refused)
 
     def give_back_begun(self) -> None:
-        """Have all requests that Scrapy is at crawled again: what came of them could not be stored."""
+        """Give back all requests that Scrapy is processing, because their results could not be stored."""
         if self._side.session is not None:
             self._side.session.state.give_back_held()
 
     @property
     def idle_seconds(self) -> float:
-        """For how many seconds the whole fleet, seeds included, has had nothing to do."""
+        """The number of seconds for which the whole fleet has had no requests and no seeds."""
         session = self._side.session
         return 0.0 if session is None else session.finished.seconds

@@ -1,4 +1,4 @@
-"""Spiders that stay open for more seeds. Any other spider takes seeds as well, and closes when done."""
+"""Spiders that stay open for more seeds. Any other spider takes seeds too, but closes when it has none."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
-#: By these a spider of scrapy-redis may read seeds in a way of its own. Nothing of ours calls them.
+#: Methods that a spider for scrapy-redis may override to read seeds. This package does not call them.
 _NOT_CALLED = ("fetch_data", "pop_list_queue", "pop_priority_queue")
-#: Only by these, when they are the user's own, can they be called.
+#: Methods that may call these, if the user overrides them.
 _CALLERS = ("next_requests", "schedule_next_requests", "spider_idle")
 
 
 class RedisMixin:
     """Keeps a spider open when the frontier is empty, until ``MAX_IDLE_TIME_BEFORE_CLOSE``.
 
-    :cvar redis_key: the seeds' key, or several; by default that of ``REDIS_START_URLS_KEY``.
-    :cvar redis_encoding: of the seeds; by default ``REDIS_ENCODING``.
-    :cvar max_idle_time: seconds; by default ``MAX_IDLE_TIME_BEFORE_CLOSE``; 0 is for ever.
-    :cvar redis_batch_size: seeds that an exchange takes; by default ``REDIS_START_URLS_BATCH_SIZE``. Where
-        the spider has none, it is set to ``CONCURRENT_REQUESTS``, as in scrapy-redis, for a
-        :meth:`next_requests` that asks :meth:`fetch_data` for so many.
+    :cvar redis_key: the key of the seeds, or a list of keys; by default ``REDIS_START_URLS_KEY``.
+    :cvar redis_encoding: the encoding of the seeds; by default ``REDIS_ENCODING``.
+    :cvar max_idle_time: the longest idle time of the fleet, in seconds; 0 for no limit. The default is
+        ``MAX_IDLE_TIME_BEFORE_CLOSE``.
+    :cvar redis_batch_size: the maximum number of seeds in an exchange; by default
+        ``REDIS_START_URLS_BATCH_SIZE``. If the spider does not set it, its value is ``CONCURRENT_REQUESTS``,
+        as in scrapy-redis: an own :meth:`next_requests` can pass it to :meth:`fetch_data`.
     """
 
     redis_key: str | list[str] | None = None
     redis_encoding: str | None = None
     max_idle_time: float | None = None
     redis_batch_size: int | None = None
-    #: A client for the spider's own commands, as in scrapy-redis. The event loop waits for each.
+    #: A client for the spider's own commands, as in scrapy-redis. The event loop waits for each command.
     server: Any = None
-    #: The ``redis_batch_size`` that the spider did not choose: the scheduler has its own.
+    #: The value of ``redis_batch_size`` if the spider did not set it; the scheduler then uses its setting.
     default_batch_size: int | None = None
     _form_data = False
     _idle_since = 0
@@ -62,17 +63,17 @@ class RedisMixin:
         return spider
 
     def setup_redis(self, crawler: Crawler | None = None) -> None:
-        """Have the spider stay open, and fill in what its attributes leave to the settings.
+        """Keep the spider open, and set its attributes from the settings if the spider does not set them.
 
-        :param crawler: by default the spider's.
-        :raises ValueError: if there is none.
+        :param crawler: by default, the spider's crawler.
+        :raises ValueError: if the spider has no crawler.
         """
         crawler = crawler or getattr(self, "crawler", None)
         if crawler is None:
             raise ValueError(
                 "setup_redis() must be called with a crawler, because this spider does not have one yet"
             )
-        with suppress(FrontierError):  # what is wrong with a setting or a key, the scheduler says
+        with suppress(FrontierError):  # the scheduler reports a setting or a key that is wrong
             settings = FrontierSettings.from_settings(crawler.settings)
             self._form_data = settings.seed_form_data
             self._fill_in_numbers(settings)
@@ -80,14 +81,14 @@ class RedisMixin:
                 self.server = connection.get_redis_from_settings(crawler.settings)
             name: str = self.name  # type: ignore[attr-defined]
             expanded = load_keys(settings, self.server, name, self.redis_key).start_urls
-            if "%" not in "".join(expanded):  # else it would not be taken for a template
+            if "%" not in "".join(expanded):  # with a %, the key would be read as a template again
                 self.redis_key = expanded if len(expanded) > 1 else expanded[0]
         self.redis_encoding = self.redis_encoding or crawler.settings.get("REDIS_ENCODING") or "utf-8"
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
 
     def _fill_in_numbers(self, settings: FrontierSettings) -> None:
-        # With `-a` they are text. What is no number stays as it is, and is refused when the crawl starts.
+        # With `-a` the values are text. A text that is not a number is refused when the crawl starts.
         if self.redis_batch_size is None:
             self.redis_batch_size = self.default_batch_size = settings.concurrency
         with suppress(TypeError, ValueError):
@@ -99,13 +100,13 @@ class RedisMixin:
             self.max_idle_time = int(longest) if longest.is_integer() else longest
 
     def check_setup(self) -> None:
-        """Check what the spider depends on, once add-ons have had their say on the settings.
+        """Check the settings that the spider depends on. Call it when add-ons have changed the settings.
 
-        :raises SettingError: if the scheduler is not ours, so that no seed would ever be read, or if
+        :raises SettingError: if the scheduler is not of this package, so that no seed would be read, or if
             the longest idle time is not a number.
         """
         path = self.settings["SCHEDULER"]  # type: ignore[attr-defined]
-        # Not issubclass(): Scrapy's metaclass says yes to anything with the right method names.
+        # Not issubclass(): Scrapy's metaclass accepts any class that has methods with the right names.
         if Scheduler not in getattr(load_object(path), "__mro__", ()):
             raise SettingError(
                 f"SCHEDULER must be 'scrapy_rq_sched.Scheduler', not {path!r}: a RedisSpider needs it to "
@@ -142,34 +143,34 @@ class RedisMixin:
         return name in vars(self) or getattr(type(self), name) is not getattr(RedisMixin, name)
 
     def make_request_from_data(self, data: bytes) -> Request:
-        """Return the request that a seed asks for. Override it for seeds of another form.
+        """Return the request for a seed. Override it for seeds of another form.
 
-        Whatever it raises sets the seed aside, with the error. It may return several requests, or None for a
-        seed of which nothing is wanted.
+        It may return several requests, or None to ignore the seed. If it raises an exception, the seed is set
+        aside with this error.
 
-        :param data: the seed as it is in Redis.
+        :param data: the seed, as it is in Redis.
         """
         encoding = self.redis_encoding or "utf-8"
         return request_from_seed(data, self, encoding, self._form_data)  # type: ignore[arg-type]
 
     def next_requests(self) -> Iterable[Request]:
-        """Return requests from elsewhere, when the fleet is idle: none, unless a subclass has some.
+        """Return requests from another source when the fleet is idle. By default there are none.
 
-        Seeds do not come this way. They are leased by the scheduler, before the spider is idle. One that was
-        written for scrapy-redis may call :meth:`fetch_data`, and gets the seeds that came a moment ago.
+        This method does not get the seeds: the scheduler leases them before the spider is idle. A method
+        that was written for scrapy-redis may call :meth:`fetch_data`, which returns only the latest seeds.
         """
         return ()
 
     def fetch_data(self, redis_key: str | list[str], batch_size: int) -> list[Any]:
-        """Take up to *batch_size* seeds out of Redis, for a :meth:`next_requests` that does so by itself.
+        """Remove up to *batch_size* seeds from Redis and return them, for an own :meth:`next_requests`.
 
-        They are not leased: they are lost if the worker is killed before their requests are stored. The event
-        loop waits for Redis.
+        These seeds are not leased: they are lost if the worker is killed before their requests are stored.
+        The event loop waits for Redis.
 
-        :param redis_key: the key of a list, a set or a sorted set, or several.
-        :param batch_size: how many to take; at least one is asked for.
-        :raises scrapy.exceptions.DontCloseSpider: if Redis does not answer, so that a spider that asks when
-            it is idle stays open.
+        :param redis_key: the key of a list, a set or a sorted set; or a list of keys.
+        :param batch_size: the maximum number of seeds, at least 1.
+        :raises scrapy.exceptions.DontCloseSpider: if Redis does not answer, so that an idle spider stays
+            open.
         """
         seeds: list[Any] = []
         most = max(1, batch_size)
@@ -187,27 +188,27 @@ class RedisMixin:
         return seeds
 
     def pop_list_queue(self, redis_key: str, batch_size: int) -> list[Any]:
-        """Take up to *batch_size* seeds from the head of a list. The event loop waits for Redis.
+        """Remove and return up to *batch_size* seeds from the head of a list. The event loop waits for Redis.
 
         :param redis_key: the key of the list.
-        :param batch_size: how many to take.
+        :param batch_size: the maximum number of seeds.
         """
         return self.server.lpop(redis_key, batch_size) or []
 
     def pop_priority_queue(self, redis_key: str, batch_size: int) -> list[Any]:
-        """Take up to *batch_size* seeds from a sorted set, the highest scores first.
+        """Remove and return up to *batch_size* seeds from a sorted set, the highest scores first.
 
         The event loop waits for Redis.
 
         :param redis_key: the key of the sorted set.
-        :param batch_size: how many to take.
+        :param batch_size: the maximum number of seeds.
         """
         return [seed for seed, _ in self.server.zpopmax(redis_key, batch_size)]
 
     def count_size(self, redis_key: str | list[str]) -> int:
-        """Return how many seeds are in Redis and not yet taken. The event loop waits for Redis.
+        """Return the number of seeds that wait in Redis. The event loop waits for Redis.
 
-        :param redis_key: the key of a list, a set or a sorted set, or several.
+        :param redis_key: the key of a list, a set or a sorted set; or a list of keys.
         :raises scrapy.exceptions.DontCloseSpider: as :meth:`fetch_data`.
         """
         count = 0
@@ -224,7 +225,7 @@ class RedisMixin:
 
     @contextmanager
     def _stays_open(self) -> Iterator[None]:
-        # Unreachable is not empty: an error of Redis, as any other, would have Scrapy close an idle spider.
+        # Otherwise an error of Redis would make Scrapy close the idle spider, though seeds may be waiting.
         try:
             yield
         except connection.RedisError as error:
@@ -237,9 +238,9 @@ class RedisMixin:
 
     @property
     def spider_idle_start_time(self) -> int:
-        """Since when the whole fleet has been idle, in seconds since 1970; now, if it is not idle.
+        """The time since which the whole fleet has been idle, in seconds since 1970; now, if it is not idle.
 
-        If it was set to a later time, it is that.
+        If it was set to a later time, this later time is returned.
         """
         crawler = getattr(self, "crawler", None)
         idle = getattr(crawler and find_scheduler(crawler), "idle_seconds", 0.0)
@@ -250,7 +251,7 @@ class RedisMixin:
         self._idle_since = value
 
     def schedule_next_requests(self) -> None:
-        """Give Scrapy what :meth:`next_requests` returns."""
+        """Give the requests of :meth:`next_requests` to Scrapy."""
         with self._stays_open():
             for request in self.next_requests():
                 self.crawler.engine.crawl(request)  # type: ignore[attr-defined]
@@ -260,8 +261,8 @@ class RedisMixin:
         self.schedule_next_requests()
         longest = self._longest_idle()
         scheduler = find_scheduler(self.crawler)  # type: ignore[attr-defined]
-        if getattr(scheduler, "is_aside", False):  # with another scheduler the spider is being refused
-            return  # `scrapy fetch` and the like are over when they have what they were told to fetch
+        if getattr(scheduler, "is_aside", False):  # another scheduler lacks the attribute, and is refused
+            return  # commands such as `scrapy fetch` end when they have fetched their page
         if not longest or scheduler is None or scheduler.idle_seconds < longest:
             raise DontCloseSpider
 
@@ -271,8 +272,8 @@ def _each(redis_key: str | list[str]) -> list[str]:
 
 
 class RedisSpider(RedisMixin, Spider):
-    """A spider that is fed with seeds and stays open for more."""
+    """A spider that takes seeds, and stays open for more."""
 
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):
-    """A ``CrawlSpider`` that is fed with seeds and stays open for more."""
+    """A ``CrawlSpider`` that takes seeds, and stays open for more."""

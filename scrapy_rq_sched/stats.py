@@ -1,4 +1,4 @@
-"""Statistics of a whole fleet, added up in a hash in Redis."""
+"""A stats collector that adds up the statistics of a whole fleet in Redis."""
 
 from __future__ import annotations
 
@@ -25,23 +25,27 @@ from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two batches.
+#: Seconds between two updates.
 INTERVAL = 1.0
-#: Seconds for which Redis is tried at the end of a crawl.
+#: Seconds to try to reach Redis at the end of a crawl.
 PATIENCE = 5.0
-#: Seconds for which the statistics of a finished crawl are kept, unless ``SCHEDULER_PERSIST``.
+#: Seconds to keep the statistics of a finished crawl, unless ``SCHEDULER_PERSIST`` is true.
 KEPT = 86_400
 
 
 class RedisStatsCollector(StatsCollector):
-    """Adds up the statistics of all workers of a spider. Set ``STATS_CLASS`` to its path.
+    """Adds up the statistics of all workers of a spider in a Redis hash. To use it, set ``STATS_CLASS``.
 
-    A thread tells Redis once a second what has changed, and learns what the others have told. No method
-    waits. What counts (``inc_value``, ``max_value``, ``min_value``) is read as the fleet's, as of a second
-    ago, with all that this worker has counted since. What this worker has set is read as it set it; in Redis
-    is what was set last, by whichever worker. The dump at the end of the log is this worker's own.
+    Once a second, a thread sends this worker's changes to Redis, and reads the values of the fleet. No method
+    waits for Redis.
 
-    :param crawler: whose settings are read.
+    - Sums, maxima and minima (``inc_value``, ``max_value``, ``min_value``) have the value of the whole fleet,
+      at most about a second old, together with this worker's later changes.
+    - A value that this worker has set (``set_value``) is read as this worker set it. Redis has the value that
+      any worker set last.
+    - The dump at the end of the log shows only this worker's statistics.
+
+    :param crawler: the crawler that provides the settings.
     """
 
     server: Any = None
@@ -61,14 +65,14 @@ class RedisStatsCollector(StatsCollector):
         self._job = settings.job
         self.persist = settings.persist
         self._tally = Tally(self._begin)
-        # For what is called most: to look up a name of a collector takes Scrapy long.
+        # For the methods that are called most: looking up an attribute of a collector is slow.
         self._change = self._tally.change
         self._teller: _Teller | None = None
         self._is_open = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Return the collector of *crawler*."""
+        """Return a collector for *crawler*."""
         return cls(crawler)
 
     @classmethod
@@ -77,12 +81,12 @@ class RedisStatsCollector(StatsCollector):
         return cls(spider.crawler, spider)
 
     def _get_key(self, spider: Spider | None = None) -> str:
-        """Return the key of the hash. A subclass may override it."""
+        """Return the key of the hash. A subclass may override this method."""
         spider = spider or self.spider
         name = spider.name if spider else self.spider_name or "scrapy"
         return connection.expand_key(self.server, self.stats_key, name, self._job)
 
-    # -- what is asked -----------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def get_value(self, key: str, default: Any = None, spider: Spider | None = None) -> Any:
         """Return the value of *key*, or *default*."""
@@ -95,11 +99,11 @@ class RedisStatsCollector(StatsCollector):
         """Return all values."""
         return {key: self.get_value(key) for key in {*self._tally.keys(), *self._tally.own}}
 
-    # -- what is told ------------------------------------------------------------------------------
+    # -- changing ----------------------------------------------------------------------------------
 
     @property
     def own_stats(self) -> dict[str, Any]:
-        """What this worker has counted, without what others have."""
+        """This worker's statistics, without those of other workers."""
         return dict(self._stats)
 
     def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
@@ -108,13 +112,13 @@ class RedisStatsCollector(StatsCollector):
         self._change(key, "set", value)
 
     def set_stats(self, stats: dict[str, Any], spider: Spider | None = None) -> None:
-        """Set all values in *stats*. In Redis others stay."""
+        """Set all values in *stats*. Other values in Redis stay."""
         super().set_stats(dict(stats))
         for key, value in stats.items():
             self.set_value(key, value)
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
-        """Add *count* to *key*, a sum of the fleet, which begins at *start*."""
+        """Add *count* to *key*, a sum of the whole fleet that begins at *start*."""
         super().inc_value(key, count, start)
         if is_number(count) and is_number(start):
             self._change(key, "add", count, start)
@@ -122,15 +126,15 @@ class RedisStatsCollector(StatsCollector):
             self._change(key, "set", self._stats[key])
 
     def max_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        """Set *key* to *value* if that is higher than what any worker has had."""
+        """Set *key* to *value* if *value* is higher than the highest value of any worker."""
         super().max_value(key, value)
         if is_number(value):
             self._change(key, "max", value)
-        else:  # a date, a time span: Redis cannot compare it
+        else:  # such as a date: Redis cannot compare it
             self._change(key, "set", self._stats[key])
 
     def min_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        """Set *key* to *value* if that is lower than what any worker has had."""
+        """Set *key* to *value* if *value* is lower than the lowest value of any worker."""
         super().min_value(key, value)
         if is_number(value):
             self._change(key, "min", value)
@@ -138,27 +142,27 @@ class RedisStatsCollector(StatsCollector):
             self._change(key, "set", self._stats[key])
 
     def clear_stats(self, spider: Spider | None = None) -> None:
-        """Forget all values, those of the fleet, too."""
+        """Delete all values, including those of the fleet."""
         super().clear_stats()
         self._tally.clear()
 
     # -- the crawl ---------------------------------------------------------------------------------
 
     def open_spider(self, spider: Spider | None = None) -> None:
-        """Begin to tell."""
+        """Begin to send changes to Redis."""
         self.spider = spider or self._crawler.spider
         engine = find_engine(self._crawler)
         refused = getattr(find_scheduler(self._crawler), "refused", False)
         if self._refusal is not None and not refused:
             logger.error("The statistics of this worker are not added to those in Redis: %s", self._refusal)
-        # What is done in a shell is nobody else's business.
+        # A shell does not add to the statistics of the fleet.
         self._is_open = not (refused or is_shell(engine))
         self._tally.begin()
 
     def close_spider(self, spider: Spider | None = None, reason: str | None = None) -> None:
-        """Have the rest told. The process does not end before, unless Redis does not answer.
+        """Send the last changes. The process waits for this, but only a few seconds if Redis does not answer.
 
-        If the crawl is *finished*, and ``SCHEDULER_PERSIST`` is false, the statistics have a time to live.
+        If the crawl is finished, and ``SCHEDULER_PERSIST`` is false, the statistics get a time to live.
 
         :param reason: why the spider closes.
         """
@@ -176,9 +180,9 @@ class RedisStatsCollector(StatsCollector):
 
 
 class _Teller:
-    """The thread that tells Redis.
+    """The thread that sends changes to Redis, and reads the fleet's values.
 
-    :param is_open: returns whether to tell, and not only to look.
+    :param is_open: a function that returns whether to send changes; if not, the thread only reads.
     """
 
     def __init__(self, server: Any, tally: Tally, key: Any, is_open: Any) -> None:
@@ -188,7 +192,7 @@ class _Teller:
         self._key = key
         self._is_open = is_open
         self._has_joined = False
-        # Asked for now: once a scheduler of this process has closed, it is the age of another crawl.
+        # Calculated now: when a scheduler of this process has closed, age() is that of the next crawl.
         self._begun = time.monotonic() - identity.age()
         self._outage = Outage(server)
         self._backoff = connection.backoff(connection.LONGEST_BACKOFF)
@@ -197,9 +201,9 @@ class _Teller:
         threading.Thread(target=self._run, name="stats", daemon=True).start()
 
     def close(self, expire: bool) -> None:
-        """Tell the rest in a thread that the process waits for.
+        """Send the last changes, in a thread that the process waits for.
 
-        :param expire: whether the statistics are to have a time to live.
+        :param expire: whether to give the statistics a time to live.
         """
         self._closing.set()
         threading.Thread(target=self._tell_rest, args=(expire,), name="stats-rest").start()
@@ -227,7 +231,7 @@ class _Teller:
                 time.sleep(self._backoff.compute(self._outage.failures))
 
     def _exchange(self, look: bool = False, expire: bool = False) -> bool:
-        """Tell, unless only to *look*, and learn what all have told; return whether Redis answered."""
+        """Send changes (unless *look*) and read the fleet's values. Return whether Redis answered."""
         changes = None if look else self._tally.take()
         arguments: list[Any] = [int(look), int(not self._has_joined), int(expire), KEPT]
         age = int((time.monotonic() - self._begun) * 1000)

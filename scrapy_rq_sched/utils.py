@@ -1,4 +1,4 @@
-"""What scrapy-redis's ``utils`` has: a ``make_request_from_data`` often uses it."""
+"""The functions of scrapy-redis's ``utils``, which a ``make_request_from_data`` often uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TextColor:
-    """Escapes that colour a terminal's text."""
+    """Escape sequences for the colours of a terminal."""
 
     HEADER = "\033[95m"
     OKBLUE = "\033[94m"
@@ -21,15 +21,15 @@ class TextColor:
 
 
 def bytes_to_str(s: Any, encoding: str = "utf-8") -> Any:
-    """Return *s* as text, if it is bytes; else as it is.
+    """Return *s* as text if it is bytes; else return it unchanged.
 
-    :raises UnicodeDecodeError: if it is not text in *encoding*.
+    :raises UnicodeDecodeError: if *s* is not text in *encoding*.
     """
     return s.decode(encoding) if isinstance(s, bytes) else s
 
 
 def is_dict(string_content: str | bytes) -> bool:
-    """Return whether *string_content* is JSON. Of any kind, not only an object: so it is in scrapy-redis."""
+    """Return whether *string_content* is JSON of any kind, not only an object, as in scrapy-redis."""
     try:
         json.loads(string_content)
     except json.JSONDecodeError:
@@ -38,7 +38,7 @@ def is_dict(string_content: str | bytes) -> bool:
 
 
 def convert_bytes_to_str(data: Any, encoding: str = "utf-8") -> Any:
-    """Return *data* with bytes as text, also in a dict."""
+    """Return *data* with bytes decoded to text; in a dict, its keys and values."""
     if isinstance(data, dict):
         return {bytes_to_str(key, encoding): bytes_to_str(value, encoding) for key, value in data.items()}
     return bytes_to_str(data, encoding)

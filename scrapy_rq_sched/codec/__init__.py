@@ -1,1 +1,1 @@
-"""Requests, seeds and values, as they are stored."""
+"""Convert requests, seeds and settings from and to the form in which they are stored."""

@@ -1,7 +1,7 @@
-"""Values as their base types: a subclass that equals its base type is stored as the base type.
+"""Base types: an instance of a subclass that equals its base type is stored as the base type.
 
-Text that lxml returns, an ``IntEnum``, an ``OrderedDict`` or BeautifulSoup's ``NavigableString`` are of no
-type that JSON or MessagePack has, and equal to one that they have.
+JSON and MessagePack have no type for lxml's text, an ``IntEnum``, an ``OrderedDict`` or BeautifulSoup's
+``NavigableString``. But each of these equals a value of a base type.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 _EXACT = frozenset({str, int, bool, float, bytes, type(None)})
-#: How each base type reads its own value, whatever a subclass has made of its methods.
+#: How to read the value of each base type, even if a subclass overrides its methods.
 _READ: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (str, str.__str__),
     (int, int.__int__),
@@ -25,10 +25,10 @@ def to_base_types(value: Any) -> Any:
     """Return *value* with each instance of a subclass replaced by an equal instance of its base type.
 
     The base types are str, int, float, bytes, list and dict. An instance that does not equal its base type
-    stays as it is, and so does any other object: the serializer refuses both.
+    is not replaced, and neither is any other object: the serializer refuses both.
 
-    :return: *value* itself, if there is nothing to replace.
-    :raises RecursionError: if *value* holds itself.
+    :return: *value* itself, if nothing was replaced.
+    :raises RecursionError: if *value* contains itself.
     """
     kind = type(value)
     if kind in _EXACT:
@@ -53,7 +53,7 @@ def _dict_of(value: dict[Any, Any]) -> dict[Any, Any]:
 
 def _key_of(key: Any) -> Any:
     base = _base_of(key)
-    # A key that is found by another hash would not be found again.
+    # With another hash, the key could not be looked up any more.
     return base if base is not key and hash(base) == hash(key) else key
 
 
@@ -68,7 +68,7 @@ def _base_of(value: Any) -> Any:
 def _equals(base: Any, value: Any) -> bool:
     try:
         return bool(base == value)
-    except Exception:  # the comparison is the user's code: what it cannot compare is refused by its type
+    except Exception:  # the user's comparison failed: the serializer refuses the value
         return False
 
 

@@ -1,4 +1,4 @@
-"""An entry of the failed list: a JSON object, as ``lua/failures.lua`` writes it."""
+"""Read an entry of the failed list: a JSON object that ``lua/failures.lua`` has written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from typing_extensions import Self
 
-#: No time, and no count, of an entry is as large.
+#: A limit that no valid time or count of an entry reaches.
 MOST = 10**11
 
 
@@ -16,20 +16,21 @@ MOST = 10**11
 class FailedRequest:
     """An entry of the failed list.
 
-    :param id: unlike that of any other entry; empty if somebody else wrote it.
-    :param kind: ``request``, or ``seed``; ``unknown`` if the entry cannot be read.
-    :param reason: why it was set aside.
-    :param time: when, in seconds since 1970, by the server's clock.
-    :param worker: who set it aside, or who died with it.
-    :param deliveries: how often it was handed out to a worker.
-    :param deaths: how many workers died while they had it.
-    :param history: ``died:<worker>@<second>`` for each death, ``refused:<worker>@<second>`` once a worker.
-    :param traceback: of the exception that was the reason, if one was.
-    :param data: what was queued or seeded, as it was.
+    :param id: the unique id of the entry; empty if another program wrote the entry.
+    :param kind: ``request`` or ``seed``; ``unknown`` if the entry cannot be read.
+    :param reason: why the request or seed was set aside.
+    :param time: the time when it was set aside, in seconds since 1970, by the server's clock.
+    :param worker: the worker that set it aside, or that died while it held the lease.
+    :param deliveries: how often it was leased to a worker.
+    :param deaths: how many workers died after they had begun it.
+    :param history: ``died:<worker>@<second>`` for each death; ``refused:<worker>@<second>`` for each worker
+        that refused it.
+    :param traceback: the traceback, if an exception was the reason.
+    :param data: the unchanged request or seed.
     :param entry: the whole entry, as it is in Redis.
-    :param origin: where it goes if it is tried again: the type of the seeds' key, or ``request``.
-    :param score: its score there.
-    :param slot: the slot of a request; empty if no worker knew it.
+    :param origin: where it goes if it is tried again: ``request``, or the type of the seeds' key.
+    :param score: its score in the queue, or among the seeds.
+    :param slot: the slot of a request; empty if no worker knew the slot.
     """
 
     id: str
@@ -49,9 +50,10 @@ class FailedRequest:
 
     @classmethod
     def parse(cls, entry: bytes) -> Self:
-        """Return what *entry*, a JSON object in UTF-8, says.
+        """Return the entry for *entry*, a JSON object in UTF-8.
 
-        What cannot be read becomes the data of an entry of the kind ``unknown``, which says so as its reason.
+        If *entry* cannot be read, the result has the kind ``unknown``, a reason that tells so, and *entry* as
+        its data.
         """
         try:
             fields = json.loads(entry.decode("utf-8", "surrogateescape"))

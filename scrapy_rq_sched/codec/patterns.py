@@ -1,4 +1,4 @@
-"""Which URLs are meant: those that a pattern matches, or those of a host."""
+"""Select URLs by a pattern, or by a host."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 from ..errors import InspectionError
 
-#: What is in no host's name: whoever writes it means a URL, or a pattern.
+#: Characters that no host name contains. A text with one of them is a URL, or a pattern.
 _NOT_OF_A_HOST = frozenset("/?#@*% \t\r\n\\")
 
 
 class Pattern:
-    """A pattern of whole URLs: ``*`` stands for anything, all else for itself.
+    """A pattern for whole URLs, in which ``*`` stands for any text.
 
-    No regular expression: with many a ``*`` that could take for ever.
+    It is not a regular expression, which could take very long with many ``*``.
 
     :param text: the pattern.
     """
@@ -25,14 +25,14 @@ class Pattern:
         self._middle = [part for part in rest if part]
 
     def matches(self, url: str) -> bool:
-        """Return whether *url* is one of those."""
+        """Return whether *url* matches the pattern."""
         if self._last is None:
             return url == self._first
         position, end = len(self._first), len(url) - len(self._last)
         if not (url.startswith(self._first) and url.endswith(self._last) and position <= end):
             return False
         for part in self._middle:
-            # The first place that is right leaves the most for the others.
+            # The first match leaves the longest text for the remaining parts.
             found = url.find(part, position, end)
             if found < 0:
                 return False
@@ -43,18 +43,18 @@ class Pattern:
 class Host:
     """A host and all its subdomains.
 
-    :param name: such as ``example.com``; upper and lower case are the same.
-    :raises InspectionError: if it cannot be a host's name.
+    :param name: the host's name, such as ``example.com``, in upper or lower case.
+    :raises InspectionError: if *name* is not a valid host name.
     """
 
     def __init__(self, name: str) -> None:
-        # More than one colon is an address of IPv6; one is a port.
+        # An IPv6 address has more than one colon; a single colon comes before a port.
         if not name.strip(".[]") or name.count(":") == 1 or _NOT_OF_A_HOST.intersection(name):
             raise InspectionError(f"{name!r} is not a valid host name. Use a name such as example.com")
         self.name = _normal(name.strip("[]"))
 
     def matches(self, url: str) -> bool:
-        """Return whether *url* is of this host; what is no URL is of none."""
+        """Return whether *url* is a URL of this host or of a subdomain."""
         try:
             host = _normal(urlsplit(url).hostname or "")
         except ValueError:
@@ -65,7 +65,7 @@ class Host:
 def _normal(host: str) -> str:
     host = host.strip(".").lower()
     try:
-        # Bücher.example is the same as xn--bcher-kva.example.
+        # Bücher.example and xn--bcher-kva.example are the same host.
         return host.encode("idna").decode() if not host.isascii() else host
     except UnicodeError:
         return host

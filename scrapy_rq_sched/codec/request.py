@@ -1,7 +1,7 @@
-"""A request as a dict of the fields that differ from ``Request``'s defaults, and back.
+"""Turn a request into a dict of the fields that differ from ``Request``'s defaults, and back.
 
-The dict is one that Scrapy's own ``request_from_dict`` understands. Text is kept as text where
-that gives the same request back, so that a JSON entry can be read in ``redis-cli``.
+Scrapy's own ``request_from_dict`` can read the dict. Bytes that are text are stored as text if this restores
+the same request, so that people can read a JSON entry in ``redis-cli``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..errors import (
     shown,
 )
 
-#: Makes two otherwise equal requests two members of a sorted set. Scrapy ignores the field.
+#: A field that makes two equal requests two members of a sorted set. Scrapy ignores it.
 NONCE = "_nonce"
 
 _PLAIN_FIELDS = ("meta", "cb_kwargs", "flags", "cookies")
 _KNOWN_FIELDS = frozenset(Request.attributes) | {"_class", NONCE}
 _SET_BY_REQUEST = frozenset(getattr(Request("data:,"), "__dict__", {}))
-# What Request itself does not check, or takes for something else.
+# Types that Request does not check, or misinterprets.
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "url": str,
     "method": str,
@@ -48,9 +48,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) -> dict[str, Any]:
     """Return *request* as a dict, without the fields that have their default.
 
-    :param nonce: what tells this request from an equal one, if there may be one.
+    :param nonce: a unique text, to distinguish this request from an equal request.
     :raises UnserializableRequestError: if its callback or errback is not a method of *spider*, or if it has
-        an attribute that would not come back.
+        an attribute that would not be restored.
     """
     data: dict[str, Any] = {"url": request.url}
     for field in ("callback", "errback"):
@@ -85,7 +85,7 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
     if type(request) is not Request:
         _add_subclass_fields(request, data)
     if type(request) is not Request or request.encoding != "utf-8" or _own_attributes(request):
-        # The class, or the escaping of the URL in this encoding, may change what it is given.
+        # The class, or escaping the URL in this encoding, may change a field.
         _check_unchanged(request, request_from_dict(data, spider))
     if nonce is not None:
         data[NONCE] = nonce
@@ -95,11 +95,11 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
 def request_from_dict(data: Any, spider: Spider) -> Request:
     """Return the request that *data* describes, with the callbacks of *spider*.
 
-    Only a class that is a ``Request`` and is imported already is made, and only methods of the
-    spider become callbacks: what is in Redis cannot have other code run.
+    The function makes only objects of ``Request`` classes that were already imported, and uses only methods
+    of the spider as callbacks. So data in Redis cannot make a worker run other code.
 
     :raises PayloadError: if *data* does not describe a request.
-    :raises UnknownCodeError: if *spider* lacks a callback or a class that it names.
+    :raises UnknownCodeError: if *data* names a callback or a class that *spider* lacks.
     """
     if not isinstance(data, dict):
         raise PayloadError(f"it must be a dict with a url, not {a_type(type(data))}")
@@ -108,7 +108,7 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
     cls = _request_class(data["_class"]) if "_class" in data else Request
     known = _KNOWN_FIELDS if cls is Request else _KNOWN_FIELDS.union(cls.attributes)
     if not known.issuperset(data):
-        # Left out without a word, a field would change the request.
+        # Ignoring a field would change the request.
         raise PayloadError(f"unknown fields {sorted(map(str, data.keys() - known))}")
     for field, types in _TYPES.items():
         if field in data and not isinstance(data[field], types):
@@ -136,7 +136,7 @@ def _wrong_type(field: str, value: Any) -> str:
 def find_callback(spider: Spider, name: Any) -> Callable[..., Any]:
     """Return the method of *spider* called *name*.
 
-    :raises UnknownCallbackError: if there is none, or if it is one of ``Spider``'s own inner ones.
+    :raises UnknownCallbackError: if *spider* has no such method, or if it is a private method of ``Spider``.
     """
     method = _method(spider, name) if isinstance(name, str) else None
     if method is None:
@@ -149,7 +149,7 @@ def _method(spider: Spider, name: str) -> Callable[..., Any] | None:
     if inner or (name.startswith("__") and name.endswith("__")):
         return None
     attribute = _attribute(spider, name)
-    # What a cached property is, isroutine() takes for a method; but it cannot be called.
+    # isroutine() is also true for a cached property, which cannot be called.
     if not (inspect.isroutine(attribute) and callable(attribute)):
         return None
     method = getattr(spider, name)
@@ -157,7 +157,7 @@ def _method(spider: Spider, name: str) -> Callable[..., Any] | None:
 
 
 def _attribute(spider: Spider, name: str) -> Any:
-    # As inspect.getattr_static does, in a tenth of its time: to read a property is to run it.
+    # Like inspect.getattr_static, in a tenth of its time. getattr() would run the code of a property.
     for cls in type(spider).__mro__:
         if name in cls.__dict__:
             return cls.__dict__[name]
@@ -169,7 +169,7 @@ def _method_name(spider: Spider, field: str, function: Any) -> str:
     if name is not None and getattr(function, "__self__", None) is spider:
         if _method(spider, name) == function:
             return name
-        # A method that the spider also has under another name, as a decorator may leave it.
+        # The spider may have the method under another name, for example because of a decorator.
         for known in dir(spider):
             if _method(spider, known) == function:
                 return known
@@ -185,7 +185,7 @@ def _text_or_bytes(value: bytes, encoding: str) -> str | bytes:
 
 
 def _headers_to_dict(request: Request) -> dict[Any, Any]:
-    if not isinstance(request.headers, Headers):  # set so; newer Scrapy makes Headers of it
+    if not isinstance(request.headers, Headers):  # assigned by the user; newer versions of Scrapy convert it
         raise UnserializableRequestError(
             f"headers must be a Headers object, not {a_type(type(request.headers))}"
         )
@@ -194,7 +194,7 @@ def _headers_to_dict(request: Request) -> dict[Any, Any]:
         texts = [_text_or_bytes(value, request.encoding) for value in values]
         text = _text_or_bytes(name, request.encoding)
         if text != text.title():
-            # Headers writes names in title case, which for text and for bytes is not the same.
+            # Headers converts names to title case, which differs for text and for bytes.
             text = name
             if name != name.title():
                 raise UnserializableRequestError(f"headers has the name {name!r}, which Headers would change")
@@ -203,7 +203,7 @@ def _headers_to_dict(request: Request) -> dict[Any, Any]:
 
 
 def _unsafe(meta: dict[Any, Any]) -> str:
-    """Return what Scrapy would take in *meta* for more than a request: where to write, or what to run."""
+    """Return the problem with a key in *meta* by which Scrapy would write a file or run code; or ``""``."""
     if "ftp_local_filename" in meta:
         return "meta['ftp_local_filename'] would make Scrapy write a file"
     if "." in str(meta.get("referrer_policy", "")):
@@ -239,13 +239,13 @@ def _check_unchanged(request: Request, back: Request) -> None:
 def _is_equal(one: Any, other: Any) -> bool:
     try:
         return one is other or bool(one == other)
-    except Exception:  # the comparison is the user's code: what cannot be compared counts as changed
+    except Exception:  # the user's comparison failed: the value counts as changed
         return False
 
 
 def _own_attributes(request: Request) -> dict[str, Any]:
-    """Return what *request* has that ``Request`` does not give it."""
-    # Before Scrapy 2.19 a Request has a __dict__, with what __init__ sets.
+    """Return the attributes of *request* that ``Request`` does not define."""
+    # Before Scrapy 2.19, a Request has a __dict__ with the attributes that __init__ sets.
     own = {
         name: value for name, value in getattr(request, "__dict__", {}).items() if name not in _SET_BY_REQUEST
     }
@@ -265,8 +265,7 @@ def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
         raise UnserializableRequestError(
             f"class {data['_class']} must be defined at the top level of a module"
         )
-    # A subclass may have defaults of its own (JsonRequest: POST), so what Request leaves out
-    # has to be said.
+    # A subclass may have other defaults than Request (JsonRequest: POST), so these fields are always stored.
     for field in ("method", "priority", "dont_filter", "encoding"):
         data[field] = getattr(request, field)
     for field in cls.attributes:
@@ -283,7 +282,7 @@ def _request_class(path: Any) -> type[Request]:
 
 
 def _names_a_class(path: Any) -> bool:
-    """Return whether *path* may name one that only another worker has."""
+    """Return whether *path* may be the path of a class that only another worker has."""
     parts = path.split(".") if isinstance(path, str) else []
     return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
@@ -292,5 +291,5 @@ def _find_class(path: Any) -> Any:
     if not isinstance(path, str):
         return None
     module, _, name = path.rpartition(".")
-    # Not imported on Redis's word: to import a module is to run it. So may its __getattr__ be.
+    # Neither importing the module nor calling its __getattr__: data in Redis must not make code run.
     return getattr(sys.modules.get(module), "__dict__", {}).get(name)

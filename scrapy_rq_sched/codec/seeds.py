@@ -1,4 +1,4 @@
-"""From a seed to a request: a bare URL, or a JSON object with any of ``Request``'s fields."""
+"""Make requests from seeds. A seed is a URL, or a JSON object with fields of ``Request``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from ..frontier.replies import Lease
 from . import request
 
-#: The fields that a JSON seed may have, with the types that each may have.
+#: The fields of a JSON seed, each with its possible types.
 FIELDS: dict[str, tuple[type, ...]] = {
     "url": (str,),
     "method": (str,),
@@ -32,30 +32,29 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "flags": (list,),
 }
 
-#: What is not part of the form, where a seed is one.
+#: Fields of a seed that are not fields of the form, with FRONTIER_SEED_FORM_DATA.
 _NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
 
-#: How many requests of a seed are made before the first of them is given away.
+#: How many requests of a seed to make before the first of them is queued.
 SOWN_TOGETHER = 200
 
-#: Schemes whose URLs are nothing without a host.
+#: Schemes for which a URL must have a host.
 _SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
 
 
 def request_from_seed(
     data: bytes, spider: Spider, encoding: str = "utf-8", form_data: bool = False
 ) -> Request:
-    """Return the request that a seed asks for.
+    """Return the request for a seed.
 
-    It is not filtered as a duplicate unless the seed says ``"dont_filter": false``: who pushes a seed
-    wants it crawled.
+    The request is not filtered as a duplicate, unless the seed has ``"dont_filter": false``.
 
-    :param data: the seed as it is in Redis.
-    :param encoding: of its text (``REDIS_ENCODING``).
-    :param form_data: whether what a JSON object has besides ``url``, ``method`` and ``meta`` is a form's, as
-        scrapy-redis has it (``FRONTIER_SEED_FORM_DATA``).
-    :raises SeedError: saying what is wrong with it.
-    :raises UnknownCodeError: if *spider* lacks a callback that it names.
+    :param data: the seed, as it is in Redis.
+    :param encoding: the encoding of the seed (``REDIS_ENCODING``).
+    :param form_data: whether fields besides ``url``, ``method`` and ``meta`` are form data, as in
+        scrapy-redis (``FRONTIER_SEED_FORM_DATA``).
+    :raises SeedError: if the seed is not valid. The message gives the reason.
+    :raises UnknownCodeError: if the seed names a callback that *spider* lacks.
     """
     try:
         text = data.decode(encoding).strip()
@@ -68,11 +67,11 @@ def request_from_seed(
         made = request.request_from_dict({"dont_filter": True, **fields}, spider)
         if form_data:
             made = FormRequest(made.url, method=made.method, meta=made.meta, formdata=form, dont_filter=True)
-    except (PayloadError, TypeError, ValueError) as error:  # a form's value may be of a type that no form has
+    except (PayloadError, TypeError, ValueError) as error:  # a value may have a type that a form cannot have
         raise SeedError(str(error)) from error
     try:
         parts = urlsplit(made.url)
-    except ValueError as error:  # with the meta key verbatim_url Scrapy lets any text pass
+    except ValueError as error:  # with the meta key verbatim_url, Scrapy accepts any text
         raise SeedError(f"url {fields['url']!r} is not valid: {error}") from error
     if not parts.scheme:
         raise SeedError(f"url {fields['url']!r} has no scheme")
@@ -86,10 +85,10 @@ def requests_of_seed(
 ) -> Iterator[Request]:
     """Yield the requests of a seed, made by the spider's ``make_request_from_data`` if it has one.
 
-    None is a seed that the spider wants nothing of.
+    If that method returns None, the seed has no requests.
 
-    :raises SeedError: saying what is wrong with it.
-    :raises UnknownCodeError: if *spider* lacks a callback that it names.
+    :raises SeedError: if the seed is not valid. The message gives the reason.
+    :raises UnknownCodeError: if the seed names a callback that *spider* lacks.
     """
     make = getattr(spider, "make_request_from_data", None)
     if make is None:
@@ -108,10 +107,10 @@ def requests_of_seed(
 
 
 class Sowing:
-    """A seed of which requests are being made.
+    """A seed from which requests are being made.
 
-    :ivar lease: the seed's.
-    :ivar count: how many requests were given away.
+    :ivar lease: the seed's lease.
+    :ivar count: how many requests were returned.
     """
 
     def __init__(self, lease: Lease, made: Iterator[Request]) -> None:
@@ -122,16 +121,16 @@ class Sowing:
 
     @property
     def is_over(self) -> bool:
-        """Whether there are no more."""
+        """Whether the seed has no more requests."""
         return self._made is None and not self._next
 
     def requests(self, end: float) -> Iterator[Request]:
-        """Yield its next requests: what can be made until *end* (``time.monotonic()``), and not very many.
+        """Yield the next requests: those made until *end* (``time.monotonic()``), at most SOWN_TOGETHER.
 
-        None of them is given away before it is known that none of them is bad: so a seed that is set aside
-        has mostly led to nothing.
+        The method makes all of them before it yields the first. So a seed that is set aside because of an
+        error has usually led to no requests.
 
-        :raises SeedError: or another error of what makes them.
+        :raises SeedError: or any other error that making the requests raises.
         """
         while self._made is not None and len(self._next) < SOWN_TOGETHER and time.monotonic() < end:
             request = next(self._made, None)
@@ -162,7 +161,7 @@ def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
 
 
 def url_of_seed(text: str) -> str:
-    """Return the URL in a seed; empty if it cannot be known."""
+    """Return the URL in a seed; empty if the seed cannot be read."""
     if not text.startswith("{"):
         return text
     try:
@@ -172,6 +171,6 @@ def url_of_seed(text: str) -> str:
 
 
 def url_in(fields: Any) -> str:
-    """Return the URL in a request's or a seed's dict; empty if there is none."""
+    """Return the URL in a request's or a seed's dict; empty if it has no URL."""
     url = fields.get("url") if isinstance(fields, dict) else None
     return url if isinstance(url, str) else ""

@@ -1,4 +1,4 @@
-"""``FRONTIER_SLOTS``: limits of slots by their names, or by patterns of these."""
+"""Read ``FRONTIER_SLOTS``: limits for slots, by name or by a pattern of names."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib.parse import unquote
 from ..errors import SettingError
 from ..frontier.slot_limits import SlotLimits
 
-#: The longest delay, in seconds: a day.
+#: The longest delay: a day, in seconds.
 LONGEST_DELAY = 86_400.0
-#: What a rule may say.
+#: The fields of a rule.
 FIELDS = ("delay", "jitter", "concurrency", "rate")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -24,12 +24,12 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 @dataclass(frozen=True)
 class SlotRule:
-    """What holds for slots whose name fits a pattern; None is what Scrapy's settings say.
+    """Limits for the slots that match a pattern. None means the limit of Scrapy's settings.
 
     :param pattern: a slot's name, in which ``*`` stands for any text and ``?`` for any character.
     :param delay: seconds between two requests.
-    :param jitter: by which share of the delay it may be shorter or longer.
-    :param concurrency: downloads at a time; 0 is any number.
+    :param jitter: the share of the delay by which it may be shorter or longer, from 0 to 1.
+    :param concurrency: the maximum number of downloads at a time; 0 for no limit.
     """
 
     pattern: str
@@ -38,13 +38,13 @@ class SlotRule:
     concurrency: int | None = None
 
     def fits(self, slot: str) -> bool:
-        """Return whether it holds for *slot*, by its name or by what Scrapy calls it; case does not count."""
+        """Return whether the rule applies to *slot*, by its name or by Scrapy's name for it, in any case."""
         pattern = self.pattern.lower()
         names = (slot.lower(), unquote(slot).lower())
         return any(fnmatch.fnmatchcase(name, pattern) for name in names)
 
     def applied_to(self, limits: SlotLimits) -> SlotLimits:
-        """Return *limits* with what this rule says otherwise."""
+        """Return *limits*, replaced by the limits of this rule where it has any."""
         return SlotLimits(
             limits.delay if self.delay is None else self.delay,
             limits.jitter if self.jitter is None else self.jitter,
@@ -53,11 +53,11 @@ class SlotRule:
 
 
 def slot_rules(name: str, value: Any) -> tuple[SlotRule, ...]:
-    """Return the rules that *value* has, in its order; the first that fits a slot holds for it.
+    """Return the rules in *value*, in their order. The first rule that matches a slot applies to it.
 
     :param name: the setting's name, for the error.
-    :param value: a mapping from patterns to mappings, or JSON of one; None for no rules.
-    :raises SettingError: naming the rule that is not valid, and what it must be.
+    :param value: a mapping from patterns to mappings, or the JSON text of one; None for no rules.
+    :raises SettingError: if a rule is not valid. The message names the rule, and tells what it must be.
     """
     if not value:
         return ()
@@ -73,10 +73,11 @@ def slot_rules(name: str, value: Any) -> tuple[SlotRule, ...]:
 
 
 def slot_rule(name: str, pattern: Any, said: Any) -> SlotRule:
-    """Return the rule that holds for *pattern*.
+    """Return the rule for *pattern*.
 
-    :param name: what it is called in the error.
-    :raises SettingError: if it is not valid.
+    :param name: the name of the rule in an error.
+    :param said: the mapping with the limits of the rule.
+    :raises SettingError: if the rule is not valid.
     """
     if not isinstance(pattern, str) or not pattern.strip():
         raise SettingError(f"{name}: the name of a slot must be a text, and must not be empty")

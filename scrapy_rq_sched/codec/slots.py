@@ -1,4 +1,4 @@
-"""The slot of a request, by a name that can be part of a key in Redis."""
+"""Name the slot of a request so that the name can be part of a Redis key."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from urllib.parse import quote
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-#: Characters that stand for themselves in a name, besides those that :func:`urllib.parse.quote` leaves alone.
-#: None of them separates the parts of a lease, or begins a pattern of ``redis-cli keys`` or a hash tag.
+#: Characters that stay unescaped in a name, besides those that :func:`urllib.parse.quote` never escapes. None
+#: of them is a separator in a lease, a wildcard of ``redis-cli keys``, or the beginning of a hash tag.
 SAFE = "!$&()+,/:;="
-#: Characters of the longest name. ``meta`` comes from pages.
+#: The longest name, in characters. ``meta["download_slot"]`` may come from a page.
 LONGEST = 200
-#: The name of the slot of requests without a host, such as ``data:,``. No host has it.
+#: The name of the slot of requests without a host, such as ``data:,``. No host has this name.
 NO_HOST = "-"
 
 
 def slot_of(request: Request) -> str:
-    """Return the name of *request*'s slot, by Scrapy's rule: ``meta["download_slot"]``, or else its host.
+    """Return the name of *request*'s slot, by Scrapy's rule: ``meta["download_slot"]``, or else the host.
 
-    It is the rule of ``Downloader.get_slot_key``, but for ``CONCURRENT_REQUESTS_PER_IP``.
+    This is the rule of ``Downloader.get_slot_key``, without ``CONCURRENT_REQUESTS_PER_IP``.
     """
     slot = request.meta.get("download_slot")
     if slot is not None:
         return slot_name(str(slot))
     try:
         return slot_name(urlparse_cached(request).hostname or "")
-    except ValueError:  # no valid URL, such as http://[::1: what becomes of it, the downloader says
+    except ValueError:  # not a valid URL, such as http://[::1: its download will fail
         return NO_HOST
 
 
 def slot_name(slot: str) -> str:
-    """Return the name of the slot that Scrapy calls *slot*: printable ASCII, without spaces, and not long.
+    """Return the name of Scrapy's *slot*: printable ASCII without spaces, of limited length.
 
-    A host name is its own name. Different slots have different names.
+    The name of a host's slot is the host name. Different slots have different names.
     """
     if slot in ("", NO_HOST):
         return "%2D" if slot else NO_HOST

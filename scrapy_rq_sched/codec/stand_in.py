@@ -1,4 +1,4 @@
-"""A spider that stands for one that is not here: it has the callbacks that are asked of it."""
+"""Make a spider that stands in for one that cannot be loaded, with the callbacks that a request names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from scrapy import Spider
 
 
 def spider_for(data: Any, name: str) -> Spider:
-    """Return a spider called *name* that has the callbacks which *data*, a request as a dict, names."""
+    """Return a spider called *name* with the callbacks that *data*, a request as a dict, names."""
     fields = data if isinstance(data, dict) else {}
     named = (fields.get("callback"), fields.get("errback"))
-    # With two underscores it is no callback, and may have a meaning for the class that would be made.
+    # A name with two underscores is not a callback, and could change how the class below works.
     return _make(name, frozenset(n for n in named if isinstance(n, str) and not n.startswith("__")))
 
 
@@ -25,7 +25,7 @@ def _make(name: str, callbacks: frozenset[str]) -> Spider:
 
 def _method(name: str) -> Any:
     def callback(spider: Spider) -> None:
-        """Stand for a method that nobody calls."""
+        """Stand in for a method that is never called."""
 
     callback.__name__ = name
     return callback

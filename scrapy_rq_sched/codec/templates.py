@@ -1,4 +1,4 @@
-"""Keys in the settings: templates that may name the spider and the job."""
+"""Check the templates of keys in settings, which may contain the names of the spider and the job."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
 
 
 def is_template(value: Any) -> bool:
-    """Return whether *value* can be a key: text, with no ``%`` but for the spider or the job."""
+    """Return whether *value* is a valid template: text in which ``%`` is only for the spider or the job."""
     return isinstance(value, str) and bool(value.strip() and _TEMPLATE.fullmatch(value))
 
 
 def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
-    """Return the templates of one key, or of several, of seeds.
+    """Return the templates of one or several keys of seeds.
 
-    :param name: what *value* is, for the error.
-    :raises SettingError: if one of them cannot be a key.
+    :param name: the setting's name, for the error.
+    :raises SettingError: if a template is not valid.
     """
-    # As Scrapy has it for lists: on the command line they are separated by commas.
+    # As in Scrapy's lists, commas separate the values on the command line.
     several: tuple[Any, ...] = ()
     if isinstance(value, str):
         several = tuple(part.strip() for part in value.split(","))
@@ -37,9 +37,10 @@ def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
 
 
 def check_job(name: str, template: str, job: str) -> None:
-    """Check that there is a job, if *template* names it.
+    """Check that a job is set, if *template* contains it.
 
-    :raises SettingError: if there is none.
+    :param name: the setting's name, for the error.
+    :raises SettingError: if no job is set.
     """
     if "%(job)s" in template and not job:
         raise SettingError(

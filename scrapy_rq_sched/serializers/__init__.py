@@ -1,8 +1,8 @@
-"""What turns a request's dict into bytes and back: JSON, deflated or not, msgpack, pickle, or the user's own.
+"""Turn a request's dict into bytes, and back: JSON, compressed JSON, msgpack, pickle, or your own.
 
 A serializer is any object or module with ``dumps(dict) -> bytes | str`` and ``loads(bytes) -> dict``.
-It gives back what it was given, or refuses it: ours check what they are given; another's is checked
-by reading back what it wrote.
+It must restore an equal dict, or refuse it. The serializers of this package check the dict before they write
+it. With any other serializer, the package reads the bytes back and compares.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from . import json_values
 
 
 class Serializer(Protocol):
-    """What ``SCHEDULER_SERIALIZER`` may name."""
+    """The interface of a serializer, for ``SCHEDULER_SERIALIZER``."""
 
     def dumps(self, obj: Any) -> Any:
         """Return *obj* as bytes or text."""
 
     def loads(self, data: bytes) -> Any:
-        """Return the object that *data* was made of."""
+        """Return the object in *data*."""
 
 
 class JSONSerializer:
-    """JSON, as text that ``redis-cli`` shows. Bytes are kept as ``{"$bytes": "<base64>"}``.
+    """JSON, as text that ``redis-cli`` can show. Bytes are stored as ``{"$bytes": "<base64>"}``.
 
-    An instance of a subclass that equals its base type is written as the base type. Refused, because JSON
-    would change them without a word: tuples, keys that are not text, numbers that are not finite, and
+    An instance of a subclass that equals its base type is stored as the base type. The serializer refuses
+    values that JSON would silently change: tuples, keys that are not text, numbers that are not finite, and
     instances of subclasses that do not equal their base type.
     """
 
@@ -53,7 +53,7 @@ class JSONSerializer:
     def dumps(self, obj: Any) -> bytes:
         """Return *obj* as JSON in UTF-8.
 
-        :raises UnserializableRequestError: naming the field that JSON would change.
+        :raises UnserializableRequestError: if JSON would change *obj*. The message names the field.
         """
         try:
             return self._write(obj)
@@ -68,7 +68,7 @@ class JSONSerializer:
         return self._encode(obj).encode()
 
     def loads(self, data: bytes) -> Any:
-        """Return the object that *data* was made of.
+        """Return the object in *data*.
 
         :raises ValueError: if *data* is not JSON.
         """
@@ -77,22 +77,21 @@ class JSONSerializer:
 
 
 class DeflatedJSONSerializer(JSONSerializer):
-    """JSON, compressed: about 0.4 of its bytes, which ``redis-cli`` does not show as text.
+    """Compressed JSON: about 0.4 of the size, but ``redis-cli`` cannot show it as text.
 
-    A URL and its ``Referer`` have much in common; what entries have in common with each other, such as the
-    names of the fields, is in a dictionary that they need not carry.
+    The compression uses a fixed dictionary with the text that most entries share, such as field names.
     """
 
     name = "json+deflate"
 
-    #: What is in it is part of the format: frontiers are read with the one that they were written with. What
-    #: follows each other in an entry does so here; the most common is last, which is the cheapest to name.
+    #: The compression dictionary. It is part of the format: changing it makes existing entries unreadable.
+    #: Texts that follow each other in an entry do so here; the most common text is last, which costs least.
     DICTIONARY = (
         b'"method":"POST","body":"","cookies":{"cb_kwargs":{"errback":"on_error","dont_filter":true,"priority":1'
         b'"callback":"_callback","meta":{"rule":0,"link_text":"","depth":2}"callback":"parse_item"'
         b'.html"},"meta":{"depth":1}}{"url":"https://www.","callback":"parse","headers":{"Referer":"https://www.'
     )
-    #: Bytes of JSON that an entry may stand for: what somebody else has written must not fill the memory.
+    #: The maximum size of an entry's JSON, in bytes: an entry from outside must not fill the memory.
     LARGEST = 64 * 1024 * 1024
     _RAW = -15  # zlib's window, without its header and checksum
 
@@ -106,9 +105,9 @@ class DeflatedJSONSerializer(JSONSerializer):
         return deflate.compress(written) + deflate.flush()
 
     def loads(self, data: bytes) -> Any:
-        """Return the object that *data* was made of.
+        """Return the object in *data*.
 
-        :raises ValueError: if *data* is not compressed JSON, or more than :attr:`LARGEST` bytes of it.
+        :raises ValueError: if *data* is not compressed JSON, or contains more than :attr:`LARGEST` bytes.
         """
         inflate = zlib.decompressobj(wbits=self._RAW, zdict=self.DICTIONARY)
         try:
@@ -121,9 +120,9 @@ class DeflatedJSONSerializer(JSONSerializer):
 
 
 class MsgpackSerializer:
-    """MessagePack: smaller than JSON, keeps bytes and integer keys; needs the extra ``msgpack``.
+    """MessagePack: smaller than JSON, and stores bytes and integer keys. It needs the extra ``msgpack``.
 
-    An instance of a subclass that equals its base type is written as the base type; another is refused.
+    An instance of a subclass that equals its base type is stored as the base type; any other is refused.
     """
 
     name = "msgpack"
@@ -137,14 +136,14 @@ class MsgpackSerializer:
                 "SCHEDULER_SERIALIZER is 'msgpack', but the package msgpack is not installed. Run: pip "
                 "install 'scrapy-rq-sched[msgpack]'"
             ) from error
-        # Strict: a tuple is refused, not turned into a list.
+        # With strict types, msgpack refuses a tuple instead of turning it into a list.
         self._packb = partial(msgpack.packb, strict_types=True)
         self._unpack = partial(msgpack.unpackb, strict_map_key=False)
 
     def dumps(self, obj: Any) -> bytes:
         """Return *obj* as MessagePack.
 
-        :raises UnserializableRequestError: if MessagePack would change it.
+        :raises UnserializableRequestError: if MessagePack would change *obj*.
         """
         try:
             return self._pack(obj)
@@ -157,7 +156,7 @@ class MsgpackSerializer:
         return bytes(self._packb(obj))
 
     def loads(self, data: bytes) -> Any:
-        """Return the object that *data* was made of.
+        """Return the object in *data*.
 
         :raises ValueError: if *data* is not MessagePack.
         """
@@ -177,9 +176,9 @@ def _refuse_buffers(value: Any) -> None:
 
 
 class PickleSerializer:
-    """Pickle: keeps nearly everything, and runs whatever code is in Redis. Opt-in for a trusted Redis.
+    """Pickle: stores nearly all objects, but runs any code that is in Redis. Use only a trusted Redis.
 
-    What it writes, scrapy-redis reads.
+    scrapy-redis can read these entries.
     """
 
     name = "pickle"
@@ -188,7 +187,7 @@ class PickleSerializer:
     def dumps(self, obj: Any) -> bytes:
         """Return *obj* as a pickle.
 
-        :raises UnserializableRequestError: if it cannot be pickled.
+        :raises UnserializableRequestError: if *obj* cannot be pickled.
         """
         try:
             return self._pack(obj)
@@ -198,12 +197,12 @@ class PickleSerializer:
     @staticmethod
     def _pack(obj: Any) -> bytes:
         data = _pickle.dumps(obj, protocol=4)
-        if b"\x93" in data:  # it names a class, which may not take back what it gave
+        if b"\x93" in data:  # it names a class, which may not accept its own state
             _pickle.loads(data)  # noqa: S301 - what we have just written
         return data
 
     def loads(self, data: bytes) -> Any:
-        """Return the object that *data* was made of, running the code that it holds."""
+        """Return the object in *data*. This runs code that *data* contains."""
         return _pickle.loads(data)  # noqa: S301 - opt-in, and the class says so
 
 
@@ -212,11 +211,11 @@ _BY_NAME = {cls.name: cls for cls in _OURS}
 
 
 def load_serializer(value: Any) -> Serializer:
-    """Return the serializer that ``SCHEDULER_SERIALIZER`` or a queue's ``serializer`` names.
+    """Return the serializer for a value of ``SCHEDULER_SERIALIZER``, or of a queue's ``serializer``.
 
     :param value: ``"json"``, ``"json+deflate"``, ``"msgpack"`` or ``"pickle"``; an import path; or the
         object itself.
-    :raises SettingError: if it is none of these, or lacks ``dumps`` or ``loads``.
+    :raises SettingError: if *value* is not one of these, or if the object lacks ``dumps`` or ``loads``.
     """
     serializer = value
     if isinstance(value, str):
@@ -224,7 +223,7 @@ def load_serializer(value: Any) -> Serializer:
             return _BY_NAME[value]()
         serializer = _load_module_or_object(value)
     if isinstance(serializer, type):
-        with suppress(TypeError):  # it needs arguments, and is refused below
+        with suppress(TypeError):  # its constructor needs arguments: it is refused below
             serializer = serializer()
     if isinstance(serializer, type):
         serializer = None
@@ -233,18 +232,18 @@ def load_serializer(value: Any) -> Serializer:
             "SCHEDULER_SERIALIZER must be 'json', 'json+deflate', 'msgpack', 'pickle', or the import path of "
             f"a module or object with dumps and loads, not {value!r}"
         )
-    return serializer  # type: ignore[no-any-return] # has what the protocol asks for
+    return serializer  # type: ignore[no-any-return] # has the methods of the protocol
 
 
 _PICKLECOMPAT = "scrapy_rq_sched.picklecompat"
 
 
 def serializer_name(serializer: Any) -> str:
-    """Return what identifies *serializer* to the workers of a fleet."""
+    """Return the name by which the workers of a fleet compare their serializers."""
     if type(serializer) in _BY_NAME.values():
         return str(serializer.name)
     if inspect.ismodule(serializer):
-        # The same by another name, which is scrapy-redis's.
+        # Another name, from scrapy-redis, for the same serializer.
         return PickleSerializer.name if serializer.__name__ == _PICKLECOMPAT else serializer.__name__
     cls = type(serializer)
     return f"{cls.__module__}.{cls.__qualname__}"
@@ -255,15 +254,15 @@ def _load_module_or_object(path: str) -> Any:
         try:
             return load_path(path)
         except (ImportError, NameError, ValueError, TypeError):
-            continue  # perhaps it is the other; if neither, the caller refuses the setting
+            continue  # the caller refuses the setting if neither succeeds
     return None
 
 
 def blame(dumps: Callable[[Any], Any], obj: Any, error: Exception) -> str:
-    """Return which field of *obj* cannot be written; only called when *obj* as a whole cannot."""
+    """Return the field of *obj* that *dumps* refuses, and the error, when it has refused *obj* as a whole."""
     for field, value in obj.items() if isinstance(obj, dict) else ():
         try:
             dumps({field: value})
-        except Exception:  # whatever it raises, this is the field
+        except Exception:  # any error means that this is the field
             return f"{field}: {error}"
     return str(error)

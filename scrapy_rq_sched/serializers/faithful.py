@@ -1,4 +1,4 @@
-"""Whatever the serializer is: a request is written so that it is read back as it was, or it is refused."""
+"""Store a request with any serializer so that it is restored unchanged, or refuse it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from . import Serializer, blame, serializer_name
 
 
 def dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
-    """Return *obj* by *serializer*, sure that ``load`` gives the same back.
+    """Return *obj* as bytes from which ``load`` restores an equal object.
 
-    What *serializer* refuses or would change may still be kept as its base types, if it equals them.
+    If *serializer* refuses or would change *obj*, the function tries again with base types that equal its
+    values.
 
-    :raises UnserializableRequestError: if it does not.
+    :raises UnserializableRequestError: if this fails as well.
     """
     try:
         return _dump(serializer, obj)
@@ -35,7 +36,7 @@ def _dump(serializer: Serializer, obj: dict[str, Any]) -> bytes:
         written = serializer.dumps(obj)
         written = written.encode() if isinstance(written, str) else bytes(written)
         same = _same(serializer.loads(written), obj)
-    except Exception as error:  # a stranger's code may raise anything; the request is kept in memory
+    except Exception as error:  # any serializer's code may raise anything; the request stays in memory
         raise UnserializableRequestError(blame(serializer.dumps, obj, error)) from error
     if not same:
         raise UnserializableRequestError("the serializer does not return it unchanged")
@@ -55,7 +56,7 @@ def _same(one: Any, other: Any) -> bool:
 def load(serializer: Serializer, data: bytes) -> Any:
     """Return the object in *data*.
 
-    :raises PayloadError: if *serializer* cannot read it.
+    :raises PayloadError: if *serializer* cannot read *data*.
     """
     try:
         return serializer.loads(data)

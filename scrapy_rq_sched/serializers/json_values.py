@@ -1,4 +1,4 @@
-"""What JSON keeps unchanged; and bytes, which stand in it as ``{"$bytes": "<base64>"}``."""
+"""Find values that JSON would change; and store bytes in JSON as ``{"$bytes": "<base64>"}``."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _SCALARS = frozenset({str, bool, int, bytes, type(None)})
 
 
 def tag_bytes(value: Any) -> dict[str, str]:
-    """Return what stands for *value* in JSON, if it is bytes; for :class:`json.JSONEncoder`."""
+    """Return the JSON object for *value*, which must be bytes; for :class:`json.JSONEncoder`."""
     if type(value) is bytes:
         return {_BYTES: base64.b64encode(value).decode()}
     raise TypeError(f"JSON cannot represent {a_type(type(value))}")
 
 
 def untag_bytes(value: dict[str, Any]) -> Any:
-    """Return the bytes that *value* stands for, or *value*; for :func:`json.loads`."""
+    """Return the bytes in *value*, or *value* if it is another object; for :func:`json.loads`."""
     return base64.b64decode(value[_BYTES], validate=True) if len(value) == 1 and _BYTES in value else value
 
 
 def without_brackets(path: str, what: str) -> str:
-    """Return that *what* is at *path*, a place in a request's dict."""
-    # The field of the request stands for itself: meta['depth'], not ['meta']['depth'].
+    """Return *path*, a place in a request's dict, followed by *what*."""
+    # Without the brackets of the first field: meta['depth'], not ['meta']['depth'].
     return re.sub(r"^\['(\w+)'\]", r"\1", path) + what
 
 
 def problem(value: Any) -> tuple[str, str] | None:
-    """Return where in *value* something is that JSON would change, and what it is; None if nothing is."""
+    """Return the path of the first value in *value* that JSON would change, and the problem; or None."""
     kind = type(value)
     if kind in _SCALARS:
         return None

@@ -1,1 +1,1 @@
-"""From an address to a client, and the private servers."""
+"""Make clients from addresses, and run private servers."""

@@ -1,4 +1,4 @@
-"""Clients that redis-py lacks: of a Cluster that may be away, and of a server that is started for them."""
+"""Clients that redis-py lacks: for a Cluster that may be down, and for a server that is started on demand."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..errors import FrontierError
 
 
 class LazyCluster(RedisCluster):
-    """A client of a Redis Cluster that asks which nodes there are when it is first used, not when it is made.
+    """A client of a Redis Cluster that asks for the nodes when it is first used, not when it is made.
 
-    :param connection: what its connections are made with.
+    :param connection: the arguments of its connections.
     """
 
     def __init__(self, nodes: list[tuple[str, int]], connection: Mapping[str, Any]) -> None:
@@ -28,11 +28,11 @@ class LazyCluster(RedisCluster):
         self._is_being_made = self._is_made = False
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is not there: it was not made yet.
+        # Python calls this only for an attribute that is missing, because the client was not made yet.
         if name.startswith("__") or self._is_made:
             raise AttributeError(name)
         with self._making, as_connection_errors():
-            if self._is_being_made:  # by this thread: what makes it asks for what it has not made yet
+            if self._is_being_made:  # by this thread, which reads an attribute that is not set yet
                 raise AttributeError(name)
             if not self._is_made:
                 self._make()
@@ -50,7 +50,7 @@ class LazyCluster(RedisCluster):
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Execute a command.
 
-        :raises redis.RedisError: if it cannot be.
+        :raises redis.RedisError: if the command fails.
         """
         with as_connection_errors():
             return super().execute_command(*args, **options)
@@ -58,7 +58,7 @@ class LazyCluster(RedisCluster):
     def close(self) -> None:
         """Close all connections."""
         if self._is_made:
-            # A copy: another thread may be finding out which nodes there are.
+            # A copy of the list: another thread may be updating the nodes.
             for node in list(self.nodes_manager.nodes_cache.values()):
                 if node.redis_connection is not None:
                     node.redis_connection.close()
@@ -69,7 +69,7 @@ class LazyCluster(RedisCluster):
 
 @contextmanager
 def as_connection_errors() -> Iterator[None]:
-    """Turn into a RedisError what redis-py raises where no node of a Cluster is there."""
+    """Turn redis-py's exception for a Cluster without nodes into a RedisError."""
     try:
         yield
     except RedisClusterException as error:
@@ -77,15 +77,13 @@ def as_connection_errors() -> Iterator[None]:
 
 
 class EmbeddedConnection(UnixDomainSocketConnection):
-    """A connection to the private server in *folder*, which is started if it does not run.
+    """A connection to the private server in *folder*. It starts the server if it does not run.
 
-    What is overridden is redis-py's own hook for the ways to connect.
-
-    :param folder: where it keeps its data and its socket.
+    :param folder: the folder with the server's data and socket.
     """
 
     def __init__(self, folder: str, **options: Any) -> None:
-        # Not for all systems: it needs their locks.
+        # Not at the top: the module needs file locks, which some systems lack.
         from . import shared as local_server
 
         self._folder = folder

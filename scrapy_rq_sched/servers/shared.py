@@ -1,9 +1,9 @@
 """One private Redis for all workers of this host: ``REDIS_URL = "embedded:///folder"``.
 
-Whoever needs it first starts it, the others join it, and when the last of them has ended, however it did,
-the server ends as well. Its data stay in the folder. So each user process holds a shared lock on a file
-there, which the kernel frees with the process; and a process of its own, which started the server, waits
-until it can have that lock alone.
+The first worker starts the server, and the others use it too. When the last of them has ended in any way,
+the server ends as well. Its data stay in the folder. For this, each process that uses the server holds a
+shared lock on a file in the folder, which the kernel releases with the process. A separate process, which has
+started the server, waits until it can get an exclusive lock.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..embedded import START_TIMEOUT, server_executable
 from ..errors import FrontierError, SettingError
 from . import watchdog as server_watch
 
-#: Bytes that the path of a socket may have, on all systems.
+#: The longest path of a socket on all systems, in bytes.
 LONGEST_PATH = 103
 
-#: The lock files that this process holds, by folder.
+#: The locked files of this process, by folder.
 _joined: dict[str, int] = {}
 _one_at_a_time = threading.Lock()
 
@@ -33,7 +33,7 @@ _one_at_a_time = threading.Lock()
 def socket_path(folder: str) -> Path:
     """Return the path of the server's socket.
 
-    :raises SettingError: if it is too long for one.
+    :raises SettingError: if the path is too long for a socket.
     """
     path = Path(folder) / server_watch.SOCKET
     if len(os.fsencode(path)) > LONGEST_PATH:
@@ -70,7 +70,7 @@ def ensure_running(folder: str) -> None:
 def _share(folder: str) -> int:
     file = server_watch.open_lock(folder, server_watch.USERS)
     deadline = time.monotonic() + server_watch.STOP_TIMEOUT
-    # While the server of those before ends, this waits.
+    # This waits while the server of earlier workers shuts down.
     while not server_watch.try_lock(file, fcntl.LOCK_SH):
         if time.monotonic() > deadline:
             os.close(file)
@@ -91,9 +91,9 @@ def _start(folder: str, executable: str) -> None:
         is_watched = server_watch.is_held(folder, server_watch.WATCH)
         is_loading = answer is not None and answer.startswith(b"-LOADING")
         if answer and not is_loading and is_watched:
-            return  # whatever else it says, whoever uses it will read it
+            return  # if the answer is an error, the client reports it
         if is_loading:
-            deadline = time.monotonic() + START_TIMEOUT  # it reads its data, however much that is
+            deadline = time.monotonic() + START_TIMEOUT  # while it reads its data there is no time limit
         if not is_watched and watch is None:
             watch = _start_watch(folder, executable, log)
         if time.monotonic() > deadline or (watch is not None and watch.poll()):
@@ -102,7 +102,7 @@ def _start(folder: str, executable: str) -> None:
 
 
 def _start_watch(folder: str, executable: str, log: Path) -> subprocess.Popen[bytes]:
-    # A session of its own: Ctrl-C in the terminal reaches the crawl, not the server under it.
+    # In a session of its own, the server does not get the Ctrl-C that is meant for the crawl.
     command = [sys.executable, "-I", server_watch.__file__, folder, executable]
     with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         return subprocess.Popen(  # noqa: S603 - our own arguments
@@ -119,7 +119,7 @@ def _errors_of(folder: str) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    # A child shares its parent's locks, which are not its own, and may have been forked while this was held.
+    # A forked child must get locks of its own; and the fork may have happened while this lock was held.
     global _one_at_a_time
     _one_at_a_time = threading.Lock()
     _joined.clear()

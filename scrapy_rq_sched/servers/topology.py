@@ -1,4 +1,4 @@
-"""From an address to a client, by its scheme. Nothing else in the package knows which servers there are.
+"""Make a client from an address, by its scheme. Only this module knows the kinds of servers.
 
 ================================================================  ========================================
 ``redis://[user:password@]host:6379/0``                           one server
@@ -9,9 +9,8 @@
 ``embedded:///folder``                                            a private server of this host's workers
 ================================================================  ========================================
 
-``rediss+sentinel`` and ``rediss+cluster`` use TLS. What redis-py's ``from_url`` reads from a query
-(``?ssl_ca_certs=…``) is read here as well; ``sentinel_username`` and ``sentinel_password`` are for the
-Sentinels themselves.
+``rediss+sentinel`` and ``rediss+cluster`` use TLS. A query may have the options that redis-py's ``from_url``
+reads (``?ssl_ca_certs=…``); ``sentinel_username`` and ``sentinel_password`` are for the Sentinels themselves.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from .clients import EmbeddedConnection, LazyCluster, as_connection_errors
 
-#: What a client of one server does not get by its scheme, but by ``redis_cls``.
+#: The class of a client of one server, unless ``redis_cls`` names another class.
 DEFAULT_CLASS = redis.Redis
 SENTINEL_PORT, REDIS_PORT = 26379, 6379
 
 
 def make_client(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
-    """Return a client of the servers at *url*; none of them is asked anything yet.
+    """Return a client of the servers at *url*. It does not connect yet.
 
     :param cls: the class of a client of one server.
-    :param params: what it is made with; what *url* says comes before it.
-    :raises ValueError: if *url* is none that this module describes.
+    :param params: the arguments of the client; *url* has precedence.
+    :raises ValueError: if *url* is not valid, or has an unknown scheme.
     """
     scheme, separator, _ = url.partition("://")
     make = _BY_SCHEME.get(scheme)
@@ -57,7 +56,7 @@ def _make_sentinel(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     if database:
         options["db"] = _whole(database)
     own = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
-    # The Sentinels are reached as the servers are, but have users of their own, and no databases.
+    # Sentinels are reached in the same way as servers, but have their own users, and no databases.
     own |= {name: value for name, value in options.items() if name.startswith(("socket_", "ssl", "retry"))}
     own["protocol"] = options.get("protocol")
     manager = Sentinel(
@@ -80,7 +79,7 @@ def _make_embedded(url: str, cls: Any, params: Mapping[str, Any]) -> Any:
     if not folder or "?" in folder:
         raise ValueError("it must name a folder, and have no options: embedded:///path/of/folder")
     if not Path(folder).is_absolute():
-        # Else each worker would have a server of its own, in the folder that it was started in.
+        # With a relative path, each worker would use a server in the folder that it was started in.
         raise ValueError(f"the folder must be an absolute path, such as embedded://{Path(folder).absolute()}")
     options = _without_host(params)
     pool = redis.ConnectionPool(connection_class=EmbeddedConnection, folder=str(Path(folder)), **options)
@@ -92,7 +91,7 @@ def _without_host(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_several(url: str, default_port: int) -> tuple[list[tuple[str, int]], str, dict[str, Any]]:
-    """Return the hosts and ports, the path, and what connections are made with."""
+    """Return the hosts and ports, the path, and the options of the connections."""
     scheme, _, rest = url.partition("://")
     parts = urlsplit(f"{scheme.partition('+')[0]}://{rest}")
     user, at, hosts = parts.netloc.rpartition("@")
@@ -122,10 +121,10 @@ _BY_SCHEME: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
 }
 
 
-# -- what others have to know of a client --------------------------------------------------------
+# -- properties of a client ----------------------------------------------------------------------
 
 
-#: Options of a Cluster's client that are not its connections'.
+#: Options of a Cluster's client that are not options of its connections.
 _OF_A_CLUSTER = {
     "ssl",
     "max_connections",
@@ -138,7 +137,7 @@ _OF_A_CLUSTER = {
 
 
 def secrets(client: Any) -> list[str]:
-    """Return the passwords that *client* was given."""
+    """Return the passwords of *client*."""
     every = [connection_options(client)]
     manager = _sentinels(client)
     if manager is not None:
@@ -153,7 +152,7 @@ def _sentinels(client: Any) -> Any:
 
 
 def close(client: Any) -> None:
-    """Close all connections of *client*, those to Sentinels, too."""
+    """Close all connections of *client*, including those to Sentinels."""
     client.close()
     manager = _sentinels(client)
     for sentinel in manager.sentinels if manager is not None else ():
@@ -161,16 +160,16 @@ def close(client: Any) -> None:
 
 
 def connection_options(client: Any) -> dict[str, Any]:
-    """Return what the connections of *client* are made with; to change it is to change them."""
+    """Return the options of *client*'s connections. A change affects connections that are made later."""
     lazy = isinstance(client, LazyCluster)
     options: dict[str, Any] = client.given if lazy else client.connection_pool.connection_kwargs
     return options
 
 
 def check(client: Any) -> None:
-    """Make a connection of *client*, but do not connect it.
+    """Check the options of *client* by making a connection object, without connecting.
 
-    :raises ValueError: or another error, if its options are not right.
+    :raises ValueError: or another error, if an option is not valid.
     """
     if isinstance(client, LazyCluster):
         cls: Any = SSLConnection if client.given.get("ssl") else redis.Connection
@@ -180,14 +179,14 @@ def check(client: Any) -> None:
 
 
 def address(client: Any) -> str:
-    """Return where *client* connects to, as a URL with no password in it."""
+    """Return the address of *client* as a URL without passwords."""
     options = connection_options(client)
     pool = None if isinstance(client, LazyCluster) else client.connection_pool
     if "folder" in options:
         return f"embedded://{options['folder']}"
     if "path" in options:
         return f"unix://{options['path']}"
-    # A user without a password is more likely a password without a colon.
+    # A user name without a password is probably a password for which the colon was forgotten.
     user = "***@" if options.get("username") else ""
     if options.get("password"):
         user = f"{options.get('username') or ''}:***@"
@@ -211,17 +210,17 @@ def _hosts(hosts: list[tuple[str, int]]) -> str:
 
 
 def needs_hash_tag(client: Any) -> bool:
-    """Return whether the keys of a frontier have to have a part in braces in common."""
+    """Return whether all keys of a frontier need a common part in braces, a hash tag."""
     return isinstance(client, RedisCluster)
 
 
 def slot(client: Any, key: str) -> int:
-    """Return the slot of *key*; 0 where there are none."""
+    """Return the slot of *key* in a Cluster; 0 on other servers."""
     return key_slot(key.encode()) if needs_hash_tag(client) else 0
 
 
 def server_of(client: Any, key: Any) -> Any:
-    """Return a client of the server that has *key*: for what concerns a server, not a key."""
+    """Return a client of the server that has *key*, for commands about the server."""
     if not isinstance(client, RedisCluster):
         return client
     if isinstance(key, bytes):
@@ -231,11 +230,11 @@ def server_of(client: Any, key: Any) -> Any:
 
 
 def find_servers_anew(client: Any) -> None:
-    """Have *client* find its servers anew, after one has said that it lacks a key, or cannot write."""
+    """Make *client* look up its servers again, after a server has refused a key, or a write."""
     if isinstance(client, RedisCluster):
         with as_connection_errors():
             client.nodes_manager.initialize()
     else:
-        # After a failover its address leads to another server; these connections still lead to the old
+        # After a failover the address leads to another server, but open connections still lead to the old
         # master.
         client.connection_pool.disconnect()

@@ -1,7 +1,7 @@
-"""The process that keeps a private Redis running until nobody uses it; see ``shared.py``.
+"""The process that keeps a private Redis running while workers use it; see ``shared.py``.
 
-It is run by its path, with the folder and the server's program as arguments, and imports nothing of the
-package: so it stays as small as the server.
+It is run by its path, with the folder and the server's program as arguments. It imports nothing of the
+package, so that it needs as little memory as the server.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: What is in the folder: the server's socket and its log; and locks, which the kernel frees with the process.
-#: USERS: each process that uses the server shares it. START: who looks whether it has to be started. WATCH:
-#: the process that is this module.
+#: Files in the folder: the server's socket and log, and locks, which the kernel releases with their process.
+#: USERS: shared by all processes that use the server. START: held by a process that checks whether to start
+#: the server. WATCH: held by the process that runs this module.
 SOCKET, LOG = "redis.sock", "redis.log"
 USERS, START, WATCH = "users.lock", "start.lock", "server.lock"
-#: Seconds between two looks.
+#: Seconds between two checks.
 INTERVAL = 0.1
-#: Seconds that the server may take to stop.
+#: Seconds to wait for the server to stop.
 STOP_TIMEOUT = 30.0
 
 
 def say(folder: str, command: bytes) -> bytes | None:
-    """Return the beginning of the server's answer to *command*.
+    """Send *command* to the server, and return the beginning of its answer.
 
-    :return: None if there is no server; empty if it does not answer within a second, as one that is busy.
+    :return: None if no server runs; empty if it does not answer within a second, because it is busy.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1)
@@ -44,12 +44,12 @@ def say(folder: str, command: bytes) -> bytes | None:
 
 
 def open_lock(folder: str, name: str) -> int:
-    """Return the file of a lock, not locked yet."""
+    """Open the file of a lock, without locking it."""
     return os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def try_lock(file: int, how: int = fcntl.LOCK_EX) -> bool:
-    """Lock *file*, if nobody else has it; return whether it was done."""
+    """Lock *file*. Return False if another process holds the lock."""
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -61,7 +61,7 @@ def try_lock(file: int, how: int = fcntl.LOCK_EX) -> bool:
 def lock(folder: str, name: str, timeout: float) -> Iterator[None]:
     """Hold a lock.
 
-    :raises TimeoutError: if another has it for *timeout* seconds.
+    :raises TimeoutError: if another process holds it for *timeout* seconds.
     """
     file = open_lock(folder, name)
     deadline = time.monotonic() + timeout
@@ -76,7 +76,7 @@ def lock(folder: str, name: str, timeout: float) -> Iterator[None]:
 
 
 def is_held(folder: str, name: str) -> bool:
-    """Return whether somebody has a lock."""
+    """Return whether a process holds the lock."""
     file = open_lock(folder, name)
     try:
         return not try_lock(file)
@@ -85,16 +85,16 @@ def is_held(folder: str, name: str) -> bool:
 
 
 def watch(folder: str, executable: str) -> int:
-    """Keep the server running until nobody uses it; return the exit code."""
+    """Keep the server running until no process uses it. Return the exit code."""
     server: subprocess.Popen[bytes] | None = None
     users = open_lock(folder, USERS)
     with lock(folder, WATCH, timeout=INTERVAL):
         while not try_lock(users):
             if server is not None and server.poll() is not None:
-                if server.returncode > 0:  # it ended by itself; its log says why
+                if server.returncode > 0:  # it failed; its log has the reason
                     return 1
                 server = None
-            # Also one that another watch has started, which is no more.
+            # The PING also finds a server that an earlier watch process has started.
             if server is None and say(folder, b"PING") is None:
                 server = _start(folder, executable)
             time.sleep(INTERVAL)
