@@ -28,7 +28,7 @@ class SlotRule:
 
     :param pattern: a slot's name, in which ``*`` stands for any text and ``?`` for any character.
     :param delay: seconds between two requests.
-    :param jitter: the share of the delay by which it may be shorter or longer, from 0 to 1.
+    :param jitter: the random share of the delay to add or subtract, from 0 to 1.
     :param concurrency: the maximum number of downloads at a time; 0 for no limit.
     """
 
