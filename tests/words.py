@@ -15,7 +15,7 @@ PACKAGE = ROOT / "scrapy_rq_sched"
 #: Each of these stands for a thing that has a name. In a question they are right.
 _GUESSED = re.compile(r"\b(?:what|whatever|who|whoever|whom|whose)\b", re.IGNORECASE)
 #: A validation says what a value must be, and a URL "is not valid".
-_UNCLEAR = re.compile(r"\b(?:is none|may be an?|those who)\b", re.IGNORECASE)
+_UNCLEAR = re.compile(r"\b(?:is none|may be an?|those who)\b")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _FENCE = re.compile(r"^( *)(```+).*\n(?:.*\n)*?\1\2$", re.MULTILINE)
 _INDENTED = re.compile(r"^ {4}.*$", re.MULTILINE)
