@@ -1,4 +1,4 @@
-"""What each of ``scrapy frontier``'s commands has in common."""
+"""The base of all commands of ``scrapy frontier``, and the context they run in."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .output import Output
 
 @dataclass
 class Context:
-    """What a command works with.
+    """The settings, the output and the Redis that a command works with.
 
-    :param settings: Scrapy's: the project's, if there is one, with what the command line says otherwise.
-    :param output: where it prints.
-    :param redis_key: the seeds' key, if the command line says so (``-a redis_key=…``).
+    :param settings: Scrapy's settings: the project's, if there is one, overridden by the command line.
+    :param output: prints the command's output.
+    :param redis_key: the seeds' key, if the command line has one (``-a redis_key=…``).
     """
 
     settings: Any
     output: Output
     redis_key: str | None = None
-    #: Of the last frontier that was looked at.
+    #: The client of the last frontier that was read.
     server: Any = None
 
     def spiders(self) -> list[str]:
-        """Return the names of the project's spiders; none outside a project."""
+        """Return the names of the project's spiders; outside a project, an empty list."""
         return sorted(self._spider_loader().list())
 
     def _spider_loader(self) -> Any:
-        # What Scrapy has for this, its 2.13.0 lacks.
+        # Scrapy 2.13.0 lacks the function for this.
         return load_object(self.settings["SPIDER_LOADER_CLASS"]).from_settings(self.settings.frozencopy())
 
     def spidercls(self, spider: str) -> type[Spider] | None:
@@ -49,7 +49,7 @@ class Context:
     def view(self, spider: str) -> View:
         """Return the frontier of the spider called *spider*.
 
-        :raises InspectionError: if neither the project nor Redis knows it.
+        :raises InspectionError: if neither the project nor Redis knows this spider.
         """
         names = self.spiders()
         spidercls = self.spidercls(spider)
@@ -58,8 +58,7 @@ class Context:
         if names and spidercls is None and not view.exists:
             known = ", ".join(names)
             raise InspectionError(
-                f"This project has no spider {spider!r}, nor has Redis a frontier of it. The project has: "
-                f"{known}"
+                f"Neither this project nor Redis has a spider {spider!r}. The project's spiders: {known}"
             )
         return view
 
@@ -67,44 +66,53 @@ class Context:
 class Action(ABC):
     """A command of ``scrapy frontier``."""
 
-    #: What is typed after ``scrapy frontier``.
+    #: The word after ``scrapy frontier``.
     name: ClassVar[str]
     #: One line for the list of commands.
     summary: ClassVar[str]
-    #: What its help says.
+    #: The text of its help; by default, the summary.
     description: ClassVar[str] = ""
-    #: What follows the spider's name, for its help.
-    syntax: ClassVar[str] = ""
-    #: Whether a spider is named first.
+    #: Two or three commands for its help, which can be typed as they are.
+    examples: ClassVar[tuple[str, ...]]
+    #: The arguments after the spider's name, for its help: one or more forms.
+    syntax: ClassVar[tuple[str, ...]] = ("",)
+    #: Whether the first argument is a spider.
     spider: ClassVar[Literal["required", "optional", "none"]] = "required"
-    #: The last of the arguments, if it may be left out: what follows an option is taken for it, too.
+    #: The last positional argument, if it is optional: it may follow an option, too.
     last: ClassVar[str] = ""
 
     def usage(self) -> str:
-        """Return how it is typed."""
+        """Return the forms of the command, one per line."""
         spider = {"required": "SPIDER", "optional": "[SPIDER]", "none": ""}[self.spider]
-        return " ".join(("scrapy frontier", self.name, *filter(None, ("[options]", spider, self.syntax))))
+        return "\n  ".join(
+            " ".join(("scrapy frontier", self.name, *filter(None, ("[options]", spider, form))))
+            for form in self.syntax
+        )
+
+    def epilog(self) -> str:
+        """Return the end of its help: the examples."""
+        return "\n".join(("Examples:", *(f"  {example}" for example in self.examples)))
 
     @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add what follows the spider's name to *parser*."""
+        """Add the options and arguments after the spider's name to *parser*."""
 
     @abstractmethod
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
-        """Do it.
+        """Run the command.
 
-        :return: the exit code, if it is another than 0.
-        :raises FrontierError: in one line, what is wrong.
+        :return: the exit code; None: 0.
+        :raises FrontierError: with a message of one line.
         """
 
 
 @contextmanager
 def until_interrupted() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether Ctrl-C was pressed: a step that is begun is ended.
+    """Give a function that returns whether Ctrl-C was pressed, so that a step that has begun is completed.
 
-    An exception in the midst of a step would be raised wherever the step is, also inside of a library in C.
+    An exception would interrupt the step anywhere, even inside a C library.
 
-    :raises KeyboardInterrupt: at a second Ctrl-C, at once.
+    :raises KeyboardInterrupt: at a second Ctrl-C, immediately.
     """
     pressed: list[int] = []
 

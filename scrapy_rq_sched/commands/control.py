@@ -1,29 +1,36 @@
-"""``scrapy frontier pause``, ``resume``, ``drain`` and ``stop``: what all workers are told."""
+"""``scrapy frontier pause``, ``resume``, ``drain`` and ``stop``: commands for all workers of a fleet."""
 
 from __future__ import annotations
 
 import argparse
 
+from ..errors import frontier_command
 from ..inspect import Control
 from .action import Action, Context
+from .formats import counted
 
 
 class _Tell(Action):
+    #: The answer, if workers are alive, and if none is.
     said: str
+    said_to_nobody: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add nothing: the spider is all."""
+        """Add nothing: the spider is the only argument."""
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
-        """Tell the workers."""
+        """Send the command to the workers."""
         view = context.view(opts.spider)
         control = Control(view)
         alive: int = getattr(control, self.name)()
-        context.output.say(self.said.format(spider=opts.spider, workers=_workers(alive)))
+        resume = frontier_command("resume", opts.spider)
+        said = self.said if alive else self.said_to_nobody
+        workers = counted(alive, "worker")
+        context.output.say(said.format(spider=opts.spider, workers=workers, resume=resume))
         if self.name == "stop" and view.meta.get("state"):
             context.output.say(
-                f"It stays {view.meta['state']}, for workers that start later, too. Go on: scrapy frontier "
-                f"resume {opts.spider}"
+                f"The crawl stays {view.meta['state']}, also for workers that start later. To resume it: "
+                f"{resume}"
             )
 
 
@@ -31,35 +38,47 @@ class Pause(_Tell):
     """``scrapy frontier pause SPIDER``."""
 
     name = "pause"
-    summary = "Begin no page until told to resume"
+    summary = "Pause the crawl: the workers begin no page until resume"
     description = (
-        "Have all workers begin no page, within two seconds. What they are at they finish, with all that is "
-        "in Scrapy's downloader, where a DOWNLOAD_DELAY holds; what they have not begun goes back to the "
-        "queue, and they stay. Those that start later begin nothing, either. Go on with resume."
+        "Pause a crawl: within two seconds, its workers begin no more pages. They finish the pages they have "
+        "begun, including the requests in Scrapy's downloader, where a DOWNLOAD_DELAY still holds. They put "
+        "the other requests back into the queue, and stay. Workers that start later wait as well."
     )
-    said = "Spider {spider} is paused: {workers} will begin no page. Go on: scrapy frontier resume {spider}"
+    examples = ("scrapy frontier pause quotes", "scrapy frontier resume quotes")
+    said = "Spider {spider} is paused: {workers} will begin no page. To resume: {resume}"
+    said_to_nobody = (
+        "Spider {spider} is paused. No worker is alive; a worker that starts will begin no page. To resume: "
+        "{resume}"
+    )
 
 
 class Resume(_Tell):
     """``scrapy frontier resume SPIDER``."""
 
     name = "resume"
-    summary = "Go on after pause or drain"
-    said = "Spider {spider} goes on: {workers} will begin pages again"
+    summary = "Resume the crawl after pause or drain"
+    examples = ("scrapy frontier resume quotes", "scrapy frontier status quotes --watch")
+    said = "Spider {spider} is resumed: {workers} will begin pages again"
+    said_to_nobody = "Spider {spider} is resumed. No worker is alive; a worker that starts will begin pages"
 
 
 class Drain(_Tell):
     """``scrapy frontier drain SPIDER``."""
 
     name = "drain"
-    summary = "Finish what is in hand, take no more"
+    summary = "Finish the requests in hand, and take no more"
     description = (
-        "Have all workers do what they have in hand, with what is only in their memory, and take no more. "
-        "They stay; after that, stop loses and repeats nothing. Go on with resume."
+        "Have all workers finish the requests they hold, including those that are only in their memory, and "
+        "take no more. The workers stay. After that, stop loses and repeats nothing."
     )
+    examples = ("scrapy frontier drain quotes", "scrapy frontier resume quotes")
     said = (
-        "Spider {spider} is drained: {workers} will do what is in hand, and take no more. Go on: "
-        "scrapy frontier resume {spider}"
+        "Spider {spider} is draining: {workers} will finish the requests in hand, and take no more. To "
+        "resume: {resume}"
+    )
+    said_to_nobody = (
+        "Spider {spider} is draining. No worker is alive; a worker that starts will take no request. To "
+        "resume: {resume}"
     )
 
 
@@ -67,15 +86,12 @@ class Stop(_Tell):
     """``scrapy frontier stop SPIDER``."""
 
     name = "stop"
-    summary = "Have every worker close cleanly"
+    summary = "Close all workers cleanly"
     description = (
-        "Have every worker that is alive now close, within two seconds and as after one Ctrl-C: it finishes "
-        "its downloads and puts back the rest. Nothing is cleared, and workers that start later crawl on."
+        "Close all workers that are alive now, within two seconds and as after one Ctrl-C: each finishes its "
+        "downloads and puts the other requests back. Nothing is removed: workers that start later continue "
+        "the crawl."
     )
-    said = "Spider {spider}: {workers} will close. To resume the crawl, start workers again"
-
-
-def _workers(count: int) -> str:
-    if not count:
-        return "no worker that is alive, but whoever starts,"
-    return f"{count} worker" if count == 1 else f"{count} workers"
+    examples = ("scrapy frontier stop quotes", "scrapy frontier status quotes --watch")
+    said = "Spider {spider}: {workers} will close. To continue the crawl, start workers again"
+    said_to_nobody = "Spider {spider}: no worker is alive. To continue the crawl, start workers"

@@ -1,4 +1,4 @@
-"""``scrapy frontier convert``: the waiting requests, to another serializer."""
+"""``scrapy frontier convert``: rewrite the waiting requests with another serializer."""
 
 from __future__ import annotations
 
@@ -7,46 +7,52 @@ import argparse
 from ..convert import Conversion, Converted
 from ..errors import FrontierError
 from .action import Action, Context
-from .output import Output, single_line
+from .formats import counted, number, single_line
+from .output import Output
 
 
 class Convert(Action):
     """``scrapy frontier convert SPIDER``."""
 
     name = "convert"
-    summary = "Convert what waits to another serializer"
+    summary = "Convert the waiting requests to another serializer"
     description = (
-        "Rewrite the waiting requests of a spider in place, a few at a time, so that workers with another "
-        "SCHEDULER_SERIALIZER can go on with them. No worker may be at it meanwhile. If it breaks off, run "
-        "it again: it goes on where it was. Which queue and keys, the project's settings say, or -s."
+        "Rewrite the waiting requests of a spider in place, a few at a time, for workers with another "
+        "SCHEDULER_SERIALIZER. No worker may be alive meanwhile. If the conversion is interrupted, run the "
+        "same command again to continue it. The project's settings, or -s, name the queue and the keys."
+    )
+    examples = (
+        "scrapy frontier convert quotes --dry-run",
+        "scrapy frontier convert quotes --from pickle --to json",
+        "scrapy frontier convert quotes --to json+deflate --set-aside",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add what may be said of the conversion."""
+        """Add the serializers, and how to treat requests that cannot be converted."""
         parser.add_argument(
             "--from",
             dest="source",
             metavar="SERIALIZER",
-            help="what they are in now (default: what the frontier was made with; pickle, if scrapy-redis "
-            "filled it. Reading pickles runs code that they contain)",
+            help="their serializer now (default: the frontier's; pickle, if scrapy-redis filled it. "
+            "Reading a pickle runs the code in it)",
         )
         parser.add_argument(
             "--to",
             dest="target",
             metavar="SERIALIZER",
-            help="what they shall be in (default: SCHEDULER_SERIALIZER if it is another, else json)",
+            help="their new serializer (default: SCHEDULER_SERIALIZER if that differs, else json)",
         )
-        parser.add_argument("--dry-run", action="store_true", help="look at all of them, and change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="check all requests, and change nothing")
         parser.add_argument(
             "--set-aside",
             action="store_true",
-            help="put what cannot be converted into the failed list, instead of changing nothing",
+            help="move requests that cannot be converted into the failed list, instead of changing nothing",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
-        """Convert.
+        """Convert them.
 
-        :raises FrontierError: if it cannot be.
+        :raises FrontierError: if they cannot be converted.
         """
         conversion = Conversion.from_settings(context.settings, opts.spider, opts.source, opts.target)
         _convert(conversion, context.output, opts.dry_run, opts.set_aside)
@@ -56,29 +62,33 @@ def _convert(conversion: Conversion, output: Output, dry_run: bool, set_aside: b
     if not dry_run:
         conversion.check()
     looked_at = conversion.look()
-    output.say(f"{looked_at.total} requests wait: {_counts(looked_at)}")
+    wait = "waits" if looked_at.total == 1 else "wait"
+    output.say(f"{counted(looked_at.total, 'request')} {wait}: {_counts(looked_at)}")
     for problem, count in looked_at.problems.most_common(10):
-        output.say(f"  {count} cannot be converted: {single_line(problem)}")
+        output.say(f"  {number(count)} cannot be converted: {single_line(problem)}")
     if looked_at.problems and not set_aside:
         if looked_at.unreadable == looked_at.total:
             raise FrontierError(
-                "Nothing was changed. The requests are in another serializer: name it with --from"
+                "Nothing was changed. The requests were written by another serializer. Name it with --from"
             )
-        raise FrontierError("Nothing was changed. With --set-aside these go into the failed list")
+        raise FrontierError("Nothing was changed. --set-aside moves these requests into the failed list")
     if sum(looked_at.problems.values()) > conversion.most_failed:
         raise FrontierError(
-            f"Nothing was changed. The failed list would keep only {conversion.most_failed} of these "
-            "(FRONTIER_MAX_FAILED)"
+            f"Nothing was changed. The failed list would keep only {number(conversion.most_failed)} of these "
+            "requests. Raise FRONTIER_MAX_FAILED"
         )
     if dry_run:
         output.say("Nothing was changed (--dry-run)")
         return
     met = conversion.run()
-    output.say(f"{met.changed} requests converted, {sum(met.problems.values())} set aside in the failed list")
+    output.say(
+        f"{counted(met.changed, 'request')} converted, {number(sum(met.problems.values()))} moved into the "
+        "failed list"
+    )
 
 
 def _counts(converted: Converted) -> str:
-    parts = [f"{converted.changed} to convert", f"{converted.already} converted before"]
+    parts = [f"{number(converted.changed)} to convert", f"{number(converted.already)} already converted"]
     if converted.problems:
-        parts.append(f"{sum(converted.problems.values())} that cannot be")
+        parts.append(f"{number(sum(converted.problems.values()))} cannot be converted")
     return ", ".join(parts)

@@ -26,13 +26,13 @@ from ..supervise.worker_process import is_alive
 from . import own_redis
 from .action import Action, Context
 from .crawl_view import Screen, last_word
-from .output import number
+from .formats import counted
 
 #: Seconds between two looks at the workers.
 STEP = 0.25
-#: Of how many runs the logs are kept.
+#: How many runs keep their logs.
 KEPT_RUNS = 10
-#: Seconds between two looks of Scrapy's at the memory of a worker.
+#: Seconds between two of Scrapy's checks of a worker's memory.
 MEMORY_INTERVAL = 5
 
 
@@ -42,15 +42,20 @@ class Crawl(Action):
     name = "crawl"
     summary = "Crawl with several workers on this machine, until the crawl is finished"
     description = (
-        "Start several workers of a spider on this machine, as many as it has cores, and watch them until "
-        "the crawl is finished. A worker that dies is started again. Where no setting says which Redis, one "
-        "is started in the project's folder .scrapy, and kept for the next run. On a second machine the same "
-        "command, with the same REDIS_URL, joins. Ctrl-C once: the workers finish what they are at; twice: "
-        "at once. Example: scrapy frontier crawl quotes -w 4 -O quotes.jsonl"
+        "Start several workers of a spider on this machine, one per core, and watch them until the crawl is "
+        "finished. A worker that dies is started again. If no setting names a Redis, one is started in the "
+        "project's folder .scrapy, and kept for the next run. On a second machine, the same command with the "
+        "same REDIS_URL joins the crawl. Ctrl-C once: the workers finish the requests they have begun; "
+        "twice: they close at once."
+    )
+    examples = (
+        "scrapy frontier crawl quotes",
+        "scrapy frontier crawl quotes -w 4 -O quotes.jsonl",
+        "scrapy frontier crawl quotes -a tag=humor --max-memory 500",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add how many workers, and where their items go."""
+        """Add the number of workers, and the files of their items."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         parser.add_argument(
             "-w",
@@ -58,7 +63,7 @@ class Crawl(Action):
             type=_count,
             default=cores,
             metavar="N",
-            help=f"how many workers (default: as many as there are cores, {cores})",
+            help=f"the number of workers (default: one per core, {cores})",
         )
         files = parser.add_mutually_exclusive_group()
         files.add_argument(
@@ -73,21 +78,25 @@ class Crawl(Action):
             "--overwrite-output",
             action="append",
             metavar="FILE",
-            help="the same, replacing what is there",
+            help="the same, but replace FILE",
         )
         parser.add_argument(
             "--max-memory",
             type=_count,
             metavar="MB",
-            help="finish and replace a worker that takes more memory than so many megabytes",
+            help="close and replace a worker that uses more than MB megabytes of memory",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int:
-        """Crawl; return 0 if the crawl came to an end, 130 if it was interrupted, or 1."""
+        """Crawl; return 0 if the crawl has ended by itself, 130 if it was interrupted, else 1."""
         spidercls = context.spidercls(opts.spider)
         if spidercls is None:
-            known = ", ".join(context.spiders()) or "none: it is no Scrapy project"
-            raise InspectionError(f"There is no spider {opts.spider!r} here. The spiders are: {known}")
+            known = ", ".join(context.spiders())
+            raise InspectionError(
+                f"This project has no spider {opts.spider!r}. Its spiders: {known}"
+                if known
+                else f"There is no spider {opts.spider!r} here: this folder is not in a Scrapy project"
+            )
         project = Project(context.settings, spidercls)
         base = Path(data_path(f"frontier/{quote(opts.spider, safe='')}", createdir=True)).resolve()
         own_arguments = [f"{name}={value}" for name, value in opts.spider_arguments.items()]
@@ -95,7 +104,7 @@ class Crawl(Action):
         _set_redis(context, project, opts, arguments)
         if not project.has_our_scheduler:
             arguments.set("SCHEDULER", "scrapy_rq_sched.Scheduler")
-        # All that a worker says goes to a file of its own.
+        # Each worker logs to its own file.
         arguments.set("LOG_FILE", "")
         if opts.loglevel:
             arguments.set("LOG_LEVEL", opts.loglevel)
@@ -118,12 +127,13 @@ class Crawl(Action):
             try:
                 _watch(supervisor, screen, pressed, lambda: _status(view))
             finally:
-                # Also if there is no terminal any more, or no room on the disk.
+                # Also if the terminal was closed, or the disk is full.
                 supervisor.finish()
                 counts = {feed.path: feed.join() for feed in arguments.feeds}
         context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
         for path, count in counts.items():
-            context.output.say(f"{number(count)} items were written to {path}")
+            were = "was" if count == 1 else "were"
+            context.output.say(f"{counted(count, 'item')} {were} written to {path}")
         if supervisor.reports and context.settings.getbool("STATS_DUMP", True):
             stats = pformat(report.total(supervisor.reports))
             context.output.say(f"Statistics of all workers:\n{stats}")
@@ -134,18 +144,20 @@ class Crawl(Action):
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"it must be an integer ≥ 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
     return int(text)
 
 
 def _replace(context: Context, arguments: Arguments, status: Status) -> None:
-    """Have the files of ``-O`` replaced, if the crawl is a new one: of one that goes on, they have a part."""
+    """Replace the files of ``-O`` if the crawl is new: they have a part of a crawl that is continued."""
     if status.state in ("new", "finished"):
         for feed in arguments.feeds:
             feed.replaces = True
             feed.forget_parts()
     elif arguments.feeds:
-        context.output.say("The crawl goes on where it was: what is in its files stays (-O)")
+        context.output.say(
+            "An earlier run's crawl is continued: its files are appended to, not replaced (-O)"
+        )
 
 
 def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments) -> None:
@@ -156,13 +168,13 @@ def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arg
         context.settings.set("REDIS_URL", url, "cmdline")
         arguments.set("REDIS_URL", url)
         context.output.say(
-            f"No setting says where Redis is: this crawl has one of its own, {url}. It is kept, so that an "
-            "interrupted crawl goes on"
+            f"No setting names a Redis: this project gets its own, {url}. It is kept, so that an interrupted "
+            "crawl can be continued"
         )
 
 
 def _make_room(base: Path) -> None:
-    """Delete the logs of all runs but the latest, and those that go on."""
+    """Delete the logs of all runs except the latest, and those that still run."""
     runs = sorted(folder for folder in base.iterdir() if folder.is_dir() and folder.name[:1].isdigit())
     for folder in runs[: 1 - KEPT_RUNS]:
         process = folder.name.rpartition("-")[2]
@@ -181,9 +193,9 @@ def _status(view: Any) -> Status | str:
 
 @contextmanager
 def _signals() -> Iterator[Callable[[], int]]:
-    """Give a function that says how often the workers were to end: by Ctrl-C, or by what has started this."""
+    """Give a function that returns how often this process was told to end, by Ctrl-C or a signal."""
     pressed: list[int] = []
-    # What is ignored, as nohup has it of SIGHUP, stays so.
+    # A signal that is ignored, such as SIGHUP under nohup, stays ignored.
     wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     numbers = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: pressed.append(number)) for number in numbers}
@@ -204,9 +216,10 @@ def _watch(
             while supervisor.requests_to_end < min(2, pressed()):
                 supervisor.end()
                 screen.say(
-                    "The workers finish what they are at, and close. Ctrl-C once more: at once"
+                    "The workers finish the requests they have begun, and close. Ctrl-C once more: they "
+                    "close at once"
                     if supervisor.requests_to_end == 1
-                    else "The workers end at once"
+                    else "The workers close at once"
                 )
             if time.monotonic() - drawn >= screen.interval:
                 drawn = time.monotonic()

@@ -1,4 +1,4 @@
-"""What ``scrapy frontier crawl`` shows: a picture on a terminal, lines elsewhere."""
+"""The display of ``scrapy frontier crawl``: a live view on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from typing import Any
 from ..inspect import Status
 from ..supervise.supervisor import FINISHED, Supervisor
 from .action import Context
-from .output import Fields, duration, number, rate, single_line, sparkline
-from .status import LIMITS, lately, time_left
+from .formats import counted, duration, number, rate, single_line
+from .layout import Coloured, Fields
+from .picture import in_state, limit, pace, pages, progress, time_left
 
 #: Seconds between two pictures on a terminal, and between two lines elsewhere.
 PICTURE, LINE = 1.0, 10.0
-#: What is shown of what happened last, in lines.
+#: How many of the latest messages a picture has.
 LATEST = 12
+#: How to leave, in the last line of a picture.
+LEAVE = "Ctrl-C: the workers finish the requests they have begun, and close. Twice: they close at once"
 
 
 class Screen:
-    """Where it is shown how the crawl goes: a picture on a terminal, lines elsewhere."""
+    """Shows the progress of the crawl: as a live view on a terminal, as lines elsewhere."""
 
     def __init__(self, context: Context, folder: Path, spider: str, workers: int) -> None:
         self._output = context.output
@@ -32,22 +35,25 @@ class Screen:
         self._log = folder / "supervisor.log"
         self._draw: Any = None
         self.interval = PICTURE if self._has_picture else LINE
-        noun = "worker" if workers == 1 else "workers"
-        self._output.say(f"{workers} {noun} of spider {spider}. Their logs are in {os.path.relpath(folder)}")
+        self._output.say(
+            f"{counted(workers, 'worker')} of spider {spider}. Their logs are in {os.path.relpath(folder)}"
+        )
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
         """Draw as long as the block lasts."""
         if not self._has_picture:
+            if self._output.is_terminal:
+                self._output.say(LEAVE)
             yield
             return
-        with self._output.live() as draw:
+        with self._output.live(LEAVE) as draw:
             self._draw = draw
             yield
         self._draw = None
 
     def say(self, text: str) -> None:
-        """Say *text* in its place, and keep it."""
+        """Show *text* as a message, and log it."""
         with self._log.open("a") as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
         if self._draw is None:
@@ -56,49 +62,63 @@ class Screen:
             self._latest.extend(text.split("\n"))
 
     def draw(self, supervisor: Supervisor, status: Status | str) -> None:
-        """Show how it goes."""
+        """Show the progress of the crawl.
+
+        :param status: how the crawl stands, or why Redis does not answer.
+        """
         if self._draw is not None:
-            pairs = _pairs(supervisor, status)
-            self._draw(Fields(pairs), "", *(single_line(line) for line in self._latest))
+            messages = [single_line(line) for line in self._latest]
+            self._draw(Fields(pairs_of(supervisor, status)), *(["", *messages] if messages else []))
         elif isinstance(status, str):
             self._output.say(status)
         else:
-            limit = "" if status.limit == "none" else f", limited by {status.limit}"
-            self._output.say(
-                f"{time.strftime('%H:%M:%S')} {number(status.pages)} pages, {rate(status.per_second)} a "
-                f"second, {number(status.waiting)} waiting, {supervisor.running} workers, "
-                f"{supervisor.errors} errors{limit}"
-            )
+            self._output.say(f"{time.strftime('%H:%M:%S')} {line_of(supervisor, status)}")
 
 
-def _pairs(supervisor: Supervisor, status: Status | str) -> list[tuple[str, str]]:
+def line_of(supervisor: Supervisor, status: Status) -> str:
+    """Return how the crawl stands, in one line."""
+    speed = [f"{rate(status.per_second)} a second"] if status.alive else []
+    parts = [
+        counted(status.pages, "page"),
+        *speed,
+        f"{number(status.waiting)} waiting",
+        counted(supervisor.running, "worker"),
+        counted(supervisor.errors, "error"),
+    ]
+    return ", ".join(parts) + ("" if status.limit == "none" else f", limited by {status.limit}")
+
+
+def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, str]]:
+    """Return the names and values of the live view."""
     workers = f"{supervisor.running} here"
     if isinstance(status, str):
-        return [("Redis", status), ("workers", workers)]
+        return [("Redis", Coloured(status, "red")), ("workers", workers)]
     elsewhere = status.alive - supervisor.running
-    pairs = [
-        ("state", status.state),
-        ("pages", f"{number(status.pages)}, {rate(status.per_second)} a second"),
+    errors = number(supervisor.errors)
+    left = time_left(status)
+    return [
+        ("state", in_state(status.state)),
+        *progress(status),
+        ("pages", pages(status)),
         ("waiting", number(status.waiting)),
         ("workers", workers + (f", {elsewhere} on other machines" if elsewhere > 0 else "")),
-        ("errors", number(supervisor.errors)),
-        ("time left", time_left(status)),
+        ("errors", Coloured(errors, "red") if supervisor.errors else errors),
+        *([("time left", left)] if left else []),
+        *limit(status),
+        *pace(status),
     ]
-    if status.limit != "none":
-        pairs.append(("limit", LIMITS[status.limit]))
-    if status.history:
-        pairs.append(("ten minutes", sparkline(lately(status))))
-    return pairs
 
 
 def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
     """Return how the crawl has ended."""
-    pages = number(sum(stats.get("response_received_count", 0) for stats in supervisor.reports))
+    done = sum(stats.get("response_received_count", 0) for stats in supervisor.reports)
     reasons = set(supervisor.reasons)
     if FINISHED in reasons:
         how = "is finished"
     elif supervisor.requests_to_end:
-        how = "was interrupted. The same command goes on with it"
+        how = "was interrupted. The same command continues it"
     else:
         how = f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
-    return f"The crawl of spider {spider} {how}: {pages} pages on this machine, in {duration(seconds)}"
+    return (
+        f"The crawl of spider {spider} {how}: {counted(done, 'page')} on this machine, in {duration(seconds)}"
+    )

@@ -1,4 +1,4 @@
-"""``scrapy frontier dashboard``: a web page to watch and to steer crawls."""
+"""``scrapy frontier dashboard``: a web page to watch and to control crawls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InspectionError
 from .action import Action, Context
 
 HOST, PORT = "127.0.0.1", 8000
-#: Seconds that open streams are given to end after Ctrl-C.
+#: Seconds that open streams have to end after Ctrl-C.
 FAREWELL = 2
 
 
@@ -20,39 +20,43 @@ class Dashboard(Action):
     """``scrapy frontier dashboard [SPIDER]``."""
 
     name = "dashboard"
-    summary = "A web page to watch crawls, and to steer them"
+    summary = "Serve a web page to watch crawls, and to control them"
     description = (
-        "Serve a web page, and its JSON API, that shows how crawls stand: all of them, or one spider's. With "
-        "--actions it may also steer them. It listens on this machine only, unless --host says otherwise and "
-        "FRONTIER_DASHBOARD_PASSWORD is set. Ctrl-C ends it."
+        "Serve a web page, and its JSON API, that shows how crawls stand: all of them, or that of one "
+        "spider. With --actions, the page can also control them. Only this machine can reach it, unless "
+        "--host is given and FRONTIER_DASHBOARD_PASSWORD is set. Ctrl-C ends it."
+    )
+    examples = (
+        "scrapy frontier dashboard",
+        "scrapy frontier dashboard quotes --port 8080 --actions",
     )
     spider = "optional"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add where it listens, and what it may do."""
+        """Add the address it listens on, and its rights."""
         parser.add_argument("--host", default=HOST, help=f"the address to listen on (default: {HOST})")
         parser.add_argument(
             "--port", type=_port, default=PORT, help=f"the port to listen on (default: {PORT}; 0: any)"
         )
-        parser.add_argument("--actions", action="store_true", help="let the page change something, too")
+        parser.add_argument("--actions", action="store_true", help="let the page control crawls, too")
         parser.add_argument(
             "--allowed-host",
             action="append",
             default=[],
             metavar="NAME",
-            help="a name by which browsers may call it (may be repeated); needed behind a proxy",
+            help="a host name by which browsers may open it (may be repeated); needed behind a proxy",
         )
         parser.add_argument(
-            "--open-metrics", action="store_true", help="have /metrics, for Prometheus, ask for no login"
+            "--open-metrics", action="store_true", help="serve /metrics, for Prometheus, without a login"
         )
         parser.add_argument(
-            "--root-path", default="", metavar="PATH", help="the path below which a proxy serves it"
+            "--root-path", default="", metavar="PATH", help="the path at which a proxy serves it"
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Serve it until Ctrl-C.
 
-        :raises InspectionError: if it may not be served so, or cannot be.
+        :raises InspectionError: if that would be unsafe, or is impossible.
         """
         try:
             import uvicorn
@@ -67,7 +71,7 @@ class Dashboard(Action):
             ) from error
         if not is_loopback(opts.host) and not password_of(context.settings):
             raise InspectionError(
-                f"Other machines can reach {opts.host}, and nothing would keep them from the dashboard. Set "
+                f"Other machines can reach {opts.host}, and the dashboard has no password. Set "
                 f"FRONTIER_DASHBOARD_PASSWORD, or leave --host at {HOST}"
             )
         app = create_app(
@@ -89,7 +93,7 @@ class Dashboard(Action):
         server = uvicorn.Server(config)
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
-            how = "actions are allowed" if opts.actions else "read-only; --actions lets it steer crawls, too"
+            how = "actions are allowed" if opts.actions else "read-only; --actions lets it control crawls"
             url = f"http://{_in_a_url(opts.host)}:{port}/"
             context.output.say(f"The dashboard is at {url} ({how}). Ctrl-C ends it")
             try:
@@ -99,7 +103,7 @@ class Dashboard(Action):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches *host*."""
+    """Return whether only this machine can reach *host*."""
     if host.lower() == "localhost":
         return True
     try:
@@ -116,7 +120,7 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, UnicodeError, TypeError) as error:  # the latter two: no name of a host looks so
+    except (OSError, UnicodeError, TypeError) as error:  # the latter two: not a host name
         number = getattr(error, "errno", None) or 0
         why = os.strerror(number) if number > 0 else str(error)
         raise InspectionError(
@@ -126,5 +130,5 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) < 65_536):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} must be an integer from 0 to 65535")
     return int(text)

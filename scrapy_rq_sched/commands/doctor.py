@@ -1,4 +1,4 @@
-"""``scrapy frontier doctor``: what is wrong, and what to do."""
+"""``scrapy frontier doctor``: find problems, and how to solve them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,37 @@ from .. import connection
 from ..errors import one_line
 from ..inspect import Finding, View, examine, find_frontiers
 from .action import Action, Context
-from .output import Fields
+from .layout import Coloured, Fields
+
+#: The colour of each level of a finding.
+_LEVELS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 class Doctor(Action):
     """``scrapy frontier doctor [SPIDER]``."""
 
     name = "doctor"
-    summary = "What is wrong with Redis, the settings or a frontier, and what to do"
+    summary = "Find problems of Redis, the settings or a frontier, and how to solve them"
     description = (
-        "Look at the connection, the server, the settings and the frontier of a spider, and say what is "
-        "wrong and what to do; without a spider, at all frontiers that are in Redis. The exit code is 1 if a "
-        "crawl cannot do with what was found. Nothing is changed."
+        "Check the connection, the server, the settings and the frontier of a spider; without a spider, all "
+        "frontiers in this Redis. Each problem comes with a solution. The exit code is 1 if a crawl cannot "
+        "work. Nothing is changed."
+    )
+    examples = (
+        "scrapy frontier doctor",
+        "scrapy frontier doctor quotes",
+        "scrapy frontier doctor --redis-url redis://localhost:6379/0",
     )
     spider = "optional"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add how it is shown."""
-        parser.add_argument("--json", action="store_true", help="print JSON: an object a finding, one a line")
+        parser.add_argument("--json", action="store_true", help="print JSON: one object per finding and line")
 
     def run(self, context: Context, opts: argparse.Namespace) -> int:
-        """Show what is found.
+        """Show the findings.
 
-        :return: 1 if there is a problem.
+        :return: 1 if one of them is a problem.
         """
         spider = opts.spider or ""
         spidercls = context.spidercls(spider) if spider else None
@@ -42,7 +50,8 @@ class Doctor(Action):
             if opts.json:
                 context.output.json(dataclasses.asdict(finding))
         if not opts.json:
-            context.output.show(Fields([(finding.level, _lines(finding)) for finding in found]))
+            levels = [Coloured(finding.level, _LEVELS.get(finding.level, "")) for finding in found]
+            context.output.show(Fields(list(zip(levels, map(_lines, found), strict=True))))
         return int(any(finding.level == "problem" for finding in found))
 
 
@@ -58,6 +67,6 @@ def _views(context: Context, spider: str) -> Iterable[View]:
         except connection.NoPermissionError:
             raise
         except connection.ResponseError:
-            # What is at the key of its meta is none: the check of its keys says so.
+            # The key of its meta has another type: the check of its keys reports that.
             return [View.without_meta(context.settings, spider, context.spidercls(spider), context.redis_key)]
     return (view.of_spider(context.spidercls(view.spider)) for view in find_frontiers(context.settings))

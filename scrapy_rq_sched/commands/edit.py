@@ -1,4 +1,4 @@
-"""``scrapy frontier reprioritize``, ``remove`` and ``clear``: change what waits, or remove all."""
+"""``scrapy frontier reprioritize``, ``remove`` and ``clear``: change a frontier, or remove it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 
 from ..codec.patterns import Host, Pattern
-from ..errors import InspectionError, one_line
+from ..errors import InspectionError, frontier_command, one_line
 from ..inspect import View, read_status
 from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget
 from ..inspect.entries import STEP, Entry
@@ -16,25 +16,28 @@ from ..inspect.explain import needle_of
 from ..inspect.fingerprint import Fingerprinter
 from ..inspect.queues import SEARCH_STEP
 from .action import Action, Context, until_interrupted
-from .output import Fields, number
+from .formats import counted, number
+from .layout import Fields
 
 
 class _OfWaiting(Action):
-    """What is done to waiting requests by pattern or host."""
+    """A change of the waiting requests of a URL pattern or a host."""
 
     last = "pattern"
     done: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which."""
-        parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="of the URL; * stands for anything")
-        parser.add_argument("--host", metavar="HOST", help="all of this host and its subdomains")
-        parser.add_argument("--dry-run", action="store_true", help="count, and change nothing")
+        """Add the pattern and the host."""
+        parser.add_argument(
+            "pattern", nargs="?", metavar="PATTERN", help="a pattern of the whole URL; * stands for any text"
+        )
+        parser.add_argument("--host", metavar="HOST", help="all requests to this host and its subdomains")
+        parser.add_argument("--dry-run", action="store_true", help="count the requests, and change nothing")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
-        """Do it, or count."""
+        """Change the requests, or count them."""
         if (opts.pattern is None) == (opts.host is None):
-            raise InspectionError("Say either a PATTERN or --host")
+            raise InspectionError("Give either a PATTERN or --host HOST")
         view = context.view(opts.spider)
         matcher = Host(opts.host) if opts.host else Pattern(opts.pattern)
         needle = needle_of(view, max(opts.pattern.split("*"), key=len)) if opts.pattern else None
@@ -57,18 +60,18 @@ class _OfWaiting(Action):
                 if ends() and (view.is_sorted or opts.dry_run):
                     break
             interrupted = ends()
-        what = f"of {number(total)} waiting requests of spider {opts.spider}"
+        what = f"of {counted(total, 'waiting request')} of spider {opts.spider}"
         if opts.dry_run:
             context.output.say(f"{number(count)} {what} would be {self.done} (--dry-run)")
         else:
-            context.output.say(f"{number(count)} {what} were {self.done}")
+            context.output.say(f"{number(count)} {what} {'was' if count == 1 else 'were'} {self.done}")
         if waiting.unwritable:
             context.output.warn(
-                f"{number(len(waiting.unwritable))} were left as they are, because they cannot be written "
-                f"again, such as {one_line(waiting.unwritable[0])}"
+                f"{counted(len(waiting.unwritable), 'request')} not changed, because the serializer cannot "
+                f"write them again, such as {one_line(waiting.unwritable[0])}"
             )
         if interrupted:
-            raise InspectionError("Interrupted: the rest is as it was")
+            raise InspectionError("Interrupted. The other requests are unchanged")
 
     @abstractmethod
     def change(
@@ -80,26 +83,31 @@ class _OfWaiting(Action):
         ends: Callable[[], bool],
         opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
-        """Yield what was changed, a step at a time."""
+        """Yield the changed requests of each step."""
 
 
 class Remove(_OfWaiting):
     """``scrapy frontier remove SPIDER PATTERN``."""
 
     name = "remove"
-    summary = "Take waiting requests out, by URL pattern or host"
+    summary = "Remove waiting requests, by URL pattern or host"
     description = (
-        "Take the waiting requests of a URL pattern or a host out of the queue, in steps. They still count "
-        "as seen, so that they are not queued again when they are found again, unless --forget. With "
-        "FifoQueue and LifoQueue the crawl has to be paused. What a worker has in hand is not touched."
+        "Remove the waiting requests of a URL pattern or a host from the queue, in steps. They still count "
+        "as seen, so that they are not queued when they are found again, unless you give --forget. With "
+        "FifoQueue and LifoQueue, the crawl must be paused. Requests that a worker holds stay."
     )
-    syntax = "PATTERN | --host HOST"
+    syntax = ("PATTERN", "--host HOST")
+    examples = (
+        "scrapy frontier remove quotes '*/tag/*' --dry-run",
+        "scrapy frontier remove quotes '*/tag/*'",
+        "scrapy frontier remove quotes --host ads.example.com --forget",
+    )
     done = "removed"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which, and whether they are forgotten."""
+        """Add the pattern, the host, and whether the requests are forgotten."""
         super().add_arguments(parser)
-        parser.add_argument("--forget", action="store_true", help="have them count as not seen, too")
+        parser.add_argument("--forget", action="store_true", help="also make them count as not seen")
 
     def change(
         self,
@@ -110,7 +118,7 @@ class Remove(_OfWaiting):
         ends: Callable[[], bool],
         opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
-        """Remove them, and forget them if that is wanted."""
+        """Remove them, and with ``--forget`` make them count as not seen."""
         if not opts.forget:
             return waiting.remove(chosen, needle, ends)
         fingerprinter = Fingerprinter(view)
@@ -118,7 +126,7 @@ class Remove(_OfWaiting):
         def forget_them(entries: list[Entry]) -> None:
             forget(view, [fingerprinter.of_fields(entry.fields or {}) for entry in entries])
 
-        # Before: what is gone and counts as seen would never be crawled.
+        # Forget first: a removed request that still counts as seen would never be crawled.
         return waiting.remove(chosen, needle, ends, before=forget_them)
 
 
@@ -126,18 +134,23 @@ class Reprioritize(_OfWaiting):
     """``scrapy frontier reprioritize SPIDER PRIORITY PATTERN``."""
 
     name = "reprioritize"
-    summary = "Give waiting requests another priority, by URL pattern or host"
+    summary = "Change the priority of waiting requests, by URL pattern or host"
     description = (
-        "Give the waiting requests of a URL pattern or a host another priority, in steps: the higher, the "
-        "sooner. Equal ones keep their order. Only with PriorityQueue."
+        "Change the priority of the waiting requests of a URL pattern or a host, in steps. Higher priorities "
+        "are crawled first. Requests of the same priority keep their order. Only with PriorityQueue."
     )
-    syntax = "PRIORITY PATTERN | PRIORITY --host HOST"
+    syntax = ("PRIORITY PATTERN", "PRIORITY --host HOST")
+    examples = (
+        "scrapy frontier reprioritize quotes 10 '*/author/*' --dry-run",
+        "scrapy frontier reprioritize quotes 10 '*/author/*'",
+        "scrapy frontier reprioritize quotes -5 --host slow.example.com",
+    )
     done = "given that priority"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the priority, and which."""
+        """Add the priority, the pattern and the host."""
         parser.add_argument(
-            "priority", type=_priority, metavar="PRIORITY", help="Scrapy's: the higher, the sooner"
+            "priority", type=_priority, metavar="PRIORITY", help="an integer; higher ones are crawled first"
         )
         super().add_arguments(parser)
 
@@ -150,7 +163,7 @@ class Reprioritize(_OfWaiting):
         ends: Callable[[], bool],
         opts: argparse.Namespace,
     ) -> Iterator[list[Entry]]:
-        """Change it."""
+        """Change their priority."""
         return waiting.reprioritize(chosen, opts.priority, needle)
 
 
@@ -158,53 +171,66 @@ class Clear(Action):
     """``scrapy frontier clear SPIDER``."""
 
     name = "clear"
-    summary = "Remove a frontier, after saying what is in it and asking"
+    summary = "Remove a frontier, after showing its contents and asking"
     description = (
-        "Remove all that a frontier has in Redis: what waits, what was seen, seeds, the failed list. Items, "
-        "statistics and the dashboard's audit list stay. It is refused while workers are alive."
+        "Remove the whole frontier from Redis: waiting requests, fingerprints, seeds, the failed list. "
+        "Items, statistics and the dashboard's audit list stay. Refused while workers are alive."
+    )
+    examples = (
+        "scrapy frontier clear quotes",
+        "scrapy frontier clear quotes --keep seen --keep failed",
+        "scrapy frontier clear quotes --yes",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add what stays, and whether it asks."""
+        """Add the parts that stay, and whether it asks."""
         parser.add_argument("--force", action="store_true", help="also while workers are alive")
         parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
         parser.add_argument(
-            "--keep", action="append", default=[], choices=KEEPABLE, help="what stays (may be repeated)"
+            "--keep",
+            action="append",
+            default=[],
+            choices=KEEPABLE,
+            help="a part that stays (may be repeated)",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
-        """Say what is there, ask, and clear it."""
+        """Show its contents, ask, and clear it."""
         view = context.view(opts.spider)
         status = read_status(view)
         if status.alive and not opts.force:
             raise InspectionError(
-                f"{status.alive} workers are at the frontier of spider {view.spider!r}. First: scrapy "
-                f"frontier stop {view.spider}; or --force, and their logs will say that it is gone"
+                f"The crawl of spider {view.spider!r} has {counted(status.alive, 'worker')}. With --force, "
+                "the frontier is removed all the same, and their logs report that. To stop them first: "
+                + frontier_command("stop", view.spider)
             )
         counts = ("waiting", "leased", "delayed", "seeds", "failed", "seen")
         there = [(name, number(getattr(status, name))) for name in counts if name not in opts.keep]
-        context.output.show(f"Of spider {view.spider} these are removed:", Fields(there))
+        context.output.show(f"The frontier of spider {view.spider} to be removed:", Fields(there))
         if not opts.yes and not sys.stdin.isatty():
-            raise InspectionError("Nothing was removed: there is no terminal to ask on. Say --yes")
-        if not opts.yes and not context.output.confirm("Remove them?"):
+            raise InspectionError("Nothing was removed: there is no terminal to ask on. Give --yes")
+        if not opts.yes and not context.output.confirm("Remove it?"):
             context.output.say("Nothing was removed")
             return 1
         kept_for = clear(view, opts.force, opts.keep)
         if kept_for:
             context.output.say(
-                f"What was seen is not removed: the frontier {kept_for!r} has the same "
+                f"The fingerprints are not removed: the frontier {kept_for!r} has the same "
                 "SCHEDULER_DUPEFILTER_KEY"
             )
-        context.output.say(f"The frontier of spider {view.spider} is removed")
+        context.output.say(f"The frontier of spider {view.spider} was removed")
         try:
-            view.named_queue_class  # noqa: B018 - that it can be known is what is asked
+            view.named_queue_class  # noqa: B018 - raises if it cannot be known
         except InspectionError as error:
-            context.output.say(f"But for what waits. {error}. Clear it by itself")
+            context.output.say(f"The waiting requests stay. {error}. Clear them with its own code")
         return None
 
 
 def _priority(text: str) -> int:
-    priority = int(text)
+    try:
+        priority = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer, not {text!r}") from None
     if abs(priority) > 2**53:
-        raise argparse.ArgumentTypeError("a double holds no such number exactly")
+        raise argparse.ArgumentTypeError(f"must be an integer from -2**53 to 2**53, not {text!r}")
     return priority

@@ -1,4 +1,4 @@
-"""``scrapy frontier events``: what has happened to a fleet, and what happens now."""
+"""``scrapy frontier events``: the events of a fleet, those of the past and new ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ..events.follower import Follower
 from ..events.stream import id_at
 from ..inspect.events import stream_of
 from .action import Action, Context
-from .output import single_line, when
+from .formats import single_line, when
+from .layout import Coloured, Entry
 from .periods import seconds_in
 from .status import all_views
 
-#: How many of the latest are shown, and how many before those that are to come.
+#: How many of the latest events are shown, and how many with ``--follow``.
 LATEST, LATEST_BEFORE = 100, 10
-#: Seconds that a command may take for one event.
+#: The longest time for which a command may run, in seconds.
 COMMAND_TIMEOUT = 60.0
 _ID = re.compile(r"[0-9]{6,}(-[0-9]+)?")
 
@@ -31,46 +32,49 @@ class Events(Action):
     """``scrapy frontier events [SPIDER]``."""
 
     name = "events"
-    summary = "What has happened to a fleet: who joined, left, died; what was finished, paused, set aside"
+    summary = "Show events: workers that join, leave or die, crawls that finish, failed requests"
     description = (
-        "Show what has happened to the workers and the crawl of a spider; without a spider, of all. Redis "
-        "keeps the latest FRONTIER_MAX_EVENTS of them, also when the crawl is finished. Examples: scrapy "
-        "frontier events quotes --since 1h; scrapy frontier events --follow --type crawl_finished --exec "
-        "'notify-send Scrapy'"
+        "Show the events of a spider's workers and crawl; without a spider, those of all spiders. Redis "
+        "keeps the latest FRONTIER_MAX_EVENTS of them, also after the end of the crawl."
+    )
+    examples = (
+        "scrapy frontier events quotes --since 1h",
+        "scrapy frontier events quotes --follow --type worker_lost --json",
+        "scrapy frontier events --follow --type crawl_finished --exec 'notify-send Scrapy'",
     )
     spider = "optional"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which, and what is done with them."""
-        parser.add_argument("--follow", action="store_true", help="show what happens from now on, as well")
+        """Add which events, and the commands to run for them."""
+        parser.add_argument("--follow", action="store_true", help="then show new events until Ctrl-C")
         parser.add_argument(
             "--since",
             type=_since,
             metavar="WHEN",
-            help=f"a period such as 10m, 2h or 1d, or the id of an event (default: the latest {LATEST})",
+            help=f"events since then: 10m, 2h or 1d, or the id of an event (default: the latest {LATEST})",
         )
         parser.add_argument(
             "--type",
             action="append",
             choices=sorted(TEXTS),
             metavar="TYPE",
-            help=f"only events of this type; may be repeated: {', '.join(sorted(TEXTS))}",
+            help=f"only events of this type (may be repeated): {', '.join(sorted(TEXTS))}",
         )
-        parser.add_argument("--json", action="store_true", help="print JSON: an object an event, one a line")
+        parser.add_argument("--json", action="store_true", help="print JSON: one object per event and line")
         parser.add_argument(
             "--exec",
             dest="commands",
             action="append",
             default=[],
             metavar="COMMAND",
-            help="run COMMAND for each event, which it finds as JSON on its standard input; may be repeated",
+            help="run COMMAND for each event, with its JSON on standard input (may be repeated)",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
-        """Show them, once or until Ctrl-C; 1 if a command has failed."""
+        """Show them, once or until Ctrl-C; return 1 if a command has failed."""
         views = [context.view(opts.spider)] if opts.spider else all_views(context)
         if not views:
-            raise InspectionError("There is no spider here, and no frontier in this Redis. Name a spider")
+            raise InspectionError("This folder has no spiders, and this Redis no frontier. Name a spider")
         streams = [stream_of(view) for view in views]
         handle = _Handler(context, opts, len(views) > 1)
         events, last = [], {}
@@ -81,11 +85,11 @@ class Events(Action):
                 found = stream.latest(view.server, LATEST_BEFORE if opts.follow else LATEST)
             last[stream.key] = found[-1].id if found else opts.since or "0-0"
             events.append(found)
-        # In the order of each stream, whatever its server's clock did.
+        # In the order of each stream, even if its server's clock was changed.
         for event in merge(*events, key=lambda event: event.time):
             handle(event)
         if opts.follow:
-            # A spider that is named may say itself where its Redis is.
+            # A spider may have its own REDIS_URL.
             settings = views[0].scrapy_settings if opts.spider else context.settings
             for event in Follower(settings, streams, last, context.output.warn):
                 handle(event)
@@ -93,7 +97,7 @@ class Events(Action):
 
 
 class _Handler:
-    """Shows an event, and has the commands know of it."""
+    """Shows an event, and runs the commands for it."""
 
     def __init__(self, context: Context, opts: argparse.Namespace, has_several: bool) -> None:
         self._output = context.output
@@ -107,35 +111,41 @@ class _Handler:
         if self._opts.json:
             self._output.json(event.as_dict())
         else:
-            spider = f"{event.spider}: " if self._has_several else ""
-            self._output.say(single_line(f"{when(event.time)}  {event.type:<17}  {spider}{event.text}"))
+            self._output.show(Entry(self._cells(event)))
         for command in self._opts.commands:
             problem = _run(command, json.dumps(event.as_dict()))
             if problem:
                 self.has_failed = True
                 self._output.warn(f"{command!r}, for event {event.id} ({event.type}): {problem}")
 
+    def _cells(self, event: Event) -> list[str]:
+        kind = f"{single_line(event.type):<17}"
+        spider = f"{event.spider}: " if self._has_several else ""
+        return [
+            when(event.time),
+            Coloured(kind, "yellow") if event.is_alarming else kind,
+            spider + event.text,
+        ]
+
 
 def _run(command: str, text: str) -> str:
-    """Run *command* with *text* on its standard input; return what was wrong."""
+    """Run *command* with *text* on its standard input; return its problem, or an empty text."""
     try:
         done = subprocess.run(  # noqa: S603 - it is the user's own
             shlex.split(command), input=text, text=True, timeout=COMMAND_TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"it was ended, because it took longer than {COMMAND_TIMEOUT:g} s"
+        return f"killed, because it ran for more than {COMMAND_TIMEOUT:g} s"
     except (OSError, ValueError, IndexError) as error:
-        return f"it cannot be run: {error}"
-    return f"it has ended with {done.returncode}" if done.returncode else ""
+        return f"cannot be run: {error}"
+    return f"failed with exit code {done.returncode}" if done.returncode else ""
 
 
 def _since(text: str) -> str:
-    """Return the id of an event before the first that is meant."""
+    """Return the id of an event before the first to show."""
     if _ID.fullmatch(text):
         return text
     period = seconds_in(text)
     if period is None:
-        raise argparse.ArgumentTypeError(
-            f"it must be a period such as 10m, or the id of an event, not {text!r}"
-        )
+        raise argparse.ArgumentTypeError(f"must be a period such as 10m, or the id of an event, not {text!r}")
     return id_at(time.time() - period)

@@ -1,4 +1,4 @@
-"""``scrapy frontier failed``: what was set aside, and to try it again or forget it."""
+"""``scrapy frontier failed``: list the failed requests and seeds, and retry or remove them."""
 
 from __future__ import annotations
 
@@ -7,76 +7,94 @@ from collections import Counter, deque
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
-from ..errors import InspectionError, one_line
+from ..errors import InspectionError, frontier_command, one_line
 from ..failed import FailedRequests
 from ..inspect import View, as_json
 from ..inspect.set_aside import set_aside
 from .action import Action, Context
-from .output import Fields, Output, Table, number, single_line, when
+from .formats import counted, number, single_line, when
+from .layout import Column, Fields, Table
+from .output import Output
 
-#: Characters of a reason, or of a URL, in a line of the list.
-LONGEST = 100
+#: Characters of a reason in the list.
+LONGEST = 200
+
+_LIST = (
+    Column("TIME"),
+    Column("KIND"),
+    Column("DEATHS", right=True, dispensable=1),
+    Column("ID"),
+    Column("REASON", is_text=True),
+    Column("URL", is_text=True),
+)
+_COUNTS = (Column("COUNT", right=True), Column("KIND"), Column("REASON", is_text=True))
 
 
 class Failed(Action):
     """``scrapy frontier failed SPIDER``."""
 
     name = "failed"
-    summary = "What was set aside and why; try it again, or forget it"
+    summary = "List the failed requests and seeds with their reasons; retry or remove them"
     description = (
-        "List what was set aside, the latest last. An entry's id begins with the worker who set it aside; "
-        "with --id, all of that entry is shown. With --requeue or --forget, do that to all, or to those that "
-        "--reason, --url and --id choose."
+        "List the requests and seeds that were set aside, the latest last. The id of an entry begins with "
+        "the worker that set it aside; --id shows the whole entry. --requeue and --forget apply to all "
+        "entries, or to those chosen by --reason, --url and --id."
+    )
+    examples = (
+        "scrapy frontier failed quotes --counts",
+        "scrapy frontier failed quotes --reason 'its download failed' --requeue",
+        "scrapy frontier failed quotes --url 'https://*.example.com/*' --forget",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which entries are meant, and what becomes of them."""
+        """Add which entries to take, and what to do with them."""
         parser.add_argument(
             "-n", dest="most", type=_whole, default=20, metavar="N", help="list the latest N (default: 20)"
         )
-        parser.add_argument("--reason", metavar="TEXT", help="only those whose reason begins so")
+        parser.add_argument("--reason", metavar="TEXT", help="only entries whose reason begins with TEXT")
         parser.add_argument(
-            "--url", metavar="PATTERN", help="only those of a URL like this; * stands for anything"
+            "--url", metavar="PATTERN", help="only entries with such a URL; * stands for any text"
         )
-        parser.add_argument("--id", metavar="ID", help="only the one with this id")
+        parser.add_argument("--id", metavar="ID", help="only the entry with this id")
         what = parser.add_mutually_exclusive_group()
-        what.add_argument("--counts", action="store_true", help="how many there are of each reason")
-        what.add_argument("--requeue", action="store_true", help="put them back to where they stood")
+        what.add_argument("--counts", action="store_true", help="count the entries of each kind and reason")
+        what.add_argument("--requeue", action="store_true", help="put them back into the queue or the seeds")
         what.add_argument(
-            "--forget", action="store_true", help="remove them for good; they still count as seen"
+            "--forget", action="store_true", help="remove them forever; their URLs still count as seen"
         )
         parser.add_argument(
-            "--json", action="store_true", help="print JSON: an object an entry, whole, one a line"
+            "--json", action="store_true", help="print JSON: one whole entry, or one count, per line"
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
-        """Do to them what is asked.
+        """List, count, requeue or forget them.
 
-        :raises InspectionError: if there is no entry with the id, or it cannot be put back now.
+        :raises InspectionError: if no entry has the id, or it cannot be put back now.
         """
         view = context.view(opts.spider)
         chosen = {"reason": opts.reason, "id": opts.id, "url": opts.url}
         failed = _failed(view, context.output, again=opts.requeue)
         if opts.requeue or opts.forget:
             count = (failed.requeue if opts.requeue else failed.forget)(**chosen)
-            done = "put back to where they stood" if opts.requeue else "forgotten; they still count as seen"
-            context.output.say(f"{number(count)} of the failed list of spider {opts.spider} {done}")
+            done = "put back" if opts.requeue else "removed; their URLs still count as seen"
+            entries = counted(count, "entry", "entries")
+            context.output.say(f"{entries} of the failed list of spider {opts.spider} {done}")
             if opts.id is not None and not count:
                 raise self._no_such(opts)
         elif opts.counts:
             self._count(context.output, failed, chosen, opts)
         else:
-            entries = self._entries(failed, chosen, opts.most)
-            if opts.id is not None and not entries:
+            found = self._entries(failed, chosen, opts.most)
+            if opts.id is not None and not found:
                 raise self._no_such(opts)
-            self._show(context.output, failed, entries, opts)
+            self._show(context.output, failed, found, opts)
 
     @staticmethod
     def _no_such(opts: argparse.Namespace) -> InspectionError:
         return InspectionError(
             f"The failed list of spider {opts.spider!r} has no such entry with the id {opts.id!r}: it was "
-            "tried again, forgotten, or dropped as one of the oldest; or it cannot be read, and then not be "
-            f"tried again. Which there are: scrapy frontier failed {opts.spider}"
+            "retried, removed, or dropped as one of the oldest; or it cannot be read, and so not be retried. "
+            f"To list the entries: {frontier_command('failed', opts.spider)}"
         )
 
     @staticmethod
@@ -89,12 +107,17 @@ class Failed(Action):
     def _count(
         output: Output, failed: FailedRequests, chosen: dict[str, Any], opts: argparse.Namespace
     ) -> None:
-        counts = Counter(entry.reason for entry in failed.chosen(**chosen)).most_common()
+        counts = Counter((entry.kind, entry.reason) for entry in failed.chosen(**chosen)).most_common()
+        of_kind = Counter[str]()
+        for (kind, _), count in counts:
+            of_kind[kind] += count
+        # Sorting is stable: within a kind, the most frequent reason stays first.
+        counts.sort(key=lambda one: (-of_kind[one[0][0]], one[0][0]))
         if opts.json:
-            for reason, count in counts:
-                output.json({"reason": reason, "count": count})
+            for (kind, reason), count in counts:
+                output.json({"kind": kind, "reason": reason, "count": count})
         elif counts:
-            output.show(Table(["COUNT", "REASON"], [[number(n), one_line(r)] for r, n in counts], _NUMBERS))
+            output.show(Table(_COUNTS, [[number(n), kind, one_line(r)] for (kind, r), n in counts]))
         else:
             output.say(_none(opts))
 
@@ -110,51 +133,48 @@ class Failed(Action):
         elif entries:
             output.show(overview(failed, entries))
             if len(failed) > len(entries) == opts.most:
-                output.say(f"\nThe latest {opts.most} of those that were asked for; more with -n")
+                output.say(f"\nThese are the latest {opts.most}. -n lists more")
         else:
             output.say(_none(opts))
 
 
 def _none(opts: argparse.Namespace) -> str:
     if (opts.reason, opts.url, opts.id) == (None, None, None):
-        return f"Nothing of spider {opts.spider} is set aside"
-    return "Nothing like that is set aside"
-
-
-_NUMBERS = frozenset(("COUNT", "DEATHS"))
+        return f"The failed list of spider {opts.spider} is empty"
+    return f"The failed list of spider {opts.spider} has no such entry"
 
 
 def _whole(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError("it may be a whole number of 1 or more")
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
     return int(text)
 
 
 def _failed(view: View, output: Output, again: bool) -> FailedRequests:
     failed, problem = set_aside(view, again)
     if problem:
-        output.warn(f"{problem}. Their URLs are not shown, and --url matches none of them")
+        output.warn(f"{problem}. The URLs of these requests are not shown, and --url does not match them")
     return failed
 
 
 def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:
-    """Return a line for each of *entries*."""
+    """Return a table with a row for each of *entries*."""
     rows = [
         [
             when(entry.time),
             entry.kind,
-            _short(entry.reason),
-            _short(failed.url_of(entry) or _text(entry.data)),
-            _short(entry.id) or "-",
             number(entry.deaths),
+            one_line(entry.id) or "-",
+            _short(entry.reason),
+            one_line(failed.url_of(entry)) or _short(_text(entry.data)),
         ]
         for entry in entries
     ]
-    return Table(["TIME", "KIND", "REASON", "URL", "ID", "DEATHS"], rows, _NUMBERS)
+    return Table(_LIST, rows)
 
 
 def one(failed: FailedRequests, entry: FailedRequest) -> Fields:
-    """Return all that is to be said of *entry*."""
+    """Return all fields of *entry*."""
     pairs = [
         ("id", single_line(entry.id)),
         ("kind", single_line(entry.kind)),

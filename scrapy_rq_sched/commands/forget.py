@@ -1,4 +1,4 @@
-"""``scrapy frontier forget``: have URLs count as not seen."""
+"""``scrapy frontier forget``: make URLs count as not seen."""
 
 from __future__ import annotations
 
@@ -11,47 +11,55 @@ from pathlib import Path
 from typing import TextIO
 
 from ..codec.patterns import Pattern
-from ..errors import InspectionError
+from ..errors import InspectionError, frontier_command
 from ..inspect import View
 from ..inspect.edit import forget, in_steps
 from ..inspect.fingerprint import Fingerprinter
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Few, Seeding
 from .action import Action, Context
-from .output import number
+from .formats import counted, number
 
 
 class Forget(Action):
     """``scrapy frontier forget SPIDER URL…``."""
 
     name = "forget"
-    summary = "Have URLs count as not seen, so that they are crawled again"
+    summary = "Make URLs count as not seen, so that they are crawled again"
     description = (
-        "Have URLs count as not seen: found again, they are crawled again; with --crawl they are seeds. What "
-        "was seen is kept as fingerprints, from which no URL can be got back: so URLs have to be given, in a "
-        "file for example those of your items. Of these a pattern, with *, may choose some."
+        "Make URLs count as not seen: they are crawled when they are found again, or at once with --crawl. "
+        "Redis keeps fingerprints of the URLs it has seen, and a fingerprint cannot be turned back into its "
+        "URL. So give the URLs, for example in a file of your items, from which a PATTERN with * can choose."
     )
-    syntax = "URL... | --file F [PATTERN...]"
+    syntax = ("URL...", "--file FILE [PATTERN...]")
+    examples = (
+        "scrapy frontier forget quotes https://quotes.toscrape.com/ --crawl",
+        "scrapy frontier forget quotes --file items.jsonl",
+        "scrapy frontier forget quotes --file items.jsonl '*/author/*'",
+    )
     last = "urls"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which."""
+        """Add the URLs, and whether they are crawled now."""
+        parser.add_argument("urls", nargs="*", metavar="URL", help="a URL; with --file, a pattern of URLs")
         parser.add_argument(
-            "urls", nargs="*", metavar="URL", help="a URL; with --file, a pattern that chooses"
+            "--file",
+            metavar="FILE",
+            help="a file with a URL, or a JSON object with a url, in each line; - is standard input",
         )
+        parser.add_argument("--crawl", action="store_true", help="also push them as seeds")
         parser.add_argument(
-            "--file", metavar="F", help="a URL, or a JSON object with a url, a line; - is the standard input"
-        )
-        parser.add_argument("--crawl", action="store_true", help="push them as seeds, too")
-        parser.add_argument(
-            "--priority", type=int, metavar="N", help="of these seeds; the higher, the sooner (default: 0)"
+            "--priority",
+            type=int,
+            metavar="N",
+            help="the priority of these seeds (default: 0); higher ones are crawled first",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Forget them."""
         view = context.view(opts.spider)
         fingerprinter = Fingerprinter(view)
-        # What cannot be pushed is refused before anything is forgotten.
+        # Refuse URLs that cannot be pushed before any is forgotten.
         rules = _seed_rules(view, opts.priority) if opts.crawl else None
         count = forgotten = 0
         for urls in in_steps(_urls(opts)):
@@ -62,17 +70,19 @@ class Forget(Action):
                 _push(view, urls, rules)
         if opts.file is None and not forgotten and any("*" in url for url in opts.urls):
             raise InspectionError(
-                "What was seen is kept as fingerprints, from which no URL can be got back: give URLs, or "
-                "with --file a file of them, such as your items, of which the pattern chooses"
+                "A pattern alone cannot be used: Redis keeps fingerprints, which cannot be turned back into "
+                "URLs. Give whole URLs, or with --file a file of URLs, such as your items, and the pattern"
             )
-        context.output.say(f"{number(forgotten)} of {number(count)} URLs had been seen, and are forgotten")
+        had = "had been seen, and is" if forgotten == 1 else "had been seen, and are"
+        context.output.say(f"{number(forgotten)} of {counted(count, 'URL')} {had} forgotten")
 
 
 def _seed_rules(view: View, priority: int | None) -> SeedRules:
     rules = SeedRules(view, priority)
     if rules.are_its_own:
         raise InspectionError(
-            f"Spider {view.spider!r} reads seeds in a form of its own: push them with scrapy frontier seed"
+            f"Spider {view.spider!r} has its own format of seeds, so --crawl cannot push them. Push them with: "
+            + frontier_command("seed", view.spider)
         )
     return rules
 
@@ -98,7 +108,7 @@ def _opened(name: str) -> Iterator[TextIO]:
         with Path(name).open(encoding="utf-8", errors="surrogateescape") as file:
             yield file
     except OSError as error:
-        raise InspectionError(f"{name!r} cannot be read: {error.strerror}") from error
+        raise InspectionError(f"File {name!r} cannot be read: {error.strerror}") from error
 
 
 def _url_of(line: str) -> str:
@@ -107,13 +117,13 @@ def _url_of(line: str) -> str:
     try:
         return str(json.loads(line)["url"])
     except (ValueError, KeyError, RecursionError) as error:
-        raise InspectionError(f"{line[:100]!r} is no JSON object with a url: {error}") from error
+        raise InspectionError(f"{line[:100]!r} is not a JSON object with a url: {error}") from error
 
 
 def _urls(opts: argparse.Namespace) -> Iterator[str]:
     if opts.file is None:
         if not opts.urls:
-            raise InspectionError("Say which: give URLs, or with --file a file of them")
+            raise InspectionError("No URLs: give URLs, or with --file a file of URLs")
         yield from opts.urls
         return
     patterns = [Pattern(text) for text in opts.urls]

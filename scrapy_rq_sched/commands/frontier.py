@@ -1,4 +1,4 @@
-"""``scrapy frontier``: look into a crawl from a terminal, and steer it."""
+"""``scrapy frontier``: inspect a crawl from a terminal, and control it."""
 
 from __future__ import annotations
 
@@ -61,31 +61,44 @@ ACTIONS: tuple[type[Action], ...] = (
 )
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Keep the lines of the examples, which end a help."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("Examples:"):
+            return "\n".join(f"{indent}{line}" for line in text.splitlines())
+        return super()._fill_text(text, width, indent)
+
+
 class Command(ScrapyCommand):
     """``scrapy frontier <command>``."""
 
     requires_project = False
     requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - as Scrapy's own commands have it
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - as in Scrapy's own commands
 
     def syntax(self) -> str:
-        """Return what follows ``scrapy frontier``."""
+        """Return the arguments of ``scrapy frontier``."""
         return "<command> [options] [args]"
 
     def short_desc(self) -> str:
-        """Return what ``scrapy`` says of it in its list."""
-        return "Look into a crawl that is shared in Redis, and steer it"
+        """Return the line for the list of ``scrapy``."""
+        return "Inspect a crawl that is shared in Redis, and control it"
 
     def long_desc(self) -> str:
-        """Return what ``scrapy frontier --help`` says of it."""
+        """Return the description for ``scrapy frontier --help``."""
         return (
-            "Look into a crawl that is shared in Redis, and steer it. Inside a project its settings say "
-            "which Redis; elsewhere --redis-url does. A crawl may be under way. What a command does and "
-            "takes: scrapy frontier <command> --help"
+            "Inspect a crawl that is shared in Redis, and control it, also while it runs. Inside a project, "
+            "Redis is the one of the project's settings; elsewhere, give --redis-url. The options of a "
+            "command, with examples: scrapy frontier <command> --help"
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the commands to *parser*, each with options of its own."""
+        """Add the commands to *parser*, each with its own options."""
+
+        class Formatter(_Formatter, parser.formatter_class):  # type: ignore[name-defined,misc]
+            """Scrapy's format of a help, with the examples as they are."""
+
         commands = parser.add_subparsers(title="Commands", dest="action", metavar="<command>", required=True)
         for action in (cls() for cls in ACTIONS):
             added = commands.add_parser(
@@ -93,7 +106,8 @@ class Command(ScrapyCommand):
                 usage=action.usage(),
                 help=action.summary,
                 description=action.description or f"{action.summary}.",
-                formatter_class=parser.formatter_class,
+                epilog=action.epilog(),
+                formatter_class=Formatter,
                 conflict_handler="resolve",
                 allow_abbrev=False,
             )
@@ -103,25 +117,25 @@ class Command(ScrapyCommand):
                 added.add_argument("spider", nargs=nargs, metavar="SPIDER", help="the spider's name")
             action.add_arguments(added)
             group = added.add_argument_group(title="Which frontier")
-            group.add_argument("--redis-url", metavar="URL", help="where Redis is (default: REDIS_URL)")
+            group.add_argument("--redis-url", metavar="URL", help="the URL of Redis (default: REDIS_URL)")
             group.add_argument(
                 "-a",
                 dest="spider_arguments",
                 action="append",
                 default=[],
                 metavar="NAME=VALUE",
-                help="what the spider's workers are given; redis_key says where its seeds are",
+                help="an argument of the spider, as for its workers; redis_key is the key of its seeds",
             )
             super().add_options(added)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Take over what the command line says.
+        """Apply the options of the command line.
 
-        :raises UsageError: if it says what no command knows.
+        :raises UsageError: if an argument is unknown.
         """
         last = getattr(opts, opts.run.last, None) if opts.run.last else None
         if args and opts.run.last and not any(arg.startswith("-") and arg != "-" for arg in args):
-            # argparse has given it nothing if an option stands before it.
+            # argparse leaves it empty if an option stands before it.
             if isinstance(last, list):
                 last.extend(args)
                 args = []
@@ -140,7 +154,7 @@ class Command(ScrapyCommand):
             self.settings.set("REDIS_URL", opts.redis_url, priority="cmdline")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what the command line says."""
+        """Run the command of the command line."""
         output = Output()
         if opts.run.name != Crawl.name:
             own_redis.use_if_there(self.settings)
@@ -155,7 +169,7 @@ class Command(ScrapyCommand):
         except KeyboardInterrupt:
             self._refuse(output, "interrupted", 130)
         except BrokenPipeError:
-            # Whoever read has had enough, as `head` has. What is left in the buffer is not for anybody.
+            # The reader has closed the pipe, as `head` does. Discard the rest of the buffer.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.exitcode = 141
 

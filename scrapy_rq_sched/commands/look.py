@@ -1,4 +1,4 @@
-"""``scrapy frontier leases``, ``peek`` and ``explain``: the requests themselves."""
+"""``scrapy frontier leases``, ``peek`` and ``explain``: the requests of a frontier."""
 
 from __future__ import annotations
 
@@ -14,24 +14,46 @@ from ..inspect.queues import Queues
 from ..inspect.status import Status
 from ..inspect.verdict import verdict
 from .action import Action, Context
-from .output import Fields, Table, duration, number, single_line, when
+from .formats import counted, duration, number, single_line, when
+from .layout import Column, Fields, Table
+from .picture import in_state
 
-_NUMBERS = frozenset(("PLACE", "PRIORITY", "DEATHS"))
+_LEASES = (
+    Column("WORKER"),
+    Column("STATE"),
+    Column("HELD FOR"),
+    Column("KIND", dispensable=2),
+    Column("PRIORITY", right=True, dispensable=3),
+    Column("DEATHS", right=True, dispensable=1),
+    Column("URL", is_text=True),
+)
+_PEEK = (
+    Column("PLACE", right=True),
+    Column("PRIORITY", right=True),
+    Column("METHOD", dispensable=2),
+    Column("CALLBACK", dispensable=1),
+    Column("URL", is_text=True),
+)
 
 
 class Leases(Action):
     """``scrapy frontier leases SPIDER``."""
 
     name = "leases"
-    summary = "Who holds what, and since when"
+    summary = "List the requests and seeds that workers hold, and for how long"
+    examples = (
+        "scrapy frontier leases quotes",
+        "scrapy frontier leases quotes --worker host-4711-a1b2c3",
+        "scrapy frontier leases quotes --json",
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add whose, and how it is shown."""
-        parser.add_argument("--worker", metavar="NAME", help="only those of this worker")
-        parser.add_argument("--json", action="store_true", help="print JSON: an object a lease, one a line")
+        """Add the worker, and how they are shown."""
+        parser.add_argument("--worker", metavar="NAME", help="only the leases of this worker")
+        parser.add_argument("--json", action="store_true", help="print JSON: one object per lease and line")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
-        """Show them, those that are held longest first."""
+        """Show them, the longest held first."""
         view = context.view(opts.spider)
         held = sorted(Reader(view).held(opts.worker), key=lambda one: (one.since, one.worker))
         if opts.json:
@@ -39,13 +61,13 @@ class Leases(Action):
                 context.output.json(as_json.held(one))
             return
         if not held:
-            context.output.say(f"Nothing is leased at the frontier of spider {opts.spider}")
+            context.output.say(f"No worker holds a request of spider {opts.spider}")
             return
         now = read_status(view).now
         rows = [
             [
                 one.worker,
-                "alive" if one.alive else "dead",
+                in_state("alive" if one.alive else "dead"),
                 duration(now - one.since) if one.since else "-",
                 one.entry.kind,
                 str(one.entry.priority),
@@ -54,22 +76,22 @@ class Leases(Action):
             ]
             for one in held
         ]
-        headings = ["WORKER", "STATE", "HELD FOR", "KIND", "PRIORITY", "DEATHS", "URL"]
-        context.output.show(Table(headings, rows, _NUMBERS))
+        context.output.show(Table(_LEASES, rows))
 
 
 class Peek(Action):
     """``scrapy frontier peek SPIDER``."""
 
     name = "peek"
-    summary = "What comes next, decoded, without taking it"
+    summary = "Show the next requests of the queue, without taking them"
+    examples = ("scrapy frontier peek quotes", "scrapy frontier peek quotes -n 5 --json")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add how many, and how they are shown."""
+        """Add their number, and how they are shown."""
         parser.add_argument(
-            "-n", dest="count", type=_count, default=20, metavar="N", help="how many (default: 20)"
+            "-n", dest="count", type=_count, default=20, metavar="N", help="show N requests (default: 20)"
         )
-        parser.add_argument("--json", action="store_true", help="print JSON: a whole request a line")
+        parser.add_argument("--json", action="store_true", help="print JSON: one whole request per line")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show them."""
@@ -84,31 +106,35 @@ class Peek(Action):
                 str(place),
                 str(entry.priority),
                 entry.method or "-",
-                shown(entry),
                 entry.callback or "-",
+                shown(entry),
             ]
             for place, entry in enumerate(entries, 1)
         ]
         if rows:
-            headings = ["PLACE", "PRIORITY", "METHOD", "URL", "CALLBACK"]
-            context.output.show(Table(headings, rows, _NUMBERS))
+            context.output.show(Table(_PEEK, rows))
         else:
-            context.output.say(f"Nothing waits at the frontier of spider {opts.spider}")
+            context.output.say(f"No request of spider {opts.spider} waits")
         status = read_status(view)
         if status.seeds:
-            context.output.say(f"Before these come {number(status.seeds)} seeds")
+            come = "comes" if status.seeds == 1 else "come"
+            context.output.say(f"Before these {come} {counted(status.seeds, 'seed')}")
 
 
 class Explain(Action):
     """``scrapy frontier explain SPIDER URL``."""
 
     name = "explain"
-    summary = "Why a URL has not been crawled: seen, waiting, leased, failed?"
+    summary = "Explain why a URL has not been crawled: seen, waiting, leased, failed?"
     description = (
-        "Find out what has become of a URL: was it seen, is it waiting (at which place), leased (by whom), "
-        "failed (why), and what holds it. All that waits is gone through, in steps."
+        "Find out the state of a URL: seen, waiting (at which place), leased (by which worker), failed (for "
+        "which reason), and the cause that holds it back. All waiting requests are searched, in steps."
     )
-    syntax = "URL"
+    syntax = ("URL",)
+    examples = (
+        "scrapy frontier explain quotes https://quotes.toscrape.com/page/2/",
+        'scrapy frontier explain quotes \'{"url": "https://quotes.toscrape.com/", "method": "POST"}\'',
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the URL, and how it is shown."""
@@ -143,7 +169,7 @@ class Explain(Action):
 
 
 def shown(entry: Entry) -> str:
-    """Return the URL of *entry*, or what is there instead."""
+    """Return the URL of *entry*, or its problem if it has none."""
     if entry.data.startswith(PICKLE) and entry.problem:
         return entry.problem
     return entry.url or f"{entry.data[:60]!r}: {entry.problem}"
@@ -153,11 +179,12 @@ def _waits(found: Explanation, status: Status) -> list[str]:
     lines = []
     for place in chain(found.waiting, found.seeds):
         what = "as a seed, " if place.entry.kind == "seed" else f"with priority {place.entry.priority}, "
-        before = "in no order" if place.before is None else f"{number(place.before)} come before it"
+        come = "comes" if place.before == 1 else "come"
+        before = "in no order" if place.before is None else f"{number(place.before)} {come} before it"
         if place.before and status.per_second and place.entry.kind == "request":
             before += f" (about {duration(place.before / status.per_second)} at this rate)"
         lines.append(f"yes, {what}{before}{_in_slot(place)}")
-    lines += [f"yes, set back for another worker, due {when(due)}" for due, _ in found.delayed]
+    lines += [f"yes, delayed for another worker until {when(due)}" for due, _ in found.delayed]
     return lines
 
 
@@ -167,8 +194,8 @@ def _in_slot(place: Place) -> str:
         return ""
     why = {
         "blocked": f"; it is blocked for {duration(slot.blocked_for)}",
-        "delay": f"; its delay lets it give the next request in {slot.next_in:.1f} s",
-        "concurrency": f"; as many of it are being downloaded as may be ({slot.active})",
+        "delay": f"; its delay allows the next request in {slot.next_in:.1f} s",
+        "concurrency": f"; its concurrency is used up ({counted(slot.active, 'download')})",
         "": "",
     }
     return f" in slot {slot.slot}{why[slot.why]}"
@@ -180,7 +207,6 @@ def _leased(held: Held, status: Status) -> str:
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("it may be 1 or more")
-    return count
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
+    return int(text)

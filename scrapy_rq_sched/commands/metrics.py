@@ -1,4 +1,4 @@
-"""``scrapy frontier metrics``: what Prometheus reads, of all spiders or of some."""
+"""``scrapy frontier metrics``: metrics for Prometheus, of all spiders or of some."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..metrics.exposition import as_openmetrics, require_library, serve, write_t
 from ..metrics.snapshots import Snapshots
 from .action import Action, Context
 
-#: Where it listens, unless --listen says otherwise: nobody else's machine can reach it.
+#: The default address to listen on, which other machines cannot reach.
 HOST = "127.0.0.1"
-#: Seconds that Redis is waited for: Prometheus itself waits for ten.
+#: Seconds to wait for Redis: Prometheus itself waits for ten.
 PATIENCE = 2.0
 
 
@@ -26,28 +26,33 @@ class Metrics(Action):
     """``scrapy frontier metrics [SPIDER...]``."""
 
     name = "metrics"
-    summary = "What waits, who is at it and how fast it goes, for Prometheus"
+    summary = "Print or serve metrics of crawls for Prometheus"
     description = (
-        "Print the metrics of these spiders in OpenMetrics, or of all that are in Redis; or write them to a "
-        "file for a node exporter, or serve them to Prometheus until Ctrl-C. To find all spiders Redis goes "
-        "through the names of all its keys, when it begins and at most every 30 seconds."
+        "Print metrics of some spiders in the OpenMetrics format, or of all spiders in this Redis; or write "
+        "them to a file for a node exporter, or serve them to Prometheus until Ctrl-C. To find all spiders, "
+        "Redis goes through the names of all its keys, at most every 30 seconds."
     )
     spider = "none"
-    syntax = "[SPIDER...]"
+    syntax = ("[SPIDER...]",)
+    examples = (
+        "scrapy frontier metrics",
+        "scrapy frontier metrics quotes --listen 9410",
+        "scrapy frontier metrics --out /var/lib/node_exporter/scrapy.prom",
+    )
     last = "spiders"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add whose they are, and where they go."""
+        """Add the spiders, and the output."""
         parser.add_argument("spiders", nargs="*", metavar="SPIDER", help="the spiders' names (default: all)")
         to = parser.add_mutually_exclusive_group()
         to.add_argument(
-            "--out", type=Path, metavar="FILE", help="replace FILE, in Prometheus's text format, in one step"
+            "--out", type=Path, metavar="FILE", help="replace FILE atomically, in Prometheus's text format"
         )
         to.add_argument(
             "--listen",
             type=_address,
             metavar="[HOST:]PORT",
-            help=f"serve them at http://HOST:PORT/metrics (HOST: {HOST}; PORT 0: any that is free)",
+            help=f"serve them at http://HOST:PORT/metrics (default HOST: {HOST}; PORT 0: any free port)",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int:
@@ -73,7 +78,7 @@ def _listen(context: Context, spiders: list[str], host: str, port: int) -> int:
     snapshots = _snapshots(
         context, spiders, lambda text: warn(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {text}")
     )
-    snapshots.latest()  # what is wrong with the settings is told before anybody asks
+    snapshots.latest()  # report wrong settings before the first scrape
     port = serve(snapshots.latest, host, port)
     shown = f"[{host}]" if ":" in host else host
     context.output.say(f"Metrics are at http://{shown}:{port}/metrics until Ctrl-C")
@@ -88,14 +93,14 @@ def _snapshots(context: Context, spiders: list[str], say: Callable[[str], None])
 
 
 def _impatient(settings: Any) -> Any:
-    """Return *settings* with which Redis is not waited for: an exporter is asked again soon."""
+    """Return *settings* without retries of Redis: Prometheus asks again soon."""
     try:
         own = settings.getdict("REDIS_PARAMS")
     except (ValueError, TypeError):
-        return settings  # it is refused where it is read
+        return settings  # the reader of this setting refuses it
     params = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE, "retry": connection.no_retry()}
     settings = settings.copy()
-    # A spider's own come before it, as they do before the project's.
+    # With the priority of the project's setting, so that a spider's own REDIS_PARAMS override it.
     settings.set("REDIS_PARAMS", {**params, **own}, priority=settings.getpriority("REDIS_PARAMS") or 0)
     return settings
 

@@ -1,98 +1,34 @@
-"""What the commands print: with rich on a terminal, plain text for pipes and where there is no rich."""
+"""Print tables, fields and messages: in colour on a terminal that has rich, else as plain text."""
 
 from __future__ import annotations
 
 import io
+import os
+import re
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from ..inspect import as_json
+from .formats import counted, printable, single_line
+from .layout import Entry, Fields, Line, Table, cells, colour_of, plain, wrap
 
-#: Whether the extra `cli` is installed. It is imported where it draws: every command of Scrapy's loads this.
+#: Whether the extra `cli` is installed. It is imported late, since every Scrapy command loads this module.
 HAS_RICH = find_spec("rich") is not None
+#: A suggested command at the end of a message: it stays whole, so that it can be copied.
+_COMMAND = re.compile(r"(?<=[:.]) (?=scrapy (?:frontier|crawl) )")
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under headings.
-
-    :param right: the headings whose column is one of numbers.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    right: frozenset[str] = field(default_factory=frozenset)
-
-    def plain(self) -> str:
-        """Return it as lines of text, one a row, as wide as they are."""
-        lines = [self.headings, *([single_line(cell) for cell in row] for row in self.rows)]
-        widths = [max(len(row[n]) for row in lines) for n in range(len(self.headings))]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) if heading in self.right else cell.ljust(width)
-                for cell, width, heading in zip(row, widths, self.headings, strict=True)
-            ).rstrip()
-            for row in lines
-        )
-
-    def __rich__(self) -> Any:
-        """Return it as rich draws it."""
-        from rich.table import Table
-        from rich.text import Text
-
-        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in self.headings:
-            drawn.add_column(
-                heading,
-                justify="right" if heading in self.right else "left",
-                overflow="fold",
-                header_style="bold",
-            )
-        for row in self.rows:
-            # What is in Redis is text, whatever it looks like to rich.
-            drawn.add_row(*(Text(single_line(cell)) for cell in row))
-        return drawn
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Names and values, one a line; a value may have several."""
-
-    pairs: Sequence[tuple[str, str]]
-
-    def plain(self) -> str:
-        """Return it as lines of text."""
-        width = max(len(name) for name, _ in self.pairs)
-        return "\n".join(
-            f"{name.ljust(width)}  {value}".replace("\n", "\n" + " " * (width + 2)).rstrip()
-            for name, value in self.pairs
-        )
-
-    def __rich__(self) -> Any:
-        """Return it as rich draws it."""
-        from rich.table import Table
-        from rich.text import Text
-
-        drawn = Table.grid(padding=(0, 2, 0, 0))
-        drawn.add_column(style="bold", no_wrap=True)
-        drawn.add_column(overflow="fold")
-        for name, value in self.pairs:
-            drawn.add_row(name, Text(printable(value)))
-        return drawn
+Part = Table | Fields | Entry | str
 
 
 class Bar(Protocol):
     """A progress bar."""
 
     def advance(self, count: int) -> None:
-        """Note that *count* more are done."""
+        """Add *count* finished steps."""
 
 
 class _NoBar:
@@ -106,51 +42,61 @@ class _RichBar:
         self._task = task
 
     def advance(self, count: int) -> None:
-        """Show that *count* more are done."""
+        """Add *count* finished steps."""
         self._progress.advance(self._task, count)
 
 
 class Output:
-    """Where the commands print."""
+    """Print the output of a command.
+
+    :ivar width: columns of the terminal; None if standard output is not one, where lines are not broken.
+    """
 
     def __init__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # else somebody has put another in its place
-                # What its encoding lacks is written as an escape, not refused.
+            if isinstance(stream, io.TextIOWrapper):  # else somebody has replaced it
+                # A character that the encoding lacks is escaped instead of refused.
                 stream.reconfigure(errors="backslashreplace")
         self.is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self.width = _columns() if self.is_terminal else None
         self._console: Any = None
         if HAS_RICH and self.is_terminal:
             from rich.console import Console
 
-            self._console = Console(highlight=False, markup=False, emoji=False)
+            self._console = Console(highlight=False, markup=False, emoji=False, width=self.width)
+        self._has_colours = not os.environ.get("NO_COLOR")
 
     @property
     def has_picture(self) -> bool:
-        """Whether :meth:`live` draws at the same place again and again."""
+        """Whether :meth:`live` redraws the same place."""
         return self._console is not None
 
     def say(self, text: str) -> None:
-        """Print *text*, as it is."""
-        sys.stdout.write(printable(text) + "\n")
+        """Print *text*: on a terminal broken between words, with a suggested command on a line of its own."""
+        self._write("\n".join(message_lines(printable(text), self.width)))
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    def show(self, *parts: Table | Fields | str) -> None:
-        """Print tables, fields and lines."""
+    def show(self, *parts: Part) -> None:
+        """Print tables, fields and messages."""
         for part in parts:
-            if self._console is not None and not isinstance(part, str):
-                self._console.print(part)
+            if isinstance(part, str):
+                self.say(part)
+            elif self._console is not None:
+                self._console.print(self._drawn(part.lines(self.width)), soft_wrap=True)
             else:
-                self.say(part if isinstance(part, str) else part.plain())
+                self._write("\n".join(map(plain, part.lines(self.width))))
 
     def json(self, value: Any) -> None:
-        """Print *value* as JSON, on one line, in ASCII."""
-        sys.stdout.write(as_json.dump(value) + "\n")
-        sys.stdout.flush()
+        """Print *value* as JSON, on a line."""
+        self._write(as_json.dump(value))
 
     def warn(self, text: str) -> None:
-        """Print *text* to the standard error, in one line."""
-        sys.stderr.write(f"scrapy frontier: {single_line(text)}\n")
+        """Print *text* to standard error: one line, which is broken between words on a terminal."""
+        width = _columns() if sys.stderr.isatty() else None
+        sys.stderr.write("\n".join(message_lines(f"scrapy frontier: {single_line(text)}", width)) + "\n")
         sys.stderr.flush()
 
     def confirm(self, question: str) -> bool:
@@ -160,27 +106,59 @@ class Output:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     @contextmanager
-    def live(self) -> Iterator[Any]:
-        """Give a function that draws parts again and again, at the same place of a terminal.
+    def live(self, hint: str) -> Iterator[Any]:
+        """Give a function that redraws parts at the same place of a terminal.
 
-        Without one, or without rich, it prints them below each other.
+        Without a terminal, or without rich, it prints them below each other.
+
+        :param hint: how to leave, which a terminal shows in the last line.
         """
         if self._console is None:
-            yield self.show
+            if self.is_terminal:
+                self.say(f"{hint}\n")
+            yield self._show_with_a_gap
             return
-        from rich.console import Group
         from rich.live import Live
+
+        lines: list[Line] = []
+        with Live(console=self._console, auto_refresh=False) as live:
+
+            def draw(*parts: Part) -> None:
+                width, height = self._resize()
+                lines[:] = [line for part in parts for line in _lines_of(part, width)]
+                hints = [["", part] for part in wrap(hint, width)]
+                live.update(
+                    self._drawn([*_cropped(lines, height - len(hints) - 2), [], *hints]), refresh=True
+                )
+
+            try:
+                yield draw
+            finally:
+                live.update(self._drawn(_cropped(lines, self._resize()[1] - 2)), refresh=True)
+
+    def _resize(self) -> tuple[int, int]:
+        self.width, height = _columns(), shutil.get_terminal_size().lines
+        self._console.width = self.width
+        return self.width, height
+
+    def _drawn(self, lines: list[Line]) -> Any:
+        """Return *lines* for rich, which must not interpret the text: it may come from Redis."""
         from rich.text import Text
 
-        with Live(console=self._console, auto_refresh=False) as drawn:
-            yield lambda *parts: drawn.update(
-                Group(*(Text(printable(part)) if isinstance(part, str) else part for part in parts)),
-                refresh=True,
-            )
+        drawn = [
+            Text.assemble(*((str(text), colour_of(text) if self._has_colours else "") for text in line))
+            for line in lines
+        ]
+        return Text("\n", no_wrap=True, overflow="ignore").join(drawn)
+
+    def _show_with_a_gap(self, *parts: Part) -> None:
+        self.show(*parts)
+        if self.is_terminal:
+            self.say("")
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Bar]:
-        """Give a progress bar of *total* steps, on the standard error, if that is a terminal."""
+        """Give a progress bar of *total* steps, on standard error, if that is a terminal."""
         if not (HAS_RICH and sys.stderr.isatty()):
             yield _NoBar()
             return
@@ -197,62 +175,33 @@ class Output:
             yield _RichBar(progress, progress.add_task(what, total=total))
 
 
-def printable(text: str, kept: str = "\n\t") -> str:
-    """Return *text* without what would steer a terminal, but for *kept*: it may come from Redis."""
-    return "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+def message_lines(text: str, width: int | None) -> list[str]:
+    """Return a message in lines; the line of a suggested command is never broken, whatever the *width*."""
+    lines = text.split("\n")
+    if width is None:
+        return lines
+    found = list[str]()
+    for line in lines:
+        prose, *commands = _COMMAND.split(line) if cells(line) > width else [line]
+        found += wrap(prose, width, folds=False)
+        found += [f"  {command}" for command in commands]
+    return found
 
 
-def single_line(text: str) -> str:
-    """Return *text* in one line: what comes from Redis writes no line of its own."""
-    return printable(text, kept="")
+def _lines_of(part: Part, width: int) -> list[Line]:
+    if isinstance(part, str):
+        return [[line] for text in printable(part).split("\n") for line in wrap(text, width)]
+    return part.lines(width)
 
 
-def number(count: float) -> str:
-    """Return *count* with its thousands apart."""
-    return f"{count:,.0f}"
+def _cropped(lines: list[Line], most: int) -> list[Line]:
+    """Return *lines*, or what fits on a low terminal of them."""
+    if len(lines) <= max(1, most):
+        return lines
+    left_out = len(lines) - max(1, most - 1)
+    return [*lines[: max(1, most - 1)], [f"… {counted(left_out, 'more line')}"]]
 
 
-def rate(per_second: float) -> str:
-    """Return a rate with as many digits as it is known to."""
-    return number(per_second) if per_second >= 100 else f"{per_second:.1f}"
-
-
-def size(count: float | None) -> str:
-    """Return *count* bytes as people say it."""
-    if count is None:
-        return "unknown"
-    units = ["TB", "GB", "MB", "kB", "B"]
-    while count >= 1000 and len(units) > 1:
-        count /= 1000
-        units.pop()
-    unit = units[-1]
-    return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Return for how long *seconds* are, in its two largest units."""
-    seconds = max(0, round(seconds))
-    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    parts: list[tuple[int, str]] = []
-    for unit, length in units:
-        count, seconds = divmod(seconds, length)
-        if count or parts or unit == "s":
-            parts.append((count, unit))
-    shown = [f"{count} {unit}" for count, unit in parts[:2] if count]
-    return " ".join(shown) or "0 s"
-
-
-def when(second: float) -> str:
-    """Return a moment, given in seconds since 1970, in the time of this machine."""
-    try:
-        moment = datetime.fromtimestamp(second, timezone.utc).astimezone()
-    except (ValueError, OverflowError, OSError):  # what somebody else has written there is no time
-        return "-"
-    return moment.strftime("%Y-%m-%d %H:%M:%S") if second else "-"
-
-
-def sparkline(values: Iterable[float]) -> str:
-    """Return *values* as a line of blocks, the highest as high as a line is."""
-    values = list(values)
-    highest = max(values, default=0) or 1
-    return "".join(_BLOCKS[min(7, int(8 * value / highest))] if value else " " for value in values)
+def _columns() -> int:
+    """Return the width of the terminal."""
+    return max(20, shutil.get_terminal_size().columns)

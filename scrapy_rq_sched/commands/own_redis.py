@@ -1,4 +1,4 @@
-"""The Redis of a project's own: ``scrapy frontier crawl`` starts it where no setting says which Redis."""
+"""The project's own Redis: ``scrapy frontier crawl`` starts it if no setting names another."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def url() -> str:
 
 
 def use_if_there(settings: Any) -> None:
-    """Have *settings* name it, if they name none, and a crawl has left its data there."""
+    """Set ``REDIS_URL`` to it, if *settings* name no Redis and a crawl has left data there."""
     folder = _folder()
     if not says_where_redis_is(settings) and folder.is_dir() and any(folder.iterdir()):
-        # In the place of what is empty; a spider that says otherwise comes before it.
+        # With the priority of the empty setting: a spider's own setting overrides it.
         settings.set("REDIS_URL", url(), settings.getpriority("REDIS_URL") or 0)
 
 
 def _folder() -> Path:
-    """Return the project's folder for it, or another one if its path is too long for a socket in it."""
+    """Return the project's folder for it, or another one if that path is too long for a socket."""
     folder = Path(data_path("redis")).resolve()
     try:
         socket_path(str(folder))

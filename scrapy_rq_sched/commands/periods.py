@@ -9,6 +9,6 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def seconds_in(text: str) -> float | None:
-    """Return how many seconds the period *text* has; None if it is no period."""
+    """Return the seconds of the period *text*; None if it is not a period."""
     parts = _PERIOD.fullmatch(text)
     return float(parts[1]) * _SECONDS[parts[2]] if parts else None

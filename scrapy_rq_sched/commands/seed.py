@@ -1,4 +1,4 @@
-"""``scrapy frontier seed``: push seeds, checked before."""
+"""``scrapy frontier seed``: check seeds, and push them."""
 
 from __future__ import annotations
 
@@ -9,65 +9,69 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .. import connection
-from ..errors import InspectionError
+from ..errors import InspectionError, frontier_command
 from ..inspect import View, read_status
 from ..inspect.seed_lines import STANDARD_INPUT, open_lines
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Advance, Few, Seeding, Source
 from .action import Action, Context, until_interrupted
-from .output import number
+from .formats import counted, crawl_command, number
 
 
 class Seed(Action):
     """``scrapy frontier seed SPIDER URL…``."""
 
     name = "seed"
-    summary = "Push seeds: URLs, or a file of them"
+    summary = "Push seeds: URLs, or a file of URLs"
     description = (
-        "Push seeds, each a URL or a JSON object with any of a request's fields, in their order. All are "
-        "checked before the first is pushed. Of a file, blank lines and those that begin with # are skipped; "
-        "if the push breaks off, run the same again: it goes on where it was."
+        "Push seeds in their order. A seed is a URL, or a JSON object with any of a request's fields. All "
+        "are checked before the first is pushed. In a file, blank lines and lines that begin with # are "
+        "skipped. If the push of a file is interrupted, run the same command again: it continues there."
     )
-    syntax = "URL… | --file FILE | -"
+    syntax = ("URL...", "--file FILE", "-")
+    examples = (
+        "scrapy frontier seed quotes https://quotes.toscrape.com/page/1/",
+        "scrapy frontier seed quotes --file urls.txt --priority 10",
+        'scrapy frontier seed quotes \'{"url": "https://quotes.toscrape.com/", "meta": {"depth": 1}}\'',
+    )
     last = "seeds"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add what is pushed, and what the seeds are given."""
+        """Add the seeds, and the fields that they get."""
         parser.add_argument(
             "seeds",
             nargs="*",
             metavar="URL",
-            help="a URL or a JSON object; - alone: lines of the standard input",
+            help="a URL or a JSON object; - alone: the lines of standard input",
         )
+        parser.add_argument("--file", metavar="FILE", help="push the lines of FILE; -: of standard input")
         parser.add_argument(
-            "--file", metavar="FILE", help="push the lines of a file; -: of the standard input"
-        )
-        parser.add_argument(
-            "--priority", type=int, metavar="N", help="of seeds that have none; the higher, the sooner"
+            "--priority",
+            type=int,
+            metavar="N",
+            help="the priority of seeds without one; higher ones are crawled first",
         )
         parser.add_argument(
             "--meta",
             type=_json_object,
             metavar="JSON",
-            help="put into each seed's meta what it has not there",
+            help="add these fields to each seed's meta, unless it has them",
         )
         parser.add_argument(
-            "--skip-invalid", action="store_true", help="push the good ones also where others are bad"
+            "--skip-invalid", action="store_true", help="push the valid seeds even if others are invalid"
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
-        """Push them."""
+        """Check and push them."""
         path = opts.file or (STANDARD_INPUT if opts.seeds == [STANDARD_INPUT] else None)
         if (opts.file and opts.seeds) or not (path or opts.seeds):
-            raise InspectionError(
-                "Say what to push: either URLs, or --file FILE, or - for the standard input"
-            )
+            raise InspectionError("Give either URLs, or --file FILE, or - for standard input")
         view = context.view(opts.spider)
         rules = SeedRules(view, opts.priority, opts.meta)
         if rules.are_its_own:
             context.output.warn(
-                f"seeds of spider {view.spider} are not checked: it makes requests of them in a way of its "
-                "own (make_request_from_data)"
+                f"the seeds are not checked, because spider {view.spider} has its own format of seeds "
+                "(make_request_from_data)"
             )
         with _source(path, opts.seeds, rules) as source:
             push = _Push(context, view, Seeding(view, source, rules), "line" if path else "seed")
@@ -93,15 +97,14 @@ class _Push:
             self._output.warn(f"and {number(checked.bad - len(checked.problems))} more")
         if not checked.good:
             raise InspectionError(
-                "Nothing was pushed: "
-                + ("none of these is a seed" if checked.bad else "there is no seed in it")
+                "Nothing was pushed: " + ("all seeds are invalid" if checked.bad else "there are no seeds")
             )
         if not checked.bad:
             return
         if not skip_invalid:
             raise InspectionError(
                 f"Nothing was pushed: {self._counted(checked.bad)} of {number(checked.bad + checked.good)} "
-                "cannot be made a request of. --skip-invalid pushes the others"
+                f"{'is' if checked.bad == 1 else 'are'} invalid. --skip-invalid pushes the others"
             )
         self._output.warn(f"{self._counted(checked.bad)} skipped")
 
@@ -109,8 +112,8 @@ class _Push:
         before = self._seeding.pushed
         if before:
             self._output.say(
-                f"{self._so_far()} were pushed before, by a run that broke off: "
-                + ("there is nothing left of it" if before == self._total else "going on there")
+                f"{self._so_far()} were pushed by an interrupted run: "
+                + ("nothing is left to push" if before == self._total else "continuing there")
             )
         try:
             with self._progress("pushing", self._total) as advance, until_interrupted() as ends:
@@ -123,51 +126,54 @@ class _Push:
                 self._seeding.push(pushed)
         except KeyboardInterrupt:
             if not self._is_through():
-                self._output.warn(f"interrupted: {self._so_far()} were pushed. {self._how_to_go_on()}")
+                self._output.warn(f"interrupted: {self._so_far()} were pushed. {self._how_to_continue()}")
                 return 130
         except connection.RedisError as error:
             if self._seeding.pushed < self._total:
                 why = connection.describe_error(self._view.server, error)
                 raise InspectionError(
-                    f"{why}. As far as is known {self._so_far()} were pushed. {self._how_to_go_on()}"
+                    f"{why}. At least {self._so_far()} were pushed. {self._how_to_continue()}"
                 ) from error
         self._say_what_was_pushed(self._total - before)
         return None
 
     def _say_what_was_pushed(self, count: int) -> None:
-        what = f"{number(count)} seed{'' if count == 1 else 's'} pushed to {self._seeding.key!r}"
+        what = f"{counted(count, 'seed')} pushed to {self._seeding.key!r}"
         if self._seeding.kind != "list":
             what += (
-                f", a {'set' if self._seeding.kind == 'set' else 'sorted set'} (equal seeds are one there)"
+                f", a {'set' if self._seeding.kind == 'set' else 'sorted set'}, which keeps equal seeds once"
             )
         try:
             with suppress(connection.RedisError):
-                what += f": {self._who_takes_them()}"
+                what += f". {self._readers()}"
         finally:
-            # They are, whatever keeps from knowing who takes them.
+            # They were pushed, even if the workers cannot be read now.
             self._output.say(what)
 
-    def _who_takes_them(self) -> str:
+    def _readers(self) -> str:
+        """Return which workers will read the seeds, or how to have them read."""
         status = read_status(self._view)
         spider = self._view.spider
-        if not status.alive:
-            who = f"no worker is alive: start one with scrapy crawl {spider}"
-        else:
-            who = f"{number(status.alive)} worker{' is' if status.alive == 1 else 's are'} at it"
+        workers = counted(status.alive, "worker")
         if status.state in ("paused", "draining"):
-            return f"{who}; but the crawl is {status.state}: scrapy frontier resume {spider}"
-        return f"{who}, and closing" if status.state == "stopping" else who
+            resume = frontier_command("resume", spider)
+            return f"The crawl is {status.state}, with {workers}. To resume it: {resume}"
+        if not status.alive:
+            return f"No worker is alive. Start one: {crawl_command(spider)}"
+        if status.state == "stopping":
+            return f"{workers} alive, but closing"
+        return f"{workers} will read {'it' if self._total == 1 else 'them'}"
 
     @contextmanager
     def _progress(self, what: str, total: int | None) -> Iterator[Advance]:
-        if self._noun != "line":  # what fits on a command line is pushed before a bar is drawn
+        if self._noun != "line":  # the seeds of a command line are pushed before a bar could be drawn
             yield lambda count: None
             return
         with self._output.progress(what, total) as bar:
             yield bar.advance
 
     def _is_through(self) -> bool:
-        # The step that was interrupted may be done.
+        # The interrupted step may have been completed.
         with suppress(connection.RedisError):
             self._seeding.look()
             if self._seeding.pushed == self._total:
@@ -177,13 +183,13 @@ class _Push:
     def _so_far(self) -> str:
         return f"{number(self._seeding.pushed)} of {number(self._total)} seeds"
 
-    def _how_to_go_on(self) -> str:
-        return (
-            "Run the same again to go on there" if self._noun == "line" else "Look before you push them again"
-        )
+    def _how_to_continue(self) -> str:
+        if self._noun == "line":
+            return "Run the same command again to continue there"
+        return "Check which are there before you push them again"
 
     def _counted(self, count: int) -> str:
-        return f"{number(count)} {self._noun}{'' if count == 1 else 's'}"
+        return counted(count, self._noun)
 
 
 @contextmanager
@@ -199,7 +205,7 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"it is not JSON: {error}") from None
+        raise argparse.ArgumentTypeError(f"must be JSON, not {text!r}: {error}") from None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f'it may be a JSON object such as {{"shop": 7}}, and is {text}')
+        raise argparse.ArgumentTypeError(f'must be a JSON object such as {{"shop": 7}}, not {text}')
     return value

@@ -1,25 +1,35 @@
-"""``scrapy frontier slots``: what the fleet asks of each host, and how to change that while it crawls."""
+"""``scrapy frontier slots``: the waiting requests and limits of each host, and how to change the limits."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Callable, Iterable
 from heapq import nlargest
 from typing import Any
 
 from ..codec.slot_rules import FIELDS, slot_rule
-from ..errors import InspectionError
+from ..errors import InspectionError, frontier_command
 from ..inspect import as_json
 from ..inspect.slots import Slots, SlotStatus
 from .action import Action, Context
-from .output import Table, duration, number
+from .formats import duration, number
+from .layout import Column, Table
 from .periods import seconds_in
-from .status import INTERVAL, seconds
+from .status import LEAVE, add_watch
 
-#: How many are shown at the most, unless --top says otherwise.
+#: How many slots are shown by default.
 MOST = 50
-_NUMBERS = frozenset(("WAITING", "NEXT IN", "DELAY", "CONCURRENCY"))
+_SLOTS = (
+    Column("SLOT"),
+    Column("WAITING", right=True),
+    Column("NEXT IN", right=True),
+    Column("WHY"),
+    Column("DELAY", right=True),
+    Column("CONCURRENCY", right=True, dispensable=1),
+    Column("WORKER", dispensable=2),
+)
 #: The longest time for which a slot may be blocked, in seconds.
 LONGEST = 30 * 86_400
 
@@ -28,30 +38,36 @@ class SlotsAction(Action):
     """``scrapy frontier slots SPIDER``."""
 
     name = "slots"
-    summary = "What waits by host, and when each is asked next; change or block them"
+    summary = "Show waiting requests by host; change the limits of a host, or block it"
     description = (
-        "Show the slots whose requests wait, those with the most requests first: a slot is a host, or what "
-        "download_slot in a request's meta says. 'set SLOT delay=2 concurrency=1 rate=60/m' changes what all "
-        "workers together ask of it until the crawl is finished, and 'reset SLOT' ends that; 'block SLOT "
-        "10m' has it left alone for so long, and 'unblock SLOT' ends that."
+        "Show the slots that have waiting requests, those with the most requests first. A slot is a host, or "
+        "the text in a request's meta['download_slot']. 'set' changes the limits that all workers together "
+        "keep for a slot, until the crawl is finished; 'reset' restores those of the settings. 'block' sends "
+        "no requests to a slot for a time; 'unblock' ends that."
     )
-    syntax = "[SLOT | set SLOT NAME=VALUE... | reset SLOT | block SLOT TIME | unblock SLOT]"
+    syntax = (
+        "[SLOT...]",
+        "set SLOT NAME=VALUE...",
+        "reset SLOT",
+        "block SLOT TIME",
+        "unblock SLOT",
+    )
+    examples = (
+        "scrapy frontier slots quotes --top 10 --watch",
+        "scrapy frontier slots quotes set quotes.toscrape.com delay=2 concurrency=1",
+        "scrapy frontier slots quotes block quotes.toscrape.com 10m",
+    )
     last = "what"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which, what to do, and how it is shown."""
-        parser.add_argument("what", nargs="*", metavar="SLOT", help="a slot; or what to do, and with which")
-        parser.add_argument("--top", type=_count, default=MOST, metavar="N", help=f"show N (default: {MOST})")
-        parser.add_argument("--blocked", action="store_true", help="show only those that are blocked")
-        parser.add_argument("--json", action="store_true", help="print JSON: an object a slot, one a line")
+        """Add the slots, the change, and how they are shown."""
+        parser.add_argument("what", nargs="*", metavar="SLOT", help="a slot; or a change, and its slot")
         parser.add_argument(
-            "--watch",
-            nargs="?",
-            type=seconds,
-            const=INTERVAL,
-            metavar="SECONDS",
-            help=f"show it again and again, every so many seconds (default: {INTERVAL:g}); Ctrl-C ends it",
+            "--top", type=_count, default=MOST, metavar="N", help=f"show N slots (default: {MOST})"
         )
+        parser.add_argument("--blocked", action="store_true", help="show only blocked slots")
+        parser.add_argument("--json", action="store_true", help="print JSON: one object per slot and line")
+        add_watch(parser)
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show or change them."""
@@ -66,17 +82,17 @@ class SlotsAction(Action):
         if verb in changes and rest:
             view = slots.view
             if not view.settings.by_slot:
-                raise InspectionError("FRONTIER_BY_SLOT is False: requests do not wait by slot")
+                raise InspectionError("FRONTIER_BY_SLOT is False, so requests do not wait by slot")
             is_known = slots.find(rest[0])[1]
             said = changes[verb](slots, rest)
-            context.output.say(said + ("" if is_known else f". No request of {rest[0]} waits now"))
+            context.output.say(said if is_known else f"{said}. No request of {rest[0]} waits now")
             return
         names = [slots.find(text)[0] for text in opts.what] or None
         if not opts.watch:
             self._show(context, opts, slots, names, context.output.show)
             return
         try:
-            with context.output.live() as draw:
+            with context.output.live(LEAVE) as draw:
                 while True:
                     self._show(context, opts, slots, names, draw)
                     time.sleep(opts.watch)
@@ -99,12 +115,11 @@ class SlotsAction(Action):
                 context.output.json(as_json.slot(one))
             return
         if not shown:
-            context.output.say(
-                f"No slot of spider {opts.spider} {'is blocked' if opts.blocked else 'has requests'}"
+            draw(
+                f"No slot of spider {opts.spider} {'is blocked' if opts.blocked else 'has waiting requests'}"
             )
             return
-        headings = ["SLOT", "WAITING", "NEXT IN", "WHY", "DELAY", "CONCURRENCY", "WORKER"]
-        draw(Table(headings, [_row(one) for one in shown], _NUMBERS))
+        draw(Table(_SLOTS, [_row(one) for one in shown]))
 
 
 def _row(one: SlotStatus) -> list[str]:
@@ -122,7 +137,7 @@ def _row(one: SlotStatus) -> list[str]:
 
 def _count(text: str) -> int:
     if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of 1 or more")
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
     return int(text)
 
 
@@ -130,19 +145,19 @@ def _set(slots: Slots, arguments: list[str]) -> str:
     slot, *said = arguments
     pairs = [text.partition("=") for text in said]
     if not pairs or not all(equals for _, equals, _ in pairs):
-        raise InspectionError(f"Say what to set, such as delay=2; it may be {', '.join(FIELDS)}")
+        raise InspectionError(f"Give limits as NAME=VALUE, such as delay=2. The names: {', '.join(FIELDS)}")
     values = {name: value for name, _, value in pairs}
     if len(values) < len(pairs):
-        raise InspectionError(f"{' '.join(said)}: each of {', '.join(FIELDS)} may be given once")
+        raise InspectionError(f"{' '.join(said)}: give each of {', '.join(FIELDS)} only once")
     rule = slot_rule(f"slot {slot!r}", slot, values)
     slots.set(slots.named(slot), rule)
-    return f"All workers together keep {', '.join(said)} of {slot}, until the crawl is finished"
+    return f"All workers together keep {', '.join(said)} for {slot}, until the crawl is finished"
 
 
 def _reset(slots: Slots, arguments: list[str]) -> str:
     (slot,) = _exactly(arguments, "reset SLOT")
     slots.reset(slots.named(slot))
-    return f"What the settings say of {slot} holds again"
+    return f"{slot} has the limits of the settings again"
 
 
 def _block(slots: Slots, arguments: list[str]) -> str:
@@ -150,11 +165,12 @@ def _block(slots: Slots, arguments: list[str]) -> str:
     period = seconds_in(text) or 0.0
     if not 0 < period <= LONGEST:
         raise InspectionError(
-            f"{text!r} is no time such as 30s, 10m, 2h or 1d, of {LONGEST // 86_400} days or less"
+            f"TIME must be a period such as 30s, 10m, 2h or 1d, of at most {LONGEST // 86_400} days, not "
+            f"{text!r}"
         )
     slots.block(slots.named(slot), period)
-    how = f"scrapy frontier slots {slots.view.spider} unblock {slot}"
-    return f"{slot} is asked for nothing for {duration(period)}, or until: {how}"
+    unblock = frontier_command("slots", slots.view.spider, "unblock", shlex.quote(slot))
+    return f"{slot} is blocked: no worker sends it a request for {duration(period)}, or until: {unblock}"
 
 
 def _unblock(slots: Slots, arguments: list[str]) -> str:
@@ -165,5 +181,5 @@ def _unblock(slots: Slots, arguments: list[str]) -> str:
 
 def _exactly(arguments: list[str], syntax: str, count: int = 1) -> list[str]:
     if len(arguments) != count:
-        raise InspectionError(f"It is typed: scrapy frontier slots SPIDER {syntax}")
+        raise InspectionError(f"Usage: scrapy frontier slots SPIDER {syntax}")
     return arguments

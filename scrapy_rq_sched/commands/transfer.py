@@ -1,4 +1,4 @@
-"""``scrapy frontier export`` and ``import``: the whole frontier, as a stream."""
+"""``scrapy frontier export`` and ``import``: copy a whole frontier to a stream, and back."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import IO
 
 from .. import connection
-from ..errors import FrontierError, InspectionError
+from ..errors import FrontierError, InspectionError, frontier_command
 from ..inspect import ArchiveReader, verify
 from ..inspect import Export as FrontierExport
 from ..inspect import Import as FrontierImport
 from .action import Action, Context
-from .output import number
+from .formats import number
 
-#: How the kinds of entries are called at the end, in this order.
+#: The names of the kinds of entries in the summary, in its order.
 _NAMES = {
     "waiting": "waiting",
     "leased": "held by workers",
@@ -38,33 +38,37 @@ class Export(Action):
     """``scrapy frontier export SPIDER``."""
 
     name = "export"
-    summary = "The whole frontier as a stream, for a backup or another Redis"
+    summary = "Export the whole frontier, for a backup or another Redis"
     description = (
-        "Write all that a spider's crawl has in Redis, but items and statistics, to the standard output or a "
-        "file: text, one JSON array a line. A crawl may be under way; of the pages done meanwhile some are "
-        "crawled again after an import, and none is missing. What requests hold, cookies for example, is in "
-        "the file."
+        "Write the whole frontier of a spider, without items and statistics, to standard output or a file: "
+        "text, one JSON array per line. The crawl may be running: after an import, no page is missing, and "
+        "some pages that were done meanwhile are crawled again. The file has all contents of the requests, "
+        "such as cookies."
+    )
+    examples = (
+        "scrapy frontier export quotes --file quotes.frontier",
+        "scrapy frontier export quotes | gzip > quotes.frontier.gz",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add where it goes."""
+        """Add the file."""
         parser.add_argument(
-            "--file", metavar="FILE", help="write to FILE, when all is there (default: stdout)"
+            "--file", metavar="FILE", help="replace FILE when the export is complete (default: stdout)"
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Export.
 
-        :raises InspectionError: if it cannot be done, or broke off.
+        :raises InspectionError: if it fails, or is interrupted.
         """
         if not opts.file and sys.stdout.isatty():
             raise InspectionError(
-                "This would be written to the terminal. Say where: scrapy frontier export "
-                f"{opts.spider} > FILE"
+                "The export would be written to the terminal. Give a file: "
+                + frontier_command("export", opts.spider, "> FILE")
             )
         export = FrontierExport(context.view(opts.spider))
         with (
-            _whole_or_said(context),
+            _complete_or_refused(context),
             _written_to(opts.file) as stream,
             context.output.progress("Exporting", export.total) as bar,
         ):
@@ -82,25 +86,30 @@ class Import(Action):
     """``scrapy frontier import SPIDER``."""
 
     name = "import"
-    summary = "Import what export has written, where the spider has no frontier"
+    summary = "Import an export as the frontier of a spider that has none"
     description = (
-        "Import what `scrapy frontier export` has written, from the standard input or a file, as the "
-        "frontier of this spider, which may have nothing yet but seeds. No worker joins until all is there. "
-        "A file is checked before anything is changed, a pipe as it is read."
+        "Import the output of `scrapy frontier export`, from standard input or a file, as the frontier of "
+        "this spider. The spider must not have a frontier yet, except seeds. No worker can join until the "
+        "import is complete. A file is checked before anything is changed, a pipe while it is read."
+    )
+    examples = (
+        "scrapy frontier import quotes --file quotes.frontier",
+        "gunzip < quotes.frontier.gz | scrapy frontier import quotes",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add where it comes from."""
+        """Add the file."""
         parser.add_argument("--file", metavar="FILE", help="read FILE (default: stdin)")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Import.
 
-        :raises InspectionError: if it cannot be done, or broke off.
+        :raises InspectionError: if it fails, or is interrupted.
         """
         if not opts.file and sys.stdin.isatty():
             raise InspectionError(
-                f"Nothing is given to import. Say what: scrapy frontier import {opts.spider} < FILE"
+                "There is nothing to import. Give a file: "
+                + frontier_command("import", opts.spider, "< FILE")
             )
         with _read_from(opts.file) as stream:
             if stream.seekable():
@@ -116,15 +125,15 @@ class Import(Action):
                 except KeyboardInterrupt:
                     raise restored.broken("Interrupted") from None
         context.output.say(
-            f"Spider {opts.spider}: the frontier that spider {reader.header.get('spider')} had at "
-            f"{reader.header.get('time')} was imported: {_counts(reader.entries)}"
+            f"Spider {opts.spider}: imported the frontier that spider {reader.header.get('spider')} had at "
+            f"{reader.header.get('time')}: {_counts(reader.entries)}"
         )
 
 
 @contextmanager
-def _whole_or_said(context: Context) -> Iterator[None]:
-    """Say of an export that breaks off that it is none."""
-    incomplete = "What was written is no whole export, and import refuses it"
+def _complete_or_refused(context: Context) -> Iterator[None]:
+    """Report an export that is not complete."""
+    incomplete = "The export is incomplete, and import refuses it"
     try:
         yield
     except KeyboardInterrupt:
@@ -137,22 +146,23 @@ def _whole_or_said(context: Context) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InspectionError(f"It cannot be written: {error}. {incomplete}") from error
+        raise InspectionError(f"The export cannot be written: {error}. {incomplete}") from error
 
 
 @contextmanager
 def _written_to(name: str | None) -> Iterator[IO[bytes]]:
-    """Give the file called *name*, which is what it was until all is written; without one, stdout."""
+    """Give a stream that replaces the file *name* when all is written; without a name, stdout."""
     if name is None:
         yield sys.stdout.buffer
         return
     path = Path(name)
     if path.exists() and not path.is_file():
-        # What is no file, a pipe for example, cannot be replaced.
+        # A pipe, for example, cannot be replaced.
         with path.open("wb") as stream:
             yield stream
         return
-    # Of its own name, for another may write to the same; and for nobody else: there may be cookies in it.
+    # With a unique name, because another export may write to the same file; readable by this user only,
+    # because requests may have cookies.
     with tempfile.NamedTemporaryFile(
         dir=path.parent, prefix=f"{path.name}.", suffix=".part", delete=False
     ) as stream:
@@ -174,9 +184,9 @@ def _read_from(name: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     try:
-        stream = Path(name).open("rb")  # noqa: SIM115 - closed below; what is refused here is the opening
+        stream = Path(name).open("rb")  # noqa: SIM115 - closed below; only errors of opening are caught here
     except OSError as error:
-        raise InspectionError(f"{name} cannot be read: {error.strerror}") from error
+        raise InspectionError(f"File {name!r} cannot be read: {error.strerror}") from error
     with stream:
         yield stream
 
@@ -184,4 +194,4 @@ def _read_from(name: str | None) -> Iterator[IO[bytes]]:
 def _counts(entries: dict[str, int]) -> str:
     entries = {**entries, "waiting": entries.get("waiting", 0) + entries.get("by slot", 0)}
     found = [f"{number(entries[kind])} {name}" for kind, name in _NAMES.items() if entries.get(kind)]
-    return ", ".join(found) or "nothing waits in it"
+    return ", ".join(found) or "it is empty"

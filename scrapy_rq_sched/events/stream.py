@@ -23,9 +23,12 @@ class Stream:
     key: str
     spider: str
 
-    def latest(self, server: Any, count: int) -> list[Event]:
-        """Return the latest events, at most *count*, oldest first."""
-        return self._events(server.xrevrange(self.key, "+", "-", count=count)[::-1])
+    def latest(self, server: Any, count: int, end: str = "+") -> list[Event]:
+        """Return the latest events, at most *count*, oldest first.
+
+        :param end: the id of the last of them; with ``(`` before it, the id after them.
+        """
+        return self._events(server.xrevrange(self.key, end, "-", count=count)[::-1])
 
     def newest(self, server: Any) -> str:
         """Return the id of the latest event; ``0-0``, which precedes every id, if the stream is empty."""

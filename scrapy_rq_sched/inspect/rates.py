@@ -9,7 +9,7 @@ from .status import Moment
 
 #: Seconds of one count of pages; see ``lua/exchange.lua``.
 BUCKET = 10
-#: Seconds from which the pages per second, the pages per hour, and the growth of the queue are calculated.
+#: Seconds from which the pages per second and the time left, the pages per hour, and the growth are calculated.
 MINUTE, HOUR, TREND = 60, 3600, 600
 
 
@@ -41,14 +41,21 @@ class Rates:
         self.seconds_left_at_least: float | None = None
         if since is None:
             return
-        trend = [moment for moment in recent if moment.second > now - TREND]
-        if len(trend) > 1 and now - trend[0].second > BUCKET:
-            # A count of waiting requests is the last one of its ten seconds.
-            self.growth = (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
+        self.growth = self._growth(recent, now, waiting, TREND)
         if self.per_second:
             self.seconds_left_at_least = left / self.per_second
-            if self.growth is not None and self.growth < 0:
-                self.seconds_left = max(left / -self.growth, self.seconds_left_at_least)
+            lately = self._growth(recent, now, waiting, MINUTE)
+            if lately is not None and lately < 0:
+                self.seconds_left = max(left / -lately, self.seconds_left_at_least)
+
+    @staticmethod
+    def _growth(recent: list[Moment], now: float, waiting: int, seconds: int) -> float | None:
+        """Return the requests per second by which the queue has grown in the last *seconds*; None if unknown."""
+        trend = [moment for moment in recent if moment.second > now - seconds]
+        if len(trend) < 2 or now - trend[0].second <= BUCKET:
+            return None
+        # A count of waiting requests is the last one of its ten seconds.
+        return (waiting - trend[0].waiting) / (now - trend[0].second - BUCKET / 2)
 
     @staticmethod
     def _rate(history: list[Moment], now: float, seconds: int) -> float:

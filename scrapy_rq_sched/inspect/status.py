@@ -56,6 +56,21 @@ class Worker:
 
 
 @dataclass(frozen=True)
+class LastCrawl:
+    """How the last finished crawl ended, as its event ``crawl_finished`` tells.
+
+    :param finished_at: when it was finished, in seconds since 1970, by the server's clock.
+    :param seconds: how long it took, :param pages: how many pages it did, and :param failed: how many entries
+        the failed list had at its end.
+    """
+
+    finished_at: float
+    seconds: float
+    pages: int
+    failed: int
+
+
+@dataclass(frozen=True)
 class Status:
     """The status of a frontier. Times are in seconds since 1970, by the server's clock; sizes in bytes.
 
@@ -77,8 +92,10 @@ class Status:
     :param exchange_seconds: the durations of the workers' exchanges.
     :param per_second: pages per second, in the last minute.
     :param per_hour: pages in the last hour; for a younger crawl, extrapolated to an hour.
-    :param growth: requests per second by which the queue grows; negative if it shrinks; None if unknown.
-    :param seconds_left: the time left if the queue keeps shrinking at this rate; None if it does not shrink.
+    :param growth: requests per second by which the queue has grown in ten minutes; negative if it has shrunk;
+        None if unknown.
+    :param seconds_left: the time left if the queue keeps shrinking as in the last minute; None if it does not
+        shrink.
     :param seconds_left_at_least: the time left if no more requests are found; None if no page is crawled.
     :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
         many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
@@ -90,6 +107,8 @@ class Status:
     :param workers: the workers that have joined, alive or dead.
     :param history: the last hour, the oldest part first.
     :param made_with: the settings that the frontier was made with, such as queue class and serializer.
+    :param last_crawl: the last finished crawl, if no crawl is under way and its event is known; only
+        ``scrapy frontier status`` reads it.
     """
 
     spider: str
@@ -127,6 +146,7 @@ class Status:
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
     made_with: dict[str, str] = field(default_factory=dict)
+    last_crawl: LastCrawl | None = None
 
     @property
     def alive(self) -> int:

@@ -1,0 +1,273 @@
+"""How a crawl stands, in the words of the terminal: for ``status``, ``workers`` and ``crawl``."""
+
+from __future__ import annotations
+
+from ..errors import frontier_command
+from ..inspect import Status
+from ..inspect.rates import BUCKET
+from ..inspect.status import Worker
+from .formats import (
+    BAR_WIDTH,
+    bar,
+    counted,
+    crawl_command,
+    duration,
+    number,
+    rate,
+    size,
+    sparkline,
+    when,
+)
+from .layout import Coloured, Column, Fields, Table
+
+#: The cause that keeps a crawl from going faster, and whether more workers would help.
+LIMITS = {
+    "politeness": "politeness: delays and concurrency; more workers would not help",
+    "callbacks": "callbacks use up the workers' time; workers on other cores would help",
+    "concurrency": "CONCURRENT_REQUESTS: each worker has as many downloads as it allows",
+    "redis": "Redis: the workers wait for it; more workers would not help",
+}
+#: The colour of each state that asks for attention, or has good news.
+_STATES = {
+    "crawling": "green",
+    "finished": "green",
+    "idle": "cyan",
+    "paused": "yellow",
+    "draining": "yellow",
+    "stopping": "yellow",
+    "stopped": "yellow",
+    "importing": "cyan",
+    "converting": "cyan",
+    "alive": "green",
+    "closing": "yellow",
+    "dead": "red",
+}
+#: Seconds that each block of a sparkline stands for: it shows ten minutes.
+_BLOCK = 600 // BAR_WIDTH
+
+_OVERVIEW = (
+    Column("SPIDER"),
+    Column("STATE"),
+    Column("WAITING", right=True),
+    Column("LEASED", right=True, dispensable=3),
+    Column("DELAYED", right=True, dispensable=4),
+    Column("FAILED", right=True),
+    Column("SEEDS", right=True, dispensable=2),
+    Column("SEEN", right=True, dispensable=5),
+    Column("PAGES", right=True),
+    Column("PAGES/S", right=True),
+    Column("WORKERS", right=True),
+    Column("LEFT", dispensable=1),
+)
+_WORKERS = (
+    Column("WORKER"),
+    Column("HOST", dispensable=4),
+    Column("PID", right=True, dispensable=3),
+    Column("VERSION", dispensable=5),
+    Column("STATE"),
+    Column("PAGES", right=True),
+    Column("IN HAND", right=True),
+    Column("JOINED", dispensable=2),
+    Column("LAST HEARD", dispensable=1),
+)
+
+
+def in_state(state: str, shown: str = "") -> str:
+    """Return *state*, or the text that is shown for it, in its colour."""
+    return Coloured(shown or state, _STATES[state]) if state in _STATES else shown or state
+
+
+def overview(statuses: list[Status]) -> Table:
+    """Return a table with a row for each of *statuses*."""
+    rows = []
+    for status in statuses:
+        pages = status.pages or (status.last_crawl.pages if status.last_crawl else 0)
+        rows.append(
+            [
+                status.spider,
+                in_state(status.state),
+                number(status.waiting),
+                number(status.leased),
+                number(status.delayed),
+                Coloured(number(status.failed), "red") if status.failed else "0",
+                number(status.seeds),
+                number(status.seen),
+                number(pages),
+                rate(status.per_second) if status.alive else "-",
+                str(status.alive),
+                time_left(status) or "-",
+            ]
+        )
+    return Table(_OVERVIEW, rows)
+
+
+def one(status: Status) -> list[Table | Fields | str]:
+    """Return all that `status SPIDER` shows."""
+    if status.state == "finished" and not status.workers:
+        return [Fields(_finished(status))]
+    pairs = [
+        ("spider", status.spider),
+        ("state", _state(status)),
+        *progress(status),
+        ("waiting", _with_size(status.waiting, status.waiting_bytes) + _growth(status)),
+        *([("slots", _slots(status))] if status.slots else []),
+        *([("not shared", status.unshared_share)] if status.unshared_share else []),
+        ("leased", number(status.leased)),
+        ("delayed", number(status.delayed)),
+        ("failed", _failed(status)),
+        ("seeds", number(status.seeds)),
+        ("seen", _with_size(status.seen, status.seen_bytes)),
+        ("pages", pages(status)),
+        *_time_left(status),
+        *limit(status),
+        *([("places", _places(status))] if status.max_workers else []),
+        *pace(status),
+        *_last_crawl(status),
+    ]
+    if status.workers or status.in_line:
+        return [Fields(pairs), "", workers_table(status)]
+    if status.state in ("new", "stopped", "paused", "draining"):
+        return [Fields(pairs), "", f"No worker is alive. Start one: {crawl_command(status.spider)}"]
+    return [Fields(pairs)]
+
+
+def workers_table(status: Status) -> Table:
+    """Return a table with a row for each worker."""
+    rows = [
+        [
+            worker.name,
+            worker.host or "-",
+            str(worker.pid or "-"),
+            worker.version or "-",
+            _state_of(worker),
+            number(worker.pages),
+            number(worker.in_hand),
+            when(worker.joined),
+            f"{duration(status.now - worker.heard)} ago" if worker.heard else "-",
+        ]
+        for worker in (*status.workers, *status.in_line)
+    ]
+    return Table(_WORKERS, rows)
+
+
+def progress(status: Status) -> list[tuple[str, str]]:
+    """Return a bar of the pages that were done, among the requests that are known by now."""
+    left = status.waiting + status.leased + status.delayed + status.seeds
+    total = status.pages + left
+    if not status.pages or status.state in ("new", "finished"):
+        return []
+    share = f"{100 * status.pages // total} % of {counted(total, 'request')} known so far"
+    return [("progress", Coloured(f"{bar(status.pages, total)}  {share}", "green"))]
+
+
+def pages(status: Status) -> str:
+    """Return how many pages were done, and how fast if a worker is alive."""
+    text = number(status.pages)
+    if not status.alive:
+        return text
+    return f"{text}, {rate(status.per_second)} a second, {number(status.per_hour)} an hour"
+
+
+def pace(status: Status) -> list[tuple[str, str]]:
+    """Return a sparkline of the last ten minutes with its maximum; nothing if no page was done in them."""
+    begin = int(status.now) // BUCKET * BUCKET + BUCKET - BAR_WIDTH * _BLOCK
+    per_second = [0.0] * BAR_WIDTH
+    for moment in status.history:
+        block = (moment.second - begin) // _BLOCK
+        if 0 <= block < BAR_WIDTH:
+            # The latest block is not over.
+            seconds = max(BUCKET / 2, min(_BLOCK, status.now - begin - block * _BLOCK))
+            per_second[block] += moment.pages / seconds
+    if not any(per_second):
+        return []
+    text = f"{sparkline(per_second)}  at most {rate(max(per_second))} pages a second"
+    return [("ten minutes", Coloured(text, "cyan"))]
+
+
+def limit(status: Status) -> list[tuple[str, str]]:
+    """Return the cause that keeps the crawl from going faster, if there is one."""
+    return [] if status.limit == "none" else [("limit", LIMITS[status.limit])]
+
+
+def time_left(status: Status) -> str:
+    """Return how long the crawl may take yet; empty if the queue does not shrink."""
+    return "" if status.seconds_left is None else f"about {duration(status.seconds_left)}"
+
+
+def _time_left(status: Status) -> list[tuple[str, str]]:
+    return [("time left", time_left(status))] if time_left(status) else []
+
+
+def _growth(status: Status) -> str:
+    growth = status.growth or 0.0
+    grows = status.alive and status.seconds_left is None and growth >= 0.05
+    return f", growing by {rate(growth)} a second" if grows else ""
+
+
+def _state(status: Status) -> str:
+    if status.state in ("paused", "draining") and status.state_since:
+        command = frontier_command("resume", status.spider)
+        return in_state(
+            status.state, f"{status.state} for {duration(status.now - status.state_since)} ({command})"
+        )
+    return in_state(status.state)
+
+
+def _finished(status: Status) -> list[tuple[str, str]]:
+    """Return how a crawl has ended. Its keys may be gone, so that only its events tell."""
+    last = status.last_crawl
+    finished_at = last.finished_at if last else status.finished_at
+    pairs = [("spider", status.spider), ("state", in_state("finished"))]
+    if finished_at:
+        pairs.append(("finished", f"{when(finished_at)}, {duration(status.now - finished_at)} ago"))
+    if last:
+        speed = f", {rate(last.pages / last.seconds)} a second" if last.seconds >= 1 else ""
+        pairs += [("took", duration(last.seconds)), ("pages", number(last.pages) + speed)]
+    elif status.pages:
+        pairs.append(("pages", number(status.pages)))
+    pairs.append(("failed", _failed(status)))
+    if status.seeds:
+        pairs.append(("seeds", f"{number(status.seeds)}, for the next crawl"))
+    if status.seen:
+        pairs.append(("seen", _with_size(status.seen, status.seen_bytes)))
+    return pairs
+
+
+def _last_crawl(status: Status) -> list[tuple[str, str]]:
+    last = status.last_crawl
+    if last is None:
+        return []
+    text = f"finished {when(last.finished_at)}: {counted(last.pages, 'page')} in {duration(last.seconds)}"
+    return [("last crawl", text)]
+
+
+def _failed(status: Status) -> str:
+    last, text = status.last_crawl, number(status.failed)
+    if last and last.failed != status.failed:
+        text = f"{number(last.failed)} at the end, {text} now"
+    if not status.failed:
+        return text
+    return Coloured(f"{text} ({frontier_command('failed', status.spider)})", "red")
+
+
+def _state_of(worker: Worker) -> str:
+    if worker.place:
+        return f"{worker.place} in line"
+    return in_state("dead" if not worker.alive else "closing" if worker.told_to_stop else "alive")
+
+
+def _places(status: Status) -> str:
+    text = f"{status.places_taken} of {status.max_workers} taken"
+    others = status.places_taken - status.alive
+    if others > 0:
+        text += f", {others} by other spiders"
+    return text + (f"; {len(status.in_line)} in line" if status.in_line else "")
+
+
+def _slots(status: Status) -> str:
+    text = f"{number(status.slots)} ({frontier_command('slots', status.spider)})"
+    return text + (f", the next turn in {status.next_turn_in:.1f} s" if status.next_turn_in > 0 else "")
+
+
+def _with_size(count: int, taken: int | None) -> str:
+    return f"{number(count)} (about {size(taken)})" if count else "0"
