@@ -91,7 +91,7 @@ class Action(ABC):
 
     def epilog(self) -> str:
         """Return the end of its help: the examples."""
-        return "\n".join(("Examples:", *(f"  {example}" for example in self.examples)))
+        return "\n".join(("Examples", "========", *(f"  {example}" for example in self.examples)))
 
     @abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -81,7 +81,7 @@ def _seed_rules(view: View, priority: int | None) -> SeedRules:
     rules = SeedRules(view, priority)
     if rules.are_its_own:
         raise InspectionError(
-            f"Spider {view.spider!r} has its own format of seeds, so --crawl cannot push them. Push them with: "
+            f"Spider {view.spider!r} has its own format of seeds, which --crawl cannot push. To push them: "
             + frontier_command("seed", view.spider)
         )
     return rules

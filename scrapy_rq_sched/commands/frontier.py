@@ -65,7 +65,7 @@ class _Formatter(argparse.HelpFormatter):
     """Keep the lines of the examples, which end a help."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("Examples:"):
+        if text.startswith("Examples\n"):
             return "\n".join(f"{indent}{line}" for line in text.splitlines())
         return super()._fill_text(text, width, indent)
 

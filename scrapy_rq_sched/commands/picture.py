@@ -156,7 +156,7 @@ def progress(status: Status) -> list[tuple[str, str]]:
     total = status.pages + left
     if not status.pages or status.state in ("new", "finished"):
         return []
-    share = f"{100 * status.pages // total} % of {counted(total, 'request')} known so far"
+    share = f"{100 * status.pages // total} % of {counted(total, 'known request')}"
     return [("progress", Coloured(f"{bar(status.pages, total)}  {share}", "green"))]
 
 
