@@ -23,6 +23,7 @@ PICTURE, LINE = 1.0, 10.0
 LATEST = 12
 #: How to leave, in the last line of a picture.
 LEAVE = "Ctrl-C: the workers finish the requests they have begun, and close. Twice: they close at once"
+HURRY = "Ctrl-C once more: the workers close at once"
 
 
 class Screen:
@@ -34,6 +35,7 @@ class Screen:
         self._latest: deque[str] = deque(maxlen=LATEST)
         self._log = folder / "supervisor.log"
         self._draw: Any = None
+        self._hint = LEAVE
         self.interval = PICTURE if self._has_picture else LINE
         self._output.say(
             f"{counted(workers, 'worker')} of spider {spider}. Their logs are in {os.path.relpath(folder)}"
@@ -47,7 +49,7 @@ class Screen:
                 self._output.say(LEAVE)
             yield
             return
-        with self._output.live(LEAVE) as draw:
+        with self._output.live(lambda: self._hint) as draw:
             self._draw = draw
             yield
         self._draw = None
@@ -66,6 +68,8 @@ class Screen:
 
         :param status: how the crawl stands, or why Redis does not answer.
         """
+        if supervisor.requests_to_end:
+            self._hint = HURRY if supervisor.requests_to_end == 1 else ""
         if self._draw is not None:
             messages = [single_line(line) for line in self._latest]
             self._draw(Fields(pairs_of(supervisor, status)), *(["", *messages] if messages else []))
@@ -96,11 +100,12 @@ def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, st
     elsewhere = status.alive - supervisor.running
     errors = number(supervisor.errors)
     left = time_left(status)
+    is_removed = status.state == "finished" and not status.pages
     return [
         ("state", in_state(status.state)),
         *progress(status),
-        ("pages", pages(status)),
-        ("waiting", number(status.waiting)),
+        # The keys of a finished crawl are removed.
+        *([] if is_removed else [("pages", pages(status)), ("waiting", number(status.waiting))]),
         ("workers", workers + (f", {elsewhere} on other machines" if elsewhere > 0 else "")),
         ("errors", Coloured(errors, "red") if supervisor.errors else errors),
         *([("time left", left)] if left else []),
@@ -113,12 +118,12 @@ def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
     """Return how the crawl has ended."""
     done = sum(stats.get("response_received_count", 0) for stats in supervisor.reports)
     reasons = set(supervisor.reasons)
+    advice = ""
     if FINISHED in reasons:
         how = "is finished"
     elif supervisor.requests_to_end:
-        how = "was interrupted. The same command continues it"
+        how, advice = "was interrupted", ". The same command continues it"
     else:
         how = f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
-    return (
-        f"The crawl of spider {spider} {how}: {counted(done, 'page')} on this machine, in {duration(seconds)}"
-    )
+    pages_done = f"{counted(done, 'page')} on this machine, in {duration(seconds)}"
+    return f"The crawl of spider {spider} {how}: {pages_done}{advice}"

@@ -40,7 +40,7 @@ class Events(Action):
     examples = (
         "scrapy frontier events quotes --since 1h",
         "scrapy frontier events quotes --follow --type worker_lost --json",
-        "scrapy frontier events --follow --type crawl_finished --exec 'notify-send Scrapy'",
+        "scrapy frontier events --type crawl_finished --exec 'notify-send Scrapy'",
     )
     spider = "optional"
 

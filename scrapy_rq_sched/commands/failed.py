@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, deque
+from collections.abc import Iterable
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
@@ -107,17 +108,12 @@ class Failed(Action):
     def _count(
         output: Output, failed: FailedRequests, chosen: dict[str, Any], opts: argparse.Namespace
     ) -> None:
-        counts = Counter((entry.kind, entry.reason) for entry in failed.chosen(**chosen)).most_common()
-        of_kind = Counter[str]()
-        for (kind, _), count in counts:
-            of_kind[kind] += count
-        # Sorting is stable: within a kind, the most frequent reason stays first.
-        counts.sort(key=lambda one: (-of_kind[one[0][0]], one[0][0]))
+        counts = by_kind((entry.kind, entry.reason) for entry in failed.chosen(**chosen))
         if opts.json:
             for (kind, reason), count in counts:
                 output.json({"kind": kind, "reason": reason, "count": count})
         elif counts:
-            output.show(Table(_COUNTS, [[number(n), kind, one_line(r)] for (kind, r), n in counts]))
+            output.show(counts_table(counts))
         else:
             output.say(_none(opts))
 
@@ -155,6 +151,21 @@ def _failed(view: View, output: Output, again: bool) -> FailedRequests:
     if problem:
         output.warn(f"{problem}. The URLs of these requests are not shown, and --url does not match them")
     return failed
+
+
+def by_kind(found: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
+    """Return how often each pair of a kind and a reason occurs: the most frequent kind and reason first."""
+    counts = Counter(found).most_common()
+    of_kind = Counter[str]()
+    for (kind, _), count in counts:
+        of_kind[kind] += count
+    # Sorting is stable: within a kind, the most frequent reason stays first.
+    return sorted(counts, key=lambda one: (-of_kind[one[0][0]], one[0][0]))
+
+
+def counts_table(counts: list[tuple[tuple[str, str], int]]) -> Table:
+    """Return a table with a row for each kind and reason."""
+    return Table(_COUNTS, [[number(count), kind, one_line(reason)] for (kind, reason), count in counts])
 
 
 def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:

@@ -226,7 +226,7 @@ class Entry:
         head: Line = [part for cell in fixed for part in (cell, gap)]
         if width is None:
             return [[*head, text]]
-        if width - margin < LEAST_TEXT:
+        if width - margin < max(LEAST_TEXT, min(_widest_word(text), width - INDENT)):
             return [head, *([" " * INDENT, part] for part in wrap(text, width - INDENT))]
         first, *others = wrap(text, width - margin)
         return [[*head, first], *([" " * margin, part] for part in others)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterable
 from itertools import chain
 
 from ..engine.components import PICKLE
@@ -63,20 +64,7 @@ class Leases(Action):
         if not held:
             context.output.say(f"No worker holds a request of spider {opts.spider}")
             return
-        now = read_status(view).now
-        rows = [
-            [
-                one.worker,
-                in_state("alive" if one.alive else "dead"),
-                duration(now - one.since) if one.since else "-",
-                one.entry.kind,
-                str(one.entry.priority),
-                str(one.deaths),
-                shown(one.entry),
-            ]
-            for one in held
-        ]
-        context.output.show(Table(_LEASES, rows))
+        context.output.show(leases_table(held, read_status(view).now))
 
 
 class Peek(Action):
@@ -101,18 +89,8 @@ class Peek(Action):
             for place, entry in enumerate(entries, 1):
                 context.output.json({"place": place, **as_json.entry(entry)})
             return
-        rows = [
-            [
-                str(place),
-                str(entry.priority),
-                entry.method or "-",
-                entry.callback or "-",
-                shown(entry),
-            ]
-            for place, entry in enumerate(entries, 1)
-        ]
-        if rows:
-            context.output.show(Table(_PEEK, rows))
+        if entries:
+            context.output.show(peek_table(entries))
         else:
             context.output.say(f"No request of spider {opts.spider} waits")
         status = read_status(view)
@@ -133,7 +111,7 @@ class Explain(Action):
     syntax = ("URL",)
     examples = (
         "scrapy frontier explain quotes https://quotes.toscrape.com/page/2/",
-        'scrapy frontier explain quotes \'{"url": "https://quotes.toscrape.com/", "method": "POST"}\'',
+        """scrapy frontier explain quotes '{"url": "https://example.com/", "body": "a=1"}'""",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -166,6 +144,32 @@ class Explain(Action):
             pairs.append(("history", "\n".join(found.history)))
         said = map(single_line, verdict(found, status, shlex.quote(opts.url)))
         context.output.show(Fields(pairs), "", *said)
+
+
+def leases_table(held: Iterable[Held], now: float) -> Table:
+    """Return a table with a row for each of the leases *held*."""
+    rows = [
+        [
+            one.worker,
+            in_state("alive" if one.alive else "dead"),
+            duration(now - one.since) if one.since else "-",
+            one.entry.kind,
+            str(one.entry.priority),
+            str(one.deaths),
+            shown(one.entry),
+        ]
+        for one in held
+    ]
+    return Table(_LEASES, rows)
+
+
+def peek_table(entries: Iterable[Entry]) -> Table:
+    """Return a table with a row for each of *entries*."""
+    rows = [
+        [str(place), str(entry.priority), entry.method or "-", entry.callback or "-", shown(entry)]
+        for place, entry in enumerate(entries, 1)
+    ]
+    return Table(_PEEK, rows)
 
 
 def shown(entry: Entry) -> str:

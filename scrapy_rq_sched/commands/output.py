@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -106,16 +106,16 @@ class Output:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     @contextmanager
-    def live(self, hint: str) -> Iterator[Any]:
+    def live(self, hint: Callable[[], str]) -> Iterator[Any]:
         """Give a function that redraws parts at the same place of a terminal.
 
         Without a terminal, or without rich, it prints them below each other.
 
-        :param hint: how to leave, which a terminal shows in the last line.
+        :param hint: returns how to leave, which a terminal shows in the last line.
         """
         if self._console is None:
             if self.is_terminal:
-                self.say(f"{hint}\n")
+                self.say(f"{hint()}\n")
             yield self._show_with_a_gap
             return
         from rich.live import Live
@@ -126,10 +126,9 @@ class Output:
             def draw(*parts: Part) -> None:
                 width, height = self._resize()
                 lines[:] = [line for part in parts for line in _lines_of(part, width)]
-                hints = [["", part] for part in wrap(hint, width)]
-                live.update(
-                    self._drawn([*_cropped(lines, height - len(hints) - 2), [], *hints]), refresh=True
-                )
+                hints: list[Line] = [[], *([part] for part in wrap(hint(), width))]
+                shown = _cropped(lines, height - len(hints) - 1)
+                live.update(self._drawn([*shown, *hints]), refresh=True)
 
             try:
                 yield draw

@@ -32,7 +32,7 @@ class Seed(Action):
     examples = (
         "scrapy frontier seed quotes https://quotes.toscrape.com/page/1/",
         "scrapy frontier seed quotes --file urls.txt --priority 10",
-        'scrapy frontier seed quotes \'{"url": "https://quotes.toscrape.com/", "meta": {"depth": 1}}\'',
+        """scrapy frontier seed quotes '{"url": "https://example.com/", "priority": 5}'""",
     )
     last = "seeds"
 

@@ -92,7 +92,7 @@ class SlotsAction(Action):
             self._show(context, opts, slots, names, context.output.show)
             return
         try:
-            with context.output.live(LEAVE) as draw:
+            with context.output.live(lambda: LEAVE) as draw:
                 while True:
                     self._show(context, opts, slots, names, draw)
                     time.sleep(opts.watch)
@@ -119,7 +119,12 @@ class SlotsAction(Action):
                 f"No slot of spider {opts.spider} {'is blocked' if opts.blocked else 'has waiting requests'}"
             )
             return
-        draw(Table(_SLOTS, [_row(one) for one in shown]))
+        draw(slots_table(shown))
+
+
+def slots_table(slots: Iterable[SlotStatus]) -> Table:
+    """Return a table with a row for each of *slots*."""
+    return Table(_SLOTS, [_row(one) for one in slots])
 
 
 def _row(one: SlotStatus) -> list[str]:

@@ -46,7 +46,7 @@ class Status(Action):
             self._show(context, opts, views, context.output.show)
             return
         try:
-            with context.output.live(LEAVE) as draw:
+            with context.output.live(lambda: LEAVE) as draw:
                 while True:
                     self._show(context, opts, views, draw)
                     time.sleep(opts.watch)
