@@ -1,14 +1,17 @@
 """Record the sessions of ``docs/command-line.md``: ``python -m tests.record_sessions``.
 
-Two workers crawl the example project's shop. Each command of the page is typed in its turn, and what it
-prints is written below it.
+Two workers crawl the example project's shop. Each command of the page is typed in its turn, at a terminal of
+80 columns without rich, and its output is written below it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,9 @@ def main() -> None:
         port = str(free_port())
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "REDIS_URL": server.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
+        # Without colours and progress bars.
+        Path(folder, "sitecustomize.py").write_text("import sys; sys.modules['rich'] = None\n")
+        environment |= {"PYTHONPATH": folder, "COLUMNS": "80"}
         site = ["-m", "demo.site", "--port", port]
         crawl = ["-m", "scrapy", "crawl", "site", "-a", f"url=http://127.0.0.1:{port}/", "--nolog"]
         commands = [site, crawl, crawl]
@@ -71,21 +77,37 @@ def _recorded(command: str, port: str, environment: dict[str, str]) -> str:
     late = _LATE.search(command)
     if late is not None:
         command = command.replace(late[1], _late_url(port, environment))
-    done = subprocess.run(
-        ["bash", "-c", command.replace(f":{SHOWN_PORT}/", f":{port}/")],
-        cwd=PROJECT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    shown = done.stdout.replace(f":{port}/", f":{SHOWN_PORT}/").replace(
+    output = _on_a_terminal(command.replace(f":{SHOWN_PORT}/", f":{port}/"), environment)
+    shown = output.replace(f":{port}/", f":{SHOWN_PORT}/").replace(
         environment["REDIS_URL"], "redis://127.0.0.1:6379/0"
     )
     # Workers learn it by their next exchange.
     time.sleep(3)
     return f"```console\n$ {command}\n{shown.rstrip()}\n```\n"
+
+
+def _on_a_terminal(command: str, environment: dict[str, str]) -> str:
+    """Return the output of *command*; it is interrupted if it serves something."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["bash", "-c", command],
+        cwd=PROJECT,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    output = b""
+    with contextlib.suppress(OSError):  # Linux reports the other end's close so
+        while part := os.read(ours, 65536):
+            output += part
+            if b"Ctrl-C ends it" in output:
+                os.killpg(process.pid, signal.SIGINT)
+    process.wait()
+    os.close(ours)
+    return output.decode().replace("\r\n", "\n")
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ class Command(ScrapyCommand):
         for action in (cls() for cls in ACTIONS):
             added = commands.add_parser(
                 action.name,
+                prog=f"scrapy frontier {action.name}",
                 usage=action.usage(),
                 help=action.summary,
                 description=action.description or f"{action.summary}.",

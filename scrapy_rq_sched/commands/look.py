@@ -111,7 +111,7 @@ class Explain(Action):
     syntax = ("URL",)
     examples = (
         "scrapy frontier explain quotes https://quotes.toscrape.com/page/2/",
-        """scrapy frontier explain quotes '{"url": "https://example.com/", "body": "a=1"}'""",
+        """scrapy frontier explain quotes '{"url": "http://a.test/", "method": "PUT"}'""",
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

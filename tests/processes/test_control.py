@@ -177,7 +177,7 @@ def test_a_fleet_that_is_paused_begins_nothing_and_then_goes_on_to_the_end(
 @pytest.mark.single("its log, and the time that it takes")
 def test_a_fleet_that_is_drained_and_stopped_loses_and_repeats_nothing(fleet: Fleet, redis_url: str) -> None:
     crawling(fleet, 2)
-    assert "will do what is in hand" in command(redis_url, "drain", "graph")
+    assert "will finish the requests in hand" in command(redis_url, "drain", "graph")
     wait_until(lambda: leased(redis_url) == 0)
     assert "2 workers will close" in command(redis_url, "stop", "graph")
     fleet.wait()

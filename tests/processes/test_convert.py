@@ -538,7 +538,7 @@ def test_the_serializer_of_the_waiting_requests_need_not_be_named(redis_url: str
     with_json.close("shutdown")
     done = command(redis_url, "pages", "--to", "msgpack")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "1 requests converted, 0 set aside" in done.stdout
+    assert "1 request converted, 0 moved into the failed list" in done.stdout
     again = command(redis_url, "pages", "--to", "msgpack")
     assert again.returncode == 1
     assert "The requests of spider 'pages' are already stored as msgpack" in again.stderr
@@ -561,7 +561,8 @@ def test_the_wrong_serializer_is_not_answered_with_setting_all_aside(
     refused = command(redis_url, "pages", "--from", "msgpack")
     assert refused.returncode == 1
     assert refused.stderr == (
-        "scrapy frontier: Nothing was changed. The requests are in another serializer: name it with --from\n"
+        "scrapy frontier: Nothing was changed. The requests were written by another serializer. Name it with "
+        "--from\n"
     )
 
 
@@ -574,7 +575,7 @@ def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_tol
     assert refused.returncode == 1
     assert "1 cannot be converted: meta['t'] is a tuple" in refused.stdout
     assert refused.stderr == (
-        "scrapy frontier: Nothing was changed. With --set-aside these go into the failed list\n"
+        "scrapy frontier: Nothing was changed. --set-aside moves these requests into the failed list\n"
     )
     assert server.dump(KEY) == before
     assert command(redis_url, "pages", "--set-aside").returncode == 0

@@ -147,7 +147,7 @@ def test_ctrl_c_has_the_workers_finish_and_the_same_command_goes_on(terminal: Te
     process.send_signal(signal.SIGINT)
     code, said = ended(process, 30)
     assert code == 130
-    assert "was interrupted. The same command goes on with it" in said
+    assert "The same command continues it" in said
     assert {reason for _, reason in terminal.events("closed")} == {"shutdown"}
     before = set(terminal.found())
     assert before
@@ -166,7 +166,7 @@ def test_a_crawl_that_goes_on_adds_to_a_file_that_a_new_one_replaces(terminal: T
     assert set(terminal.found()) < ALL
     code, said = terminal.run(*CRAWL, "-w", "2", "-O", "items.jsonl")
     assert code == 0, said
-    assert "The crawl goes on where it was: what is in its files stays (-O)" in said
+    assert "An earlier run's crawl is continued: its files are appended to, not replaced (-O)" in said
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 
@@ -291,7 +291,7 @@ def test_the_log_of_a_worker_that_cannot_start_is_shown(terminal: Terminal) -> N
 def test_a_spider_that_there_is_not(terminal: Terminal) -> None:
     code, said = terminal.run("unheard")
     assert code == 1
-    assert "There is no spider 'unheard' here. The spiders are: " in said
+    assert "This project has no spider 'unheard'. Its spiders: " in said
     assert "Traceback" not in said
 
 
@@ -310,7 +310,7 @@ def test_without_a_setting_for_redis_the_project_has_one_of_its_own(
         try:
             code, said = terminal.run(*CRAWL, "-w", "2", "-s", "REDIS_URL=", "-O", "items.jsonl")
             assert code == 0, said
-            assert "No setting says where Redis is: this crawl has one of its own, embedded:///" in said
+            assert "No setting names a Redis: this project gets its own, embedded:///" in said
             assert set(terminal.found()) == ALL
             assert server.dbsize() == 0
             # The other commands look there as well, also when nobody is at it.

@@ -56,8 +56,8 @@ def several(server: redis.Redis) -> redis.Redis:
 
 def test_they_are_listed_the_latest_last(several: redis.Redis, redis_url: str) -> None:
     heading, *lines = said(redis_url).splitlines()
-    assert heading.split() == ["TIME", "KIND", "REASON", "URL", "ID", "DEATHS"]
-    assert [line.split()[-3] for line in lines] == [
+    assert heading.split() == ["TIME", "KIND", "DEATHS", "ID", "REASON", "URL"]
+    assert [line.split()[-1] for line in lines] == [
         "http://graph.test/1",
         "http://graph.test/2",
         "http://other.test/seed",
@@ -72,16 +72,16 @@ def test_they_are_listed_the_latest_last(several: redis.Redis, redis_url: str) -
 
 def test_only_the_latest_are_listed(several: redis.Redis, redis_url: str) -> None:
     lines = said(redis_url, "-n", "2").splitlines()
-    assert [line.split()[-3] for line in lines[1:3]] == ["ours", "http://graph.test/5"]
+    assert [line.split()[-1] for line in lines[1:3]] == ["ours", "http://graph.test/5"]
     assert "-n" in lines[-1]
-    assert said(redis_url, "-n", "1", "--reason", "its callback").splitlines()[1].split()[-3].endswith("/5")
+    assert said(redis_url, "-n", "1", "--reason", "its callback").splitlines()[1].split()[-1].endswith("/5")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_a_number_that_is_none_is_refused(server: redis.Redis, redis_url: str, number: str) -> None:
     done = failed(redis_url, "-n", number)
     assert done.returncode == 2
-    assert "it may be a whole number of 1 or more" in done.stderr
+    assert "must be an integer ≥ 1, not" in done.stderr
 
 
 def test_a_machine_gets_whole_entries(several: redis.Redis, redis_url: str) -> None:
@@ -95,10 +95,10 @@ def test_a_machine_gets_whole_entries(several: redis.Redis, redis_url: str) -> N
 
 def test_they_are_counted_by_reason(several: redis.Redis, redis_url: str) -> None:
     lines = said(redis_url, "--counts").splitlines()
-    assert lines[1].split(maxsplit=1) == ["2", "its callback raised KeyError: 'price'"]
+    assert lines[1].split(maxsplit=1) == ["2", "request  its callback raised KeyError: 'price'"]
     assert len(lines) == 5
     counted = json.loads(said(redis_url, "--counts", "--json", "--url", "*/2"))
-    assert counted == {"reason": "its download failed: status 503", "count": 1}
+    assert counted == {"kind": "request", "reason": "its download failed: status 503", "count": 1}
 
 
 def test_all_of_one_is_shown(several: redis.Redis, redis_url: str) -> None:
@@ -124,21 +124,23 @@ def test_an_id_that_is_not_there_is_said_in_one_line(several: redis.Redis, redis
 
 
 def test_nothing_to_list_is_said(server: redis.Redis, redis_url: str) -> None:
-    assert said(redis_url) == "Nothing of spider graph is set aside\n"
-    assert said(redis_url, "--counts", "--reason", "x") == "Nothing like that is set aside\n"
+    assert said(redis_url) == "The failed list of spider graph is empty\n"
+    assert (
+        said(redis_url, "--counts", "--reason", "x") == "The failed list of spider graph has no such entry\n"
+    )
     assert said(redis_url, "--json") == ""
 
 
 def test_what_is_chosen_is_put_back_or_forgotten_and_counted(several: redis.Redis, redis_url: str) -> None:
     assert said(redis_url, "--requeue", "--reason", "its callback", "--url", "*/1").startswith(
-        "1 of the failed list"
+        "1 entry of the failed list"
     )
     assert several.zscore("graph:requests", json.dumps({"url": "http://graph.test/1"})) == -5
-    assert said(redis_url, "--forget", "--id", "host-1-abc/2.1").startswith("1 of the failed list")
-    assert said(redis_url, "--requeue").startswith("2 of the failed list")
+    assert said(redis_url, "--forget", "--id", "host-1-abc/2.1").startswith("1 entry of the failed list")
+    assert said(redis_url, "--requeue").startswith("2 entries of the failed list")
     assert several.lrange("graph:start_urls", 0, -1) == [b"http://other.test/seed"]
     assert several.zcard("graph:requests") == 2
-    assert said(redis_url, "--forget").startswith("1 of the failed list")
+    assert said(redis_url, "--forget").startswith("1 entry of the failed list")
     assert not several.exists("graph:failed")
 
 
@@ -165,9 +167,9 @@ def test_what_may_run_code_is_not_read_unless_the_settings_say_so(
     }
     server.rpush("graph:failed", json.dumps({**entry, "data_hex": data.hex()}))
     done = failed(redis_url, "--url", "*")
-    assert done.stdout == "Nothing like that is set aside\n"
+    assert done.stdout == "The failed list of spider graph has no such entry\n"
     assert "written by 'pickle'" in done.stderr
-    assert "--url matches none of them" in done.stderr
+    assert "--url does not match them" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "\\x80" in failed(redis_url).stdout
     trusted = said(redis_url, "--url", "*/1", "-s", "SCHEDULER_SERIALIZER=pickle")
@@ -182,7 +184,7 @@ def test_a_queue_of_the_users_own_can_be_looked_at_and_not_put_back(
     assert (done.returncode, done.stdout) == (1, "")
     assert "is a OwnQueue, which keeps requests in its own way" in done.stderr
     assert "http://graph.test/5" in said(redis_url, *own)
-    assert said(redis_url, "--forget", *own).startswith("5 of the failed list")
+    assert said(redis_url, "--forget", *own).startswith("5 entries of the failed list")
 
 
 def test_a_crawl_that_is_under_way_goes_on_with_what_is_put_back(
@@ -197,7 +199,7 @@ def test_a_crawl_that_is_under_way_goes_on_with_what_is_put_back(
     for _ in range(5):
         server.rpush("graph:start_urls", "not a URL")
     assert "http://graph.test/again?149" in said(redis_url, "--reason", "its callback")
-    assert said(redis_url, "--requeue", "--url", "*again?*").startswith("150 of the failed list")
+    assert said(redis_url, "--requeue", "--url", "*again?*").startswith("150 entries of the failed list")
     fleet.wait()
     crawled = fleet.urls("downloaded")
     assert {url: crawled[url] for url in urls} == dict.fromkeys(urls, 1)

@@ -193,7 +193,7 @@ def test_a_set_of_seeds_stays_a_set(server: redis.Redis, redis_url: str) -> None
     server.sadd(KEY, URLS[0])
     said = run("seeds", *URLS, redis_url=redis_url)
     assert server.smembers(KEY) == {url.encode() for url in URLS}
-    assert "a set (equal seeds are one there)" in said
+    assert "a set, which keeps equal seeds once" in said
 
 
 def test_in_a_sorted_set_the_priority_is_the_score(server: redis.Redis, redis_url: str) -> None:
@@ -245,7 +245,7 @@ def test_a_bad_line_is_named_and_nothing_is_pushed(server: redis.Redis, redis_ur
     assert "Missing scheme in request url: example.org" in said
     assert "line 4: spider 'seeds' has no callback 'gone'" in said
     assert "line 5: not JSON" in said
-    assert "Nothing was pushed: 3 lines of 4 cannot be made a request of" in said
+    assert "Nothing was pushed: 3 lines of 4 are invalid" in said
     assert not server.exists(KEY)
 
 
@@ -292,11 +292,11 @@ def test_a_line_of_any_length_is_read_over(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "Say what to push"),
-        (["http://a.test/", "--file", "f"], "Say what to push"),
+        ([], "Give either URLs"),
+        (["http://a.test/", "--file", "f"], "Give either URLs"),
         (["--file", "/nowhere/seeds.txt"], "'/nowhere/seeds.txt' cannot be read: No such file or directory"),
         (["--file", "/"], "'/' cannot be read: Is a directory"),
-        (["--file", "/dev/null"], "Nothing was pushed: there is no seed in it"),
+        (["--file", "/dev/null"], "Nothing was pushed: there are no seeds"),
         (["http://a.test/", "--meta", '{"ftp_local_filename": "/etc/passwd"}'], "Seeds cannot have this"),
         (["http://a.test/", "--priority", "1", "-s", "FRONTIER_SEED_FORM_DATA=1"], "a seed has no priority"),
     ],
@@ -312,7 +312,7 @@ def test_what_cannot_be_pushed_is_refused_in_one_line(
 
 @pytest.mark.parametrize("meta", ["7", "{", "[1]"])
 def test_meta_that_is_no_object_is_refused(redis_url: str, meta: str) -> None:
-    assert "argument --meta: it " in run("seeds", URLS[0], "--meta", meta, redis_url=redis_url, code=2)
+    assert "argument --meta: must be " in run("seeds", URLS[0], "--meta", meta, redis_url=redis_url, code=2)
 
 
 def test_a_key_that_is_none_of_seeds_is_left_alone(server: redis.Redis, redis_url: str) -> None:
@@ -366,7 +366,7 @@ def test_seeds_of_another_form_are_pushed_as_they_are_and_it_is_said(
     options = ["-s", f"REDIS_URL={redis_url}"]
     said = run("seeds", "-", *options, redis_url=redis_url, folder=own_project, stdin="#shop,7\n\n a,b \n")
     assert pushed(server) == ["#shop,7", " a,b "]
-    assert "seeds of spider seeds are not checked" in said
+    assert "the seeds are not checked, because spider seeds has its own format" in said
 
 
 @pytest.mark.parametrize("given", [{"priority": 3}, {"meta": {"a": 1}}])
@@ -432,7 +432,7 @@ def test_a_push_that_was_killed_is_gone_on_with_and_each_seed_is_pushed_once(
 ) -> None:
     there, _ = broken_off(signal.SIGKILL)
     said = run("seeds", "--file", str(big), redis_url=redis_url)
-    assert f"{there:,} of {MANY:,} seeds were pushed before, by a run that broke off: going on there" in said
+    assert f"{there:,} of {MANY:,} seeds were pushed by an interrupted run: continuing there" in said
     assert f"{MANY - there:,} seeds pushed" in said
     assert pushed(server) == [page_url(number) for number in range(MANY)]
 
@@ -450,7 +450,9 @@ def test_ctrl_c_says_how_many_were_pushed_and_how_to_go_on(
     server: redis.Redis, redis_url: str, big: Path, broken_off: Any
 ) -> None:
     there, said = broken_off(signal.SIGINT)
-    line = f"interrupted: {there:,} of {MANY:,} seeds were pushed. Run the same again to go on there"
+    line = (
+        f"interrupted: {there:,} of {MANY:,} seeds were pushed. Run the same command again to continue there"
+    )
     assert said == f"scrapy frontier: {line}\n"
     run("seeds", "--file", str(big), redis_url=redis_url)
     assert pushed(server) == [page_url(number) for number in range(MANY)]
@@ -483,7 +485,7 @@ def test_a_push_that_broke_off_behind_its_last_seed_pushes_nothing_more(
     with pytest.raises(KeyboardInterrupt):
         Pushing(a_view(redis_url), file).run(break_off_after=1)
     said = run("seeds", "--file", str(file), redis_url=redis_url)
-    assert "5 of 5 seeds were pushed before, by a run that broke off: there is nothing left of it" in said
+    assert "5 of 5 seeds were pushed by an interrupted run: nothing is left to push" in said
     assert "0 seeds pushed" in said
     assert pushed(server) == URLS
 
@@ -639,7 +641,7 @@ def test_a_step_has_no_more_bytes_than_redis_does_in_a_moment(redis_url: str, fi
 def test_no_worker_is_there_to_take_them(redis_url: str) -> None:
     said = run("seeds", URLS[0], redis_url=redis_url)
     assert "1 seed pushed to" in said
-    assert "no worker is alive: start one with scrapy crawl seeds" in said
+    assert "No worker is alive. Start one: scrapy crawl seeds" in said
 
 
 def test_workers_of_a_crawl_take_them_while_they_are_pushed(
@@ -648,7 +650,7 @@ def test_workers_of_a_crawl_take_them_while_they_are_pushed(
     file.write_text("".join(f"{page_url(number)}\n" for number in range(3 * STEP)))
     fleet.start("seeds", 2)
     wait_until(lambda: server.zcard("seeds:workers") == 2)
-    assert "2 workers are at it" in run("seeds", "--file", str(file), redis_url=redis_url)
+    assert "2 workers will read them" in run("seeds", "--file", str(file), redis_url=redis_url)
     wait_until(lambda: len(fleet.events("parsed")) >= 3 * STEP)
     assert fleet.urls("parsed") == {page_url(number): 1 for number in range(3 * STEP)}
 
@@ -661,4 +663,4 @@ def test_a_crawl_that_is_paused_takes_none_and_it_is_said(
     done = run_python("-m", "scrapy", "frontier", "pause", "seeds", redis_url=redis_url)
     assert done.returncode == 0, done.stderr
     said = run("seeds", URLS[0], redis_url=redis_url)
-    assert "1 worker is at it; but the crawl is paused: scrapy frontier resume seeds" in said
+    assert "The crawl is paused, with 1 worker. To resume it: scrapy frontier resume seeds" in said

@@ -895,7 +895,7 @@ def test_the_commands_export_to_a_pipe_and_import_from_one(server: redis.Redis, 
     server.flushall()
     back = command(redis_url, "import", "s", input=done.stdout)
     assert (back.returncode, back.stderr) == (0, b"")
-    assert b"was imported: 690 waiting, 2 delayed, 8 failed, 700 seen, 100 started\n" in back.stdout
+    assert b": 690 waiting, 2 delayed, 8 failed, 700 seen, 100 started\n" in back.stdout
     assert contents(server) == before
 
 
@@ -948,7 +948,7 @@ def test_an_export_that_fails_leaves_the_file_of_before(
     refused = command(redis_url, "export", "s", "--file", str(file))
     assert refused.returncode == 1
     assert refused.stderr.count(b"\n") == 1
-    assert b"What was written is no whole export, and import refuses it" in refused.stderr
+    assert b"The export is incomplete, and import refuses it" in refused.stderr
     assert file.read_text() == "yesterday's"
     assert list(tmp_path.iterdir()) == [file]
 
