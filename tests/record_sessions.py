@@ -99,11 +99,13 @@ def _on_a_terminal(command: str, environment: dict[str, str]) -> str:
         start_new_session=True,
     )
     os.close(theirs)
-    output = b""
+    output, is_interrupted = b"", False
     with contextlib.suppress(OSError):  # Linux reports the other end's close so
         while part := os.read(ours, 65536):
             output += part
-            if b"Ctrl-C ends it" in output:
+            if not is_interrupted and b"Ctrl-C ends it" in output:
+                is_interrupted = True
+                time.sleep(2)  # until it serves
                 os.killpg(process.pid, signal.SIGINT)
     process.wait()
     os.close(ours)

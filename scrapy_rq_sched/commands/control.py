@@ -68,7 +68,7 @@ class Drain(_Tell):
     name = "drain"
     summary = "Finish the requests in hand, and take no more"
     description = (
-        "Have all workers finish the requests they hold, including those that are only in their memory, and "
+        "Have all workers finish the requests they hold, including those only in their memory, and "
         "take no more. The workers stay. After that, stop loses and repeats nothing."
     )
     examples = ("scrapy frontier drain quotes", "scrapy frontier resume quotes")

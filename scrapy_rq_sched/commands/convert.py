@@ -18,8 +18,8 @@ class Convert(Action):
     summary = "Convert the waiting requests to another serializer"
     description = (
         "Rewrite the waiting requests of a spider in place, a few at a time, for workers with another "
-        "SCHEDULER_SERIALIZER. No worker may be alive meanwhile. If the conversion is interrupted, run the "
-        "same command again to continue it. The project's settings, or -s, name the queue and the keys."
+        "SCHEDULER_SERIALIZER. All workers must be stopped meanwhile. If the conversion is interrupted, run "
+        "the same command again to continue it. The project's settings, or -s, name the queue and the keys."
     )
     examples = (
         "scrapy frontier convert quotes --dry-run",

@@ -174,7 +174,7 @@ def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arg
 
 
 def _make_room(base: Path) -> None:
-    """Delete the logs of all runs except the latest, and those that still run."""
+    """Delete the logs of all runs except the latest, and of runs under way."""
     runs = sorted(folder for folder in base.iterdir() if folder.is_dir() and folder.name[:1].isdigit())
     for folder in runs[: 1 - KEPT_RUNS]:
         process = folder.name.rpartition("-")[2]

@@ -48,11 +48,13 @@ class Failed(Action):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add which entries to take, and what to do with them."""
+        """Add which entries to take, and the action for them."""
         parser.add_argument(
             "-n", dest="most", type=_whole, default=20, metavar="N", help="list the latest N (default: 20)"
         )
-        parser.add_argument("--reason", metavar="TEXT", help="only entries whose reason begins with TEXT")
+        parser.add_argument(
+            "--reason", metavar="TEXT", help="only entries with a reason that begins with TEXT"
+        )
         parser.add_argument(
             "--url", metavar="PATTERN", help="only entries with such a URL; * stands for any text"
         )

@@ -167,15 +167,15 @@ class Output:
         columns = (
             bars.TextColumn("{task.description}"),
             bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(),
+            *([bars.TextColumn("{task.completed}")] if total is None else [bars.MofNCompleteColumn()]),
+            *([] if total is None else [bars.TimeRemainingColumn()]),
         )
         with bars.Progress(*columns, console=Console(stderr=True)) as progress:
             yield _RichBar(progress, progress.add_task(what, total=total))
 
 
 def message_lines(text: str, width: int | None) -> list[str]:
-    """Return a message in lines; the line of a suggested command is never broken, whatever the *width*."""
+    """Return a message in lines; the line of a suggested command is never broken."""
     lines = text.split("\n")
     if width is None:
         return lines
@@ -194,7 +194,7 @@ def _lines_of(part: Part, width: int) -> list[Line]:
 
 
 def _cropped(lines: list[Line], most: int) -> list[Line]:
-    """Return *lines*, or what fits on a low terminal of them."""
+    """Return *lines*, or the first of them if the terminal is lower."""
     if len(lines) <= max(1, most):
         return lines
     left_out = len(lines) - max(1, most - 1)
