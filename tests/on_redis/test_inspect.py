@@ -197,6 +197,26 @@ def test_the_time_left_is_by_how_fast_the_queue_shrinks(join: Join, look: Look, 
     assert 9 < status.seconds_left < 13
 
 
+def test_the_time_left_is_by_the_last_minute(join: Join, look: Look, server: redis.Redis) -> None:
+    long_ago(join, server).push(*map(str, range(100)))
+    # Nine minutes of growth do not count.
+    moments(server, *((200, 10 * n) for n in range(54)), *((200, 700 - 100 * n) for n in range(7)))
+    status = read_status(look())
+    assert status.seconds_left is not None
+    assert 9 < status.seconds_left < 13
+
+
+def test_no_end_is_foretold_once_the_queue_does_not_shrink_any_more(
+    join: Join, look: Look, server: redis.Redis
+) -> None:
+    long_ago(join, server).push(*map(str, range(100)))
+    moments(server, *((200, 1000) for n in range(54)), *((200, 10 * n) for n in range(7)))
+    status = read_status(look())
+    assert status.growth is not None
+    assert status.growth < 0
+    assert status.seconds_left is None
+
+
 def test_no_end_is_foretold_while_the_queue_grows(join: Join, look: Look, server: redis.Redis) -> None:
     long_ago(join, server).push(*map(str, range(100)))
     moments(server, *((200, 10 * n) for n in range(7)))

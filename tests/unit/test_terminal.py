@@ -196,7 +196,8 @@ def test_columns_that_say_least_are_left_out_first() -> None:
 def test_a_name_that_needs_all_columns_has_a_line_of_its_own() -> None:
     table = Table((Column("ID"), Column("COUNT", right=True)), [["a-long-name", "12"], ["b", "3"]])
     assert lines(table, 11) == ["ID", "  COUNT", "a-long-name", "     12", "b", "      3"]
-    assert lines(table, 5) == ["id     a-", "       lo"] or max(map(len, lines(table, 5))) <= 9
+    # Too narrow even for that: each row is a list of fields.
+    assert lines(table, 6)[0].startswith("id")
 
 
 def test_a_text_that_does_not_fit_stands_below_its_row() -> None:
