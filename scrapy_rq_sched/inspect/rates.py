@@ -9,7 +9,7 @@ from .status import Moment
 
 #: Seconds of one count of pages; see ``lua/exchange.lua``.
 BUCKET = 10
-#: Seconds from which the pages per second and the time left, the pages per hour, and the growth are calculated.
+#: Seconds from which are calculated: pages per second and the time left, pages per hour, the growth.
 MINUTE, HOUR, TREND = 60, 3600, 600
 
 
@@ -50,7 +50,7 @@ class Rates:
 
     @staticmethod
     def _growth(recent: list[Moment], now: float, waiting: int, seconds: int) -> float | None:
-        """Return the requests per second by which the queue has grown in the last *seconds*; None if unknown."""
+        """Return the requests per second by which the queue has grown lately; None if unknown."""
         trend = [moment for moment in recent if moment.second > now - seconds]
         if len(trend) < 2 or now - trend[0].second <= BUCKET:
             return None

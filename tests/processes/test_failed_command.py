@@ -182,7 +182,7 @@ def test_a_queue_of_the_users_own_can_be_looked_at_and_not_put_back(
     own = ("-s", "SCHEDULER_QUEUE_CLASS=crawls.spiders.OwnQueue")
     done = failed(redis_url, "--requeue", *own)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "is a OwnQueue, which keeps requests in its own way" in done.stderr
+    assert "is a OwnQueue, which stores requests in its own form" in done.stderr
     assert "http://graph.test/5" in said(redis_url, *own)
     assert said(redis_url, "--forget", *own).startswith("5 entries of the failed list")
 

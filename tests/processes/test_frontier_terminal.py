@@ -61,8 +61,8 @@ def test_a_pickle_is_shown_as_one_with_nothing_that_nobody_has_read(
     server.zadd("graph:requests", {data: -3})
     _, row = frontier(redis_url, "peek", "graph").splitlines()
     assert " ".join(row.split()) == (
-        f"1 3 - - a pickle of {len(data)} bytes, which is not read because that may run code. If you trust it, "
-        "add -s SCHEDULER_SERIALIZER=pickle"
+        f"1 3 - - a pickle of {len(data)} bytes, which is not read because that may run code. If you trust "
+        "it, add -s SCHEDULER_SERIALIZER=pickle"
     )
     (shown,) = map(json.loads, frontier(redis_url, "peek", "graph", "--json").splitlines())
     assert (shown["url"], shown["problem"][:8], shown["data_hex"]) == ("", "a pickle", data.hex())
