@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from datetime import datetime, timezone
+
+from ..inspect.wording import counted as counted
 
 #: Characters of a bar, and of a sparkline.
 BAR_WIDTH = 30
@@ -24,19 +25,9 @@ def single_line(text: str) -> str:
     return printable(text, kept="")
 
 
-def crawl_command(spider: str) -> str:
-    """Return the command that starts a worker of *spider*, quoted for a shell."""
-    return f"scrapy crawl {shlex.quote(spider)}"
-
-
 def number(count: float) -> str:
     """Return *count* with thousands separators."""
     return f"{count:,.0f}"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return *count* and its noun, such as ``1 worker`` or ``2 workers``."""
-    return f"{number(count)} {noun if count == 1 else plural or noun + 's'}"
 
 
 def rate(per_second: float) -> str:

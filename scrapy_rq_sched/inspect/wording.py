@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 
 
-def counted(count: int, noun: str) -> str:
-    """Return *count* and *noun*, such as ``1 worker`` or ``1,200 workers``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return *count* and *noun*, such as ``1 worker`` or ``1,200 workers``.
+
+    :param plural: of the noun; by default, with an s.
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def crawl_command(spider: str) -> str:
