@@ -296,7 +296,7 @@ def test_start_waits_while_the_crawl_is_paused(fleet: Fleet, redis_url: str, ser
     wait_until(lambda: leased(redis_url) == 0)
     fleet.start("graph", GRAPH_PAGES=PAGES)
     wait_until(lambda: "is paused" in fleet.log(1))
-    assert "no page is begun until scrapy frontier resume graph" in fleet.log(1)
+    assert "this worker begins no page. To resume, run: scrapy frontier resume graph" in fleet.log(1)
     command(redis_url, "resume", "graph")
     fleet.wait()
     assert len(fleet.urls("parsed")) == PAGES

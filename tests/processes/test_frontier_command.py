@@ -216,7 +216,7 @@ def test_a_user_who_may_only_look_can_look(url: str) -> None:
         (["forget", "graph"], "give URLs"),
         (["forget", "graph", "--file", "/nowhere"], "cannot be read"),
         (["pause", "seeds"], "no frontier of spider 'seeds'"),
-        (["status", "-s", "FRONTIER_PREFETCH=many"], "FRONTIER_PREFETCH is 'many'"),
+        (["status", "-s", "FRONTIER_PREFETCH=many"], "FRONTIER_PREFETCH must be an integer"),
         (["status", "graph", "-s", "SCHEDULER_QUEUE_KEY=%d"], "SCHEDULER_QUEUE_KEY"),
     ],
 )
