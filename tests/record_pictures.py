@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
+from scrapy_rq_sched.embedded import free_port
+
 from .dashboard.browser import chromium
 from .pages import DOCS, ROOT
 
@@ -113,12 +115,27 @@ def picture(page: Page, path: Path, command: str, lines: int, until: Callable[[s
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB")
 
 
+def watched_crawl(folder: str) -> str:
+    """Return a command that has two workers crawl the shop, and then watches them; all end with it."""
+    python, port = shlex.quote(sys.executable), free_port()
+    crawl = f"{python} -m scrapy crawl site -a url=http://127.0.0.1:{port}/ --nolog"
+    return (
+        f"trap 'kill 0' EXIT; export PATH={Path(sys.executable).parent}:$PATH; "
+        f"export REDIS_URL=embedded://{folder}/redis; "
+        f"{python} -m demo.site --port {port} > /dev/null & {crawl} & {crawl} & sleep 5; clear; "
+        "scrapy frontier status site --watch"
+    )
+
+
 def main() -> None:
     """Record all."""
     python = shlex.quote(sys.executable)
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
         record(page, PICTURES / "demo.gif", f"{python} -m demo", 38)
+        with tempfile.TemporaryDirectory() as folder:
+            command = f"bash -c {shlex.quote(watched_crawl(folder))}"
+            picture(page, PICTURES / "status.png", command, 22, lambda text: "time left" in text)
 
 
 if __name__ == "__main__":
