@@ -40,7 +40,10 @@ def named(error: BaseException | None) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return *count* and its noun: "1 worker", "2 workers"; *plural* if that is not *noun* with an s."""
+    """Return *count* and its noun for the log: "1 worker", "2000 workers".
+
+    :param plural: of the noun; by default, with an s.
+    """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 

@@ -19,6 +19,7 @@ from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Few
 from ..inspect.set_aside import set_aside
 from ..inspect.slots import Slots
+from ..inspect.wording import counted
 from .arguments import Arguments
 
 #: Seeds, or URLs, in one action.
@@ -49,7 +50,7 @@ def pause(view: View, given: Arguments, dry: bool) -> Done:
     """Pause the crawl: no worker begins a page."""
     if dry:
         status = read_status(view)
-        held = _counted(status.leased, "request")
+        held = counted(status.leased, "request")
         return Done(
             f"This pauses the crawl: {_workers(status.alive)} would begin no page until it is "
             f"resumed. Requests that were begun are finished; the others go back to the queue ({held} in "
@@ -64,7 +65,7 @@ def drain(view: View, given: Arguments, dry: bool) -> Done:
     """Drain the crawl: workers finish the requests in hand, and take no new ones."""
     if dry:
         status = read_status(view)
-        held = _counted(status.leased, "request")
+        held = counted(status.leased, "request")
         return Done(
             f"This drains the crawl: {_workers(status.alive)} would finish {held} in hand, and take no new "
             "ones until it is resumed",
@@ -94,14 +95,14 @@ def stop(view: View, given: Arguments, dry: bool) -> Done:
         if not alive:
             return Done("No worker is alive, so none would close", alive)
         return Done(
-            f"{_counted(alive, 'worker')} would close, as after one Ctrl-C: nothing is lost. The crawl "
+            f"{counted(alive, 'worker')} would close, as after one Ctrl-C: nothing is lost. The crawl "
             "continues when somebody starts workers again",
             alive,
         )
     alive = Control(view).stop()
     if not alive:
         return Done(f"Spider {view.spider}: no worker is alive, so none closes", alive)
-    return Done(f"Spider {view.spider} is stopped: {_counted(alive, 'worker')} will close", alive)
+    return Done(f"Spider {view.spider} is stopped: {counted(alive, 'worker')} will close", alive)
 
 
 def seed(view: View, given: Arguments, dry: bool) -> Done:
@@ -118,13 +119,13 @@ def seed(view: View, given: Arguments, dry: bool) -> Done:
             f"Nothing was pushed: {checked.bad:,} of {checked.bad + checked.good:,} seeds cannot be turned "
             f"into a request: {reasons}"
         )
-    seeds = _counted(checked.good, "seed")
+    seeds = counted(checked.good, "seed")
     if dry:
         return Done(f"{seeds} would be pushed to {seeding.key!r}", checked.good)
     seeding.push(lambda _: None)
     alive = read_status(view).alive
     if alive:
-        then = f"{_counted(alive, 'worker')} will take them"
+        then = f"{counted(alive, 'worker')} will take them"
     else:
         then = "no worker is alive, so they wait until one starts"
     return Done(f"{seeds} pushed to {seeding.key!r}: {then}", checked.good)
@@ -133,7 +134,7 @@ def seed(view: View, given: Arguments, dry: bool) -> Done:
 def forget_urls(view: View, given: Arguments, dry: bool) -> Done:
     """Forget URLs, so that they count as not seen; with ``crawl``, push them as seeds, too."""
     urls, crawl = given.texts("urls", MOST), given.flag("crawl")
-    counted = _counted(len(urls), "URL")
+    counted = counted(len(urls), "URL")
     if dry:
         seen = Explainer(view).count_seen(urls)
         then = f"; all {len(urls):,} would be pushed as seeds" if crawl else ""
@@ -190,7 +191,7 @@ def block(view: View, given: Arguments, dry: bool) -> Done:
     if seconds is None:
         raise InspectionError(f"seconds is missing; it must be a number from 1 to {LONGEST_BLOCK}")
     slots, slot, waiting = _slot(view, given)
-    requests = _counted(waiting, "waiting request")
+    requests = counted(waiting, "waiting request")
     if dry:
         return Done(f"Slot {slot} would be blocked for {seconds:,.0f} s: it has {requests}", waiting)
     slots.block(slot, seconds)
@@ -215,7 +216,7 @@ def set_slot(view: View, given: Arguments, dry: bool) -> Done:
     given.number("delay", 0, LONGEST_DELAY)
     rule = slot_rule(f"slot {slot!r}", slot, said)
     limits = ", ".join(f"{name}={value}" for name, value in said.items())
-    requests = _counted(waiting, "waiting request")
+    requests = counted(waiting, "waiting request")
     if dry:
         return Done(
             f"All workers together would keep {limits} for slot {slot}, which has {requests}", waiting
@@ -242,12 +243,8 @@ def _slot(view: View, given: Arguments) -> tuple[Slots, str, int]:
     return slots, slot, status.waiting
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _workers(count: int) -> str:
-    return _counted(count, "worker") if count else "no worker is alive now; workers that start later"
+    return counted(count, "worker") if count else "no worker is alive now; workers that start later"
 
 
 _CHOSEN = ("reason", "id", "url")

@@ -6,7 +6,7 @@ import shlex
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return *count* and *noun*, such as ``1 worker`` or ``1,200 workers``.
+    """Return *count* and *noun* for people at a terminal or a page: ``1 worker`` or ``1,200 workers``.
 
     :param plural: of the noun; by default, with an s.
     """
