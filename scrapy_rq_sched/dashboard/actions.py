@@ -134,11 +134,11 @@ def seed(view: View, given: Arguments, dry: bool) -> Done:
 def forget_urls(view: View, given: Arguments, dry: bool) -> Done:
     """Forget URLs, so that they count as not seen; with ``crawl``, push them as seeds, too."""
     urls, crawl = given.texts("urls", MOST), given.flag("crawl")
-    counted = counted(len(urls), "URL")
+    given_urls = counted(len(urls), "URL")
     if dry:
         seen = Explainer(view).count_seen(urls)
         then = f"; all {len(urls):,} would be pushed as seeds" if crawl else ""
-        return Done(f"This forgets the URLs that have been seen, {seen:,} of {counted}{then}", seen)
+        return Done(f"This forgets the URLs that have been seen, {seen:,} of {given_urls}{then}", seen)
     fingerprinter = Fingerprinter(view)
     fingerprints = [fingerprinter.of(fingerprinter.request(url)) for url in urls]
     rules = SeedRules(view)
@@ -153,7 +153,9 @@ def forget_urls(view: View, given: Arguments, dry: bool) -> Done:
         seeding.check(lambda _: None)
         seeding.push(lambda _: None)
     then = f"; all {len(urls):,} were pushed as seeds" if crawl else ""
-    return Done(f"The URLs that had been seen, {forgotten:,} of {counted}, were forgotten{then}", forgotten)
+    return Done(
+        f"The URLs that had been seen, {forgotten:,} of {given_urls}, were forgotten{then}", forgotten
+    )
 
 
 def requeue(view: View, given: Arguments, dry: bool) -> Done:
