@@ -341,10 +341,13 @@ def test_settings_that_contradict_each_other_are_a_warning(settings: dict[str, A
             {"FRONTIER_ORDER": "priority", "SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.FifoQueue"},
             "FRONTIER_ORDER is 'priority', but FifoQueue has no priorities",
         ),
-        ({"SCHEDULER_SERIALIZER": "no.such"}, "SCHEDULER_SERIALIZER is 'no.such'"),
+        (
+            {"SCHEDULER_SERIALIZER": "no.such"},
+            "or the import path of a module or object with dumps and loads, not 'no.such'",
+        ),
         (
             {"ADDONS": {}, "SCHEDULER": "scrapy_rq_sched.Scheduler", "FRONTIER_SET_ASIDE": ["download"]},
-            "needs the add-on",
+            "Use the add-on",
         ),
     ],
 )
@@ -358,14 +361,14 @@ def test_a_setting_that_is_refused_does_not_keep_from_looking_at_the_server(
     server: redis.Redis, redis_url: str
 ) -> None:
     found = findings(redis_url, FRONTIER_PREFETCH="many")
-    assert "FRONTIER_PREFETCH is 'many'" in only("problem", found)
+    assert "FRONTIER_PREFETCH must be an integer from 1 to 1000, not 'many'" in only("problem", found)
     assert "eviction" in [finding.what for finding in found]
 
 
 def test_settings_of_the_spider_count(server: redis.Redis, redis_url: str) -> None:
     done = doctor(redis_url, "graph", "-s", "FRONTIER_PREFETCH=many")
     assert done.returncode == 1
-    assert "problem  settings: FRONTIER_PREFETCH is 'many'" in done.stdout
+    assert "problem  settings: FRONTIER_PREFETCH must be an integer from 1 to 1000, not 'many'" in done.stdout
 
 
 # -- the frontier --------------------------------------------------------------------------------------
@@ -566,7 +569,7 @@ def test_a_growth_that_fills_the_memory_soon_is_told_of(
 def test_a_spider_that_nobody_knows_is_said(server: redis.Redis, redis_url: str) -> None:
     done = doctor(redis_url, "nobody")
     assert done.returncode == 1
-    assert "problem  frontiers: This project has no spider 'nobody'" in done.stdout
+    assert "problem  frontiers: Neither this project nor Redis has a spider 'nobody'" in done.stdout
 
 
 def test_keys_on_several_slots_are_a_problem(server: redis.Redis, redis_url: str) -> None:

@@ -297,7 +297,7 @@ def test_an_address_that_is_none_is_refused(redis_url: str, address: str) -> Non
 
 def test_a_spider_that_nobody_knows_is_one_line(server: redis.Redis, redis_url: str) -> None:
     refusal = run(redis_url, "nobody", code=1)
-    assert "no spider 'nobody'" in refusal
+    assert "Neither this project nor Redis has a spider 'nobody'" in refusal
     assert refusal.count("\n") == 1
 
 

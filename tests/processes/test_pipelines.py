@@ -206,7 +206,7 @@ def test_a_stop_in_peace_leaves_no_item_behind(fleet: Fleet, server: redis.Redis
 
 
 def test_a_bad_setting_is_refused_by_name_where_no_crawl_is_under_way() -> None:
-    with pytest.raises(SettingError, match="REDIS_ITEMS_KEY is '%'"):
+    with pytest.raises(SettingError, match=r"REDIS_ITEMS_KEY must be a key .*, not '%'"):
         RedisPipeline.from_crawler(get_crawler(settings_dict={"REDIS_ITEMS_KEY": "%"}))
 
 

@@ -108,7 +108,7 @@ def test_no_exchange_is_made_where_only_some_of_the_keys_are(servers: Cluster) -
     # All that a script names is there; the leases, which it finds by the worker's name, are not.
     with servers.moving_slot("s:requests", only="s:leases:a"), pytest.raises(redis.RedisError) as refusal:
         worker.say(want=1)
-    assert "a slot is being moved" in connection.describe_error(client, refusal.value)
+    assert "a slot is moving" in connection.describe_error(client, refusal.value)
     assert worker.repeat(want=1).leases
     client.close()
 
