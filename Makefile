@@ -12,12 +12,14 @@ JOBS ?= 4
 
 .DEFAULT_GOAL := help
 help:
-	@echo "make demo         watch three workers crawl a local site, and one of them die (half a minute)"
-	@echo "make demo-cores   crawl the same site with one worker for each core, by one command"
-	@echo "make test         run all tests (about ten minutes); make check: the linters and the fast ones"
-	@echo "make docs         build the documentation as a site, in docs/_build/html"
-	@echo "make bench        measure the scheduler against Scrapy's own and scrapy-redis (35 minutes)"
-	@echo "make chaos        crawl under every fault of docs/ledger.md (an hour)"
+	@echo "make demo        watch three workers crawl a local site, and one of them die"
+	@echo "make demo-cores  crawl the same site with one worker for each core"
+	@echo "make check       run the linters and the fast tests (a minute)"
+	@echo "make test        run all tests (ten minutes)"
+	@echo "make docs        build the documentation as a site, in docs/_build/html"
+	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (35 min)"
+	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"
+	@echo "make matrix      run the tests on old and new versions of Python and Scrapy"
 
 # What is installed follows setup.cfg: it is done again when that changes. The demo needs less than a developer.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
@@ -26,12 +28,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "Installing scrapy-rq-sched, Scrapy and a Redis server into $(VENV) (once, about half a minute) ..."
+	@echo "Installing into $(VENV), once: Scrapy, scrapy-rq-sched, a Redis server ..."
 	@$(INSTALL) '.[demo]'
 	@touch $@
 
 $(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "Installing what the tests and the linters need into $(VENV) (once, a minute or two) ..."
+	@echo "Installing the tools of a developer into $(VENV), once: a minute or two ..."
 	$(INSTALL) '.[demo,test,lint]'
 	touch $@
 

@@ -28,10 +28,15 @@ def shown(value: object) -> str:
 
 def a_type(*types: type) -> str:
     """Return the names of *types* with their articles, such as ``a dict or a list``."""
-    return " or ".join(
-        "None" if t is type(None) else f"{'an' if t.__name__[0] in 'aeiouAEIOU' else 'a'} {t.__name__}"
-        for t in types
-    )
+    return " or ".join(_with_article(one.__name__) for one in types)
+
+
+def _with_article(name: str) -> str:
+    if name in ("NoneType", "bytes"):
+        return name.removesuffix("Type")
+    # An acronym such as UUID begins with the sound of a consonant.
+    has_vowel = name[0] in "aeioAEIO" or (name[0] in "uU" and not name[:2].isupper())
+    return f"{'an' if has_vowel else 'a'} {name}"
 
 
 def named(error: BaseException | None) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import quote, unquote, urlparse
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider
@@ -82,16 +82,21 @@ def with_worker(uri: str) -> str:
     return f"{folder}{slash}{stem}-%(worker)s{dot}{ending}"
 
 
+def part_uri(path: Path) -> str:
+    """Return the URI of a part. It has no %, which some versions of Scrapy unescape in a feed's URI."""
+    return f"{PART_SCHEME}://{quote(str(path)).replace('%', '=')}"
+
+
 class PartStorage:
     """A feed storage for one worker's part of a file. ``scrapy frontier crawl`` joins the parts.
 
     It has no buffer: an item is in the file before its page is released, so that ``kill -9`` loses no item.
 
-    :param uri: ``frontier-part://`` and an absolute path.
+    :param uri: of :func:`part_uri`.
     """
 
     def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
-        self._path = Path(unquote(urlparse(uri).path))
+        self._path = Path(unquote(urlparse(uri).path.replace("=", "%")))
 
     def open(self, spider: Spider) -> IO[bytes]:
         """Open the file for appending, and return it."""

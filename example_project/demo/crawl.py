@@ -42,6 +42,11 @@ class Kill:
         return None if self.returned_at is None else self.returned_at - self.at
 
 
+def requests(count: int | None) -> str:
+    """Return *count* and the noun."""
+    return "1 request" if count == 1 else f"{count} requests"
+
+
 class Crawl:
     """Several workers on one site.
 
@@ -130,7 +135,7 @@ class Crawl:
     def _count_killed(self, kill: Kill) -> None:
         kill.in_hand = kill.worker.in_hand
         why = "your key" if kill.wanted else "half-way"
-        self._announce(f"{why}: kill -9 of {kill.worker.name}, with {kill.in_hand} requests in hand")
+        self._announce(f"{why}: kill -9 of {kill.worker.name}, with {requests(kill.in_hand)} in hand")
 
     def _follow_kill(self, kill: Kill, now: float) -> None:
         if not self.redis_answers or kill.returned_at is not None:
@@ -141,7 +146,7 @@ class Crawl:
             kill.returned_at = now
             if kill.in_hand:
                 self._announce(
-                    f"the {kill.in_hand} requests of {kill.worker.name} are back in the queue, "
+                    f"back in the queue: {requests(kill.in_hand)} of {kill.worker.name}, "
                     f"after {kill.took:.1f} s"
                 )
 

@@ -28,7 +28,10 @@ class Keyboard:
         """Return the keys that were pressed since the last call."""
         if self._file is None or not select.select([self._file], [], [], 0)[0]:
             return ""
-        return os.read(self._file, 100).decode(errors="replace")
+        try:
+            return os.read(self._file, 100).decode(errors="replace")
+        except OSError:  # the terminal was closed, which ends the demo by SIGHUP
+            return ""
 
     def __enter__(self) -> Keyboard:
         if self._file is not None:

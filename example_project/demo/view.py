@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .crawl import Crawl, Verdict
+from .crawl import Crawl, Verdict, requests
 from .processes import Worker
 
 #: Seconds between two lines, where there is no terminal to draw on.
@@ -158,7 +158,7 @@ def summary(crawl: Crawl, verdict: Verdict, started_at: float) -> RenderableType
     ]
     lines += [
         Text(
-            f"\n{kill.worker.name} was killed with {kill.in_hand} requests in hand: they went back to the\n"
+            f"\n{kill.worker.name} was killed with {requests(kill.in_hand)} in hand, which went back to the\n"
             f"queue after {kill.took:.1f} s, and the others crawled them."
         )
         for kill in crawl.kills

@@ -216,10 +216,14 @@ def _check_headers(headers: Any) -> None:
     for pair in pairs:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
             raise PayloadError("headers must be a dict, or a list of pairs")
+        if not isinstance(pair[0], (str, bytes)):
+            raise PayloadError(f"the name of a header must be a str, not {a_type(type(pair[0]))}")
         values = pair[1] if isinstance(pair[1], (list, tuple)) else [pair[1]]
         for value in values:
             if value is not None and not isinstance(value, (str, bytes, int)):
-                raise PayloadError(f"header {pair[0]!r} must be a str, not {a_type(type(value))}")
+                raise PayloadError(
+                    f"header {pair[0]!r} must be a str, bytes or an int, not {a_type(type(value))}"
+                )
 
 
 def _check_unchanged(request: Request, back: Request) -> None:

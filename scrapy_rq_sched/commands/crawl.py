@@ -27,6 +27,7 @@ from . import own_redis
 from .action import Action, Context
 from .crawl_view import Screen, last_word
 from .formats import counted
+from .periods import whole
 
 #: Seconds between two looks at the workers.
 STEP = 0.25
@@ -60,7 +61,7 @@ class Crawl(Action):
         parser.add_argument(
             "-w",
             "--workers",
-            type=_count,
+            type=whole,
             default=cores,
             metavar="N",
             help=f"the number of workers (default: one per core, {cores})",
@@ -82,7 +83,7 @@ class Crawl(Action):
         )
         parser.add_argument(
             "--max-memory",
-            type=_count,
+            type=whole,
             metavar="MB",
             help="close and replace a worker that uses more than MB megabytes of memory",
         )
@@ -129,23 +130,26 @@ class Crawl(Action):
             finally:
                 # Also if the terminal was closed, or the disk is full.
                 supervisor.finish()
-                counts = {feed.path: feed.join() for feed in arguments.feeds}
+                joined = [(feed.path, feed.adds, feed.join()) for feed in arguments.feeds]
+        stats = report.total(supervisor.reports)
+        if stats and context.settings.getbool("STATS_DUMP", True):
+            context.output.print(f"Statistics of all workers:\n{pformat(stats)}\n")
+        # At the end, where a reader looks first.
         context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
-        for path, count in counts.items():
+        are_lost = False
+        for path, adds, count in joined:
             were = "was" if count == 1 else "were"
-            context.output.say(f"{counted(count, 'item')} {were} written to {path}")
-        if supervisor.reports and context.settings.getbool("STATS_DUMP", True):
-            stats = pformat(report.total(supervisor.reports))
-            context.output.say(f"Statistics of all workers:\n{stats}")
+            verb = "added" if adds else "written"
+            context.output.say(f"{counted(count, 'item')} {were} {verb} to {path}")
+            if not count and stats.get("item_scraped_count"):
+                are_lost = True
+                context.output.warn(
+                    f"The workers scraped {counted(stats['item_scraped_count'], 'item')}, but none is in "
+                    f"{path}. This is a bug in scrapy-rq-sched; please report it, with the log of a worker"
+                )
         if supervisor.has_succeeded:
-            return 0
+            return 1 if are_lost else 0
         return 130 if supervisor.requests_to_end else 1
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
-    return int(text)
 
 
 def _replace(context: Context, arguments: Arguments, status: Status) -> None:

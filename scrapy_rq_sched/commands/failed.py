@@ -16,6 +16,7 @@ from .action import Action, Context
 from .formats import counted, number, single_line, when
 from .layout import Column, Fields, Table
 from .output import Output
+from .periods import whole
 
 #: Characters of a reason in the list.
 LONGEST = 200
@@ -50,7 +51,7 @@ class Failed(Action):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which entries to take, and the action for them."""
         parser.add_argument(
-            "-n", dest="most", type=_whole, default=20, metavar="N", help="list the latest N (default: 20)"
+            "-n", dest="most", type=whole, default=20, metavar="N", help="list the latest N (default: 20)"
         )
         parser.add_argument(
             "--reason", metavar="TEXT", help="only entries with a reason that begins with TEXT"
@@ -140,12 +141,6 @@ def _none(opts: argparse.Namespace) -> str:
     if (opts.reason, opts.url, opts.id) == (None, None, None):
         return f"The failed list of spider {opts.spider} is empty"
     return f"The failed list of spider {opts.spider} has no such entry"
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
-    return int(text)
 
 
 def _failed(view: View, output: Output, again: bool) -> FailedRequests:

@@ -73,8 +73,9 @@ class Forget(Action):
                 "A pattern alone cannot be used: Redis keeps fingerprints, which cannot be turned back into "
                 "URLs. Give whole URLs, or with --file a file of URLs, such as your items, and the pattern"
             )
-        had = "had been seen, and is" if forgotten == 1 else "had been seen, and are"
-        context.output.say(f"{number(forgotten)} of {counted(count, 'URL')} {had} forgotten")
+        context.output.say(
+            f"Forgotten: {number(forgotten)} of {counted(count, 'URL')}; only URLs that have been seen count"
+        )
 
 
 def _seed_rules(view: View, priority: int | None) -> SeedRules:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from scrapy.commands import ScrapyCommand
@@ -62,12 +65,39 @@ ACTIONS: tuple[type[Action], ...] = (
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Keep the lines of the examples, which end a help."""
+    """Keep the lines of the examples, which end a help, and of options as they are."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        # Scrapy's formatter takes a line that ends with a colon for a heading. In an option's help none is.
+        self._is_in_option = True
+        try:
+            return super()._format_action(action)
+        finally:
+            self._is_in_option = False
+
+    def _join_parts(self, part_strings: Iterable[str]) -> str:
+        if getattr(self, "_is_in_option", False):
+            return argparse.HelpFormatter._join_parts(self, part_strings)
+        return super()._join_parts(part_strings)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("Examples\n"):
             return "\n".join(f"{indent}{line}" for line in text.splitlines())
         return super()._fill_text(text, width, indent)
+
+
+_UNKNOWN = re.compile(r"argument <command>: invalid choice: '([^']*)'")
+_LIST = "To list the commands: scrapy frontier --help"
+
+
+def _plainer(message: str) -> str:
+    """Return argparse's *message*; about a missing or unknown command, in fewer words."""
+    unknown = _UNKNOWN.match(message)
+    if unknown:
+        close = difflib.get_close_matches(unknown[1], [action.name for action in ACTIONS], n=1)
+        meant = f" Do you mean {close[0]}?" if close else ""
+        return f"there is no command {unknown[1]!r}.{meant} {_LIST}"
+    return f"a command is missing. {_LIST}" if message.endswith("required: <command>") else message
 
 
 class Command(ScrapyCommand):
@@ -99,6 +129,8 @@ class Command(ScrapyCommand):
         class Formatter(_Formatter, parser.formatter_class):  # type: ignore[name-defined,misc]
             """Scrapy's format of a help, with the examples as they are."""
 
+        refuse = parser.error
+        parser.error = lambda message: refuse(_plainer(message))  # type: ignore[method-assign]
         commands = parser.add_subparsers(title="Commands", dest="action", metavar="<command>", required=True)
         for action in (cls() for cls in ACTIONS):
             added = commands.add_parser(

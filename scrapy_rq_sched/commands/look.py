@@ -17,6 +17,7 @@ from ..inspect.verdict import verdict
 from .action import Action, Context
 from .formats import counted, duration, number, single_line, when
 from .layout import Column, Fields, Table
+from .periods import whole
 from .picture import in_state
 
 _LEASES = (
@@ -77,14 +78,14 @@ class Peek(Action):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add their number, and how they are shown."""
         parser.add_argument(
-            "-n", dest="count", type=_count, default=20, metavar="N", help="show N requests (default: 20)"
+            "-n", dest="count", type=whole, default=20, metavar="N", help="show N requests (default: 20)"
         )
         parser.add_argument("--json", action="store_true", help="print JSON: one whole request per line")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show them."""
         view = context.view(opts.spider)
-        entries = Queues(view).next(opts.count)
+        entries = list(Queues(view).next(opts.count))
         if opts.json:
             for place, entry in enumerate(entries, 1):
                 context.output.json({"place": place, **as_json.entry(entry)})
@@ -95,8 +96,8 @@ class Peek(Action):
             context.output.say(f"No request of spider {opts.spider} waits")
         status = read_status(view)
         if status.seeds:
-            come = "comes" if status.seeds == 1 else "come"
-            context.output.say(f"Before these {come} {counted(status.seeds, 'seed')}")
+            verb = "is" if status.seeds == 1 else "are"
+            context.output.say(f"{counted(status.seeds, 'seed')} {verb} read first")
 
 
 class Explain(Action):
@@ -208,9 +209,3 @@ def _in_slot(place: Place) -> str:
 def _leased(held: Held, status: Status) -> str:
     since = f" for {duration(status.now - held.since)}" if held.since else ""
     return f"by {single_line(held.worker)}{since}" + ("" if held.alive else ", which is dead")
-
-
-def _count(text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
-    return int(text)

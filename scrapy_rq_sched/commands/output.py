@@ -63,7 +63,9 @@ class Output:
         if HAS_RICH and self.is_terminal:
             from rich.console import Console
 
-            self._console = Console(highlight=False, markup=False, emoji=False, width=self.width)
+            console = Console(highlight=False, markup=False, emoji=False, width=self.width)
+            # A dumb terminal cannot redraw a line.
+            self._console = None if console.is_dumb_terminal else console
         self._has_colours = not os.environ.get("NO_COLOR")
 
     @property
@@ -74,6 +76,10 @@ class Output:
     def say(self, text: str) -> None:
         """Print *text*: on a terminal broken between words, with a suggested command on a line of its own."""
         self._write("\n".join(message_lines(printable(text), self.width)))
+
+    def print(self, text: str) -> None:
+        """Print *text* as it is: no line is broken, so that it can be copied."""
+        self._write(printable(text))
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text + "\n")
@@ -106,34 +112,38 @@ class Output:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     @contextmanager
-    def live(self, hint: Callable[[], str]) -> Iterator[Any]:
+    def live(self, hint: Callable[[], str], redraws: bool = True) -> Iterator[Any]:
         """Give a function that redraws parts at the same place of a terminal.
 
         Without a terminal, or without rich, it prints them below each other.
 
+        A terminal that is too low shows the first part, and the end of the others.
+
         :param hint: returns how to leave, which a terminal shows in the last line.
+        :param redraws: false for JSON, which is printed as it is.
         """
-        if self._console is None:
-            if self.is_terminal:
+        if self._console is None or not redraws:
+            if self.is_terminal and redraws:
                 self.say(f"{hint()}\n")
             yield self._show_with_a_gap
             return
         from rich.live import Live
 
-        lines: list[Line] = []
+        head, tail = list[Line](), list[Line]()
         with Live(console=self._console, auto_refresh=False) as live:
 
             def draw(*parts: Part) -> None:
                 width, height = self._resize()
-                lines[:] = [line for part in parts for line in _lines_of(part, width)]
+                head[:] = _lines_of(parts[0], width) if parts else []
+                tail[:] = [line for part in parts[1:] for line in _lines_of(part, width)]
                 hints: list[Line] = [[], *([part] for part in wrap(hint(), width))]
-                shown = _cropped(lines, height - len(hints) - 1)
+                shown = _cropped(head, tail, height - len(hints) - 1)
                 live.update(self._drawn([*shown, *hints]), refresh=True)
 
             try:
                 yield draw
             finally:
-                live.update(self._drawn(_cropped(lines, self._resize()[1] - 2)), refresh=True)
+                live.update(self._drawn(_cropped(head, tail, self._resize()[1] - 2)), refresh=True)
 
     def _resize(self) -> tuple[int, int]:
         self.width, height = _columns(), shutil.get_terminal_size().lines
@@ -193,12 +203,14 @@ def _lines_of(part: Part, width: int) -> list[Line]:
     return part.lines(width)
 
 
-def _cropped(lines: list[Line], most: int) -> list[Line]:
-    """Return *lines*, or the first of them if the terminal is lower."""
-    if len(lines) <= max(1, most):
-        return lines
-    left_out = len(lines) - max(1, most - 1)
-    return [*lines[: max(1, most - 1)], [f"… {counted(left_out, 'more line')}"]]
+def _cropped(head: list[Line], tail: list[Line], most: int) -> list[Line]:
+    """Return at most *most* lines: those of *head*, and the last of *tail*, where the news are."""
+    if len(head) + len(tail) <= max(1, most):
+        return head + tail
+    begin = head[: max(1, most - 1)]
+    end = tail[len(tail) - max(0, most - 1 - len(begin)) :]
+    left_out = len(head) + len(tail) - len(begin) - len(end)
+    return [*begin, [f"… {counted(left_out, 'line')} left out: the terminal is too low"], *end]
 
 
 def _columns() -> int:

@@ -44,6 +44,7 @@ _STATES = {
 }
 #: Seconds that each block of a sparkline stands for: it shows ten minutes.
 _BLOCK = 600 // BAR_WIDTH
+HOUR = 3600
 
 _OVERVIEW = (
     Column("SPIDER"),
@@ -81,7 +82,8 @@ def overview(statuses: list[Status]) -> Table:
     """Return a table with a row for each of *statuses*."""
     rows = []
     for status in statuses:
-        pages = status.pages or (status.last_crawl.pages if status.last_crawl else 0)
+        last = status.last_crawl if status.state == "finished" else None
+        pages = status.pages or (last.pages if last else 0)
         rows.append(
             [
                 status.spider,
@@ -163,9 +165,11 @@ def progress(status: Status) -> list[tuple[str, str]]:
 def pages(status: Status) -> str:
     """Return how many pages were done, and how fast if a worker is alive."""
     text = number(status.pages)
-    if not status.alive:
+    if not status.alive or status.state in ("paused", "stopped"):
         return text
-    return f"{text}, {rate(status.per_second)} a second, {number(status.per_hour)} an hour"
+    text += f", {rate(status.per_second)} a second"
+    is_older = status.history and status.now - status.history[0].second >= HOUR - 2 * BUCKET
+    return text + (f", {number(status.per_hour)} in the last hour" if is_older else "")
 
 
 def pace(status: Status) -> list[tuple[str, str]]:
@@ -180,7 +184,7 @@ def pace(status: Status) -> list[tuple[str, str]]:
             per_second[block] += moment.pages / seconds
     if not any(per_second):
         return []
-    text = f"{sparkline(per_second)}  at most {rate(max(per_second))} pages a second"
+    text = f"{sparkline(per_second)}  peak {rate(max(per_second))} pages a second"
     return [("ten minutes", Coloured(text, "cyan"))]
 
 

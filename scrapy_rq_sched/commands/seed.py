@@ -66,7 +66,9 @@ class Seed(Action):
         """Check and push them."""
         path = opts.file or (STANDARD_INPUT if opts.seeds == [STANDARD_INPUT] else None)
         if (opts.file and opts.seeds) or not (path or opts.seeds):
-            raise InspectionError("Give either URLs, or --file FILE, or - for standard input")
+            raise InspectionError(
+                "Give the spider's name, and then either URLs, or --file FILE, or - for standard input"
+            )
         view = context.view(opts.spider)
         rules = SeedRules(view, opts.priority, opts.meta)
         if rules.are_its_own:
@@ -182,7 +184,7 @@ class _Push:
         return self._seeding.pushed == self._total
 
     def _so_far(self) -> str:
-        return f"{number(self._seeding.pushed)} of {number(self._total)} seeds"
+        return f"{number(self._seeding.pushed)} of {counted(self._total, 'seed')}"
 
     def _how_to_continue(self) -> str:
         if self._noun == "line":

@@ -92,7 +92,7 @@ class SlotsAction(Action):
             self._show(context, opts, slots, names, context.output.show)
             return
         try:
-            with context.output.live(lambda: LEAVE) as draw:
+            with context.output.live(lambda: LEAVE, redraws=not opts.json) as draw:
                 while True:
                     self._show(context, opts, slots, names, draw)
                     time.sleep(opts.watch)

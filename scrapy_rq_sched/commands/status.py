@@ -14,7 +14,7 @@ from .picture import one, overview, workers_table
 #: Seconds between two drawings.
 INTERVAL = 1.0
 #: How to leave a live view, in its last line.
-LEAVE = "Ctrl-C leaves this view; the crawl goes on"
+LEAVE = "Ctrl-C leaves this view, and changes nothing"
 
 
 class Status(Action):
@@ -46,7 +46,7 @@ class Status(Action):
             self._show(context, opts, views, context.output.show)
             return
         try:
-            with context.output.live(lambda: LEAVE) as draw:
+            with context.output.live(lambda: LEAVE, redraws=not opts.json) as draw:
                 while True:
                     self._show(context, opts, views, draw)
                     time.sleep(opts.watch)

@@ -116,8 +116,8 @@ def seed(view: View, given: Arguments, dry: bool) -> Done:
     if checked.bad:
         reasons = "; ".join(f"seed {number}: {reason}" for number, reason in checked.problems)
         raise InspectionError(
-            f"Nothing was pushed: {checked.bad:,} of {checked.bad + checked.good:,} seeds cannot be turned "
-            f"into a request: {reasons}"
+            f"Nothing was pushed: {checked.bad:,} of {counted(checked.bad + checked.good, 'seed')} cannot be "
+            f"turned into a request: {reasons}"
         )
     seeds = counted(checked.good, "seed")
     if dry:

@@ -14,10 +14,10 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, unquote, urlparse
+from urllib.parse import unquote, urlparse
 
 from ..errors import FrontierError, SettingError
-from ..feeds import PART_SCHEME
+from ..feeds import part_uri
 from .worker_process import is_alive
 
 #: The storage class of parts.
@@ -45,7 +45,7 @@ class Feed:
     def __init__(self, path: str, format_: str, folder: Path, encoding: str = "utf-8") -> None:
         if format_ not in (*_LINES, *_TABLES):
             raise SettingError(
-                f"-o {path}: the items of several workers cannot be joined as {format_}. Use JSON lines "
+                f"{path}: the items of several workers cannot be joined as {format_}. Use JSON lines "
                 f"({Path(path).stem}.jsonl) or CSV"
             )
         self.path = Path(path).resolve()
@@ -57,11 +57,14 @@ class Feed:
         self._encoding = encoding
         self.replaces = False
 
+    @property
+    def adds(self) -> bool:
+        """Whether :meth:`join` adds to items that are in the file already."""
+        return not self.replaces and self.path.exists() and self.path.stat().st_size > 0
+
     def option(self, process: str) -> str:
         """Return the value of ``-o`` for the process called *process*, which no other process has."""
-        path = quote(str(self._folder / f"{_HOST}.{os.getpid()}-{process}"))
-        # Scrapy replaces placeholders after a %.
-        return f"{PART_SCHEME}://{path}:{self._format}".replace("%", "%%")
+        return f"{part_uri(self._folder / f'{_HOST}.{os.getpid()}-{process}')}:{self._format}"
 
     def forget_parts(self) -> None:
         """Delete the parts that a killed supervisor has left of an earlier crawl."""

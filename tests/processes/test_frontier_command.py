@@ -164,7 +164,7 @@ def test_what_waits_is_given_another_priority(url: str, crawl: Fleet) -> None:
 def test_what_is_forgotten_is_crawled_again(url: str, crawl: Fleet) -> None:
     assert crawl.urls("parsed")[page_url(3)] == 1
     again = frontier(url, "forget", "graph", "--crawl", "--priority", "9", page_url(3))
-    assert "1 of 1 URL had been seen, and is forgotten" in again
+    assert "Forgotten: 1 of 1 URL" in again
     wait_until(lambda: crawl.urls("parsed")[page_url(3)] == 2)
 
 

@@ -28,6 +28,13 @@ def test_what_is_in_redis_does_not_steer_the_terminal(server: redis.Redis, redis
     assert "\x1b" not in frontier(redis_url, "peek", "graph", "-s", "SCHEDULER_SERIALIZER=json")
 
 
+def test_an_empty_queue_is_said_to_be_empty(server: redis.Redis, redis_url: str) -> None:
+    server.hset("graph:meta", mapping={"format": "4", "epoch": "1", "requests_key": "graph:requests"})
+    server.rpush("graph:start_urls", b"http://a/")
+    said = frontier(redis_url, "peek", "graph").splitlines()
+    assert said == ["No request of spider graph waits", "1 seed is read first"]
+
+
 def test_what_is_in_redis_prints_no_line_of_its_own(server: redis.Redis, redis_url: str) -> None:
     forged = "x\n9      999  GET  http://forged/"
     about = json.dumps({"host": forged, "version": forged})

@@ -292,8 +292,8 @@ def test_a_line_of_any_length_is_read_over(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "Give either URLs"),
-        (["http://a.test/", "--file", "f"], "Give either URLs"),
+        ([], "and then either URLs"),
+        (["http://a.test/", "--file", "f"], "and then either URLs"),
         (["--file", "/nowhere/seeds.txt"], "'/nowhere/seeds.txt' cannot be read: No such file or directory"),
         (["--file", "/"], "'/' cannot be read: Is a directory"),
         (["--file", "/dev/null"], "Nothing was pushed: there are no seeds"),

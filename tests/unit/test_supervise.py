@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pytest
 from scrapy import Spider
 from scrapy.exceptions import UsageError
+from scrapy.extensions import feedexport
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.errors import FrontierError, SettingError
-from scrapy_rq_sched.feeds import PartStorage
+from scrapy_rq_sched.feeds import PartStorage, part_uri
 from scrapy_rq_sched.supervise import report
 from scrapy_rq_sched.supervise.arguments import Arguments, Project, says_where_redis_is
 from scrapy_rq_sched.supervise.feeds import Feed, path_of
@@ -36,10 +36,18 @@ def feed(tmp_path: Path) -> Callable[..., Feed]:
 def write(feed: Feed, process: str, data: bytes) -> Path:
     """Write a part as a worker does; return where it is."""
     uri, _, _ = feed.option(process).rpartition(":")
-    uri = uri % {}  # as Scrapy puts its values in
-    with PartStorage(uri).open(Spider("s")) as part:
+    # Scrapy puts its values in; older versions take each % for the beginning of one.
+    apply = getattr(feedexport, "apply_uri_params", lambda template, values: template % values)
+    with PartStorage(apply(uri, {})).open(Spider("s")) as part:
         part.write(data)
-    return Path(unquote(urlparse(uri).path))
+        return Path(str(part.name))
+
+
+@pytest.mark.parametrize("folder", ["my shop", "50%off", "café", "a+b=c~d", "%(name)s", "a%2520b"])
+def test_parts_are_found_in_a_folder_of_any_name(tmp_path: Path, folder: str) -> None:
+    feed = Feed(str(tmp_path / "items.jsonl"), "jsonlines", tmp_path / folder)
+    write(feed, "worker-1", b'{"n": 1}\n')
+    assert feed.join() == 1
 
 
 def test_the_parts_of_all_processes_are_joined(feed: Callable[..., Feed]) -> None:
@@ -146,7 +154,7 @@ def test_a_row_that_breaks_off_is_left_out(feed: Callable[..., Feed], torn: byte
 
 
 def test_a_part_is_written_without_a_buffer(tmp_path: Path) -> None:
-    storage = PartStorage(f"frontier-part://{tmp_path}/deep/part")
+    storage = PartStorage(part_uri(tmp_path / "deep" / "part"))
     file = storage.open(Spider("s"))
     file.write(b"item\n")
     assert (tmp_path / "deep" / "part").read_bytes() == b"item\n"

@@ -266,7 +266,7 @@ def test_a_crawl_under_way_has_a_bar_and_the_maximum_of_its_pace() -> None:
     history = [Moment(int(NOW) - 10 * n, 100 if n == 5 else 10, 5) for n in range(60)]
     fields = fields_of(crawl(number=25, history=history, delayed=0, seeds=0))
     assert fields["progress"].endswith("  33 % of 75 known requests")
-    assert fields["ten minutes"].endswith("  at most 5.5 pages a second")
+    assert fields["ten minutes"].endswith("  peak 5.5 pages a second")
 
 
 def test_no_time_left_is_shown_where_the_queue_does_not_shrink() -> None:
@@ -379,10 +379,36 @@ def test_a_live_view_ends_with_how_to_leave_it(monkeypatch: pytest.MonkeyPatch) 
     with Output().live(lambda: "Ctrl-C leaves") as draw:
         draw(*one(crawl()))
         first = terminal.getvalue()
-    assert "more lines" in first
+    assert "left out: the terminal is too low" in first
     assert first.rstrip().endswith("Ctrl-C leaves")
     # What stays on the screen has no hint that is not true any more.
     assert "Ctrl-C leaves" not in terminal.getvalue()[len(first) :]
+
+
+def test_a_low_terminal_shows_the_latest_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch, LINES="12")
+    with Output().live(lambda: "") as draw:
+        draw(Fields([("pages", "7")]), *(f"message {n}" for n in range(20)))
+    shown = terminal.getvalue()
+    assert "7" in shown
+    assert "message 19" in shown
+    assert "message 3\n" not in shown
+
+
+def test_a_dumb_terminal_is_printed_to_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch, TERM="dumb")
+    with Output().live(lambda: "Ctrl-C leaves") as draw:
+        draw("first")
+        assert "first" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_json_is_not_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    shown = Output()
+    with shown.live(lambda: "Ctrl-C leaves", redraws=False):
+        shown.json({"text": "x" * 200})
+    assert terminal.getvalue() == '{"text": "%s"}\n' % ("x" * 200)
 
 
 # -- help --------------------------------------------------------------------------------------------
@@ -429,3 +455,23 @@ def test_a_help_fits_a_terminal(
     shown = capsys.readouterr().out
     assert [line for line in shown.splitlines() if cells(line) > WIDTH] == []
     assert shown.rstrip().endswith(f"  {action.examples[-1]}")
+    lines = shown.splitlines()
+    underlined = {lines[n - 1] for n, line in enumerate(lines) if line and set(line) <= set("=-")}
+    headings = {"Usage", "Positional Arguments", "Options", "Which Frontier", "Global Options", "Examples"}
+    assert underlined <= headings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["statsu", "shop"], "there is no command 'statsu'. Do you mean status? To list the commands"),
+        (["xyz"], "there is no command 'xyz'. To list the commands: scrapy frontier --help"),
+        ([], "a command is missing. To list the commands: scrapy frontier --help"),
+    ],
+)
+def test_an_unknown_command_is_refused_in_one_line(
+    arguments: list[str], said: str, parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parser.parse_args(arguments)
+    assert said in capsys.readouterr().err.splitlines()[-1]

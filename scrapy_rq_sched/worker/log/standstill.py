@@ -59,7 +59,7 @@ class Standstill:
         if kind == self._said[1] and (now - self._said[0] < AGAIN or kind == "seeds"):
             return
         self._said = now, kind
-        logger.info("No request was begun for %.0f s: %s", now - self._since, reason)
+        logger.info("This worker has begun no request for %.0f s: %s", now - self._since, reason)
 
     def reason(self, reply: Reply | None, downloading: int, backs_out: str) -> tuple[str, str]:
         """Return why no request is begun, in one word and in one sentence.
@@ -118,8 +118,8 @@ class Standstill:
             )
         if reply.delayed:
             return "delayed", (
-                f"{counted(reply.delayed, 'request needs', 'requests need')} code that this worker does not "
-                "have"
+                f"{counted(reply.delayed, 'request is', 'requests are')} left for another worker, because "
+                "this one lacks the code for them, or because workers died of them"
             )
         if reply.busy:
             busy = counted(
