@@ -67,7 +67,7 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
         ("go back to the queue 30 s after its last exchange", {"reply": Reply(b"1", leased=1)}),
         ("2 workers still read start(), or have", {"reply": Reply(b"1", leased=0, busy=2)}),
         ("1 worker still reads start(), or has", {"reply": Reply(b"1", leased=0, busy=1)}),
-        ("5 requests need code", {"reply": Reply(b"1", leased=0, delayed=5)}),
+        ("5 requests are left for another worker", {"reply": Reply(b"1", leased=0, delayed=5)}),
         ("waits for seeds in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
         ("the downloader is full, with 3 downloads", {"reply": Reply(b"1"), "backs_out": "downloader"}),
         ("the scraper is full", {"reply": Reply(b"1"), "backs_out": "scraper"}),
