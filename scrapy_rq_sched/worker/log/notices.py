@@ -83,9 +83,11 @@ def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
         )
     if not filters_in_exchange(dupefilter):
         logger.warning(
-            "DUPEFILTER_CLASS is %s, which has its own request_seen: it runs on the event loop, and not in "
-            "the step that stores a request. After a crash, a URL may count as seen though it is not queued",
-            type(dupefilter).__name__,
+            "DUPEFILTER_CLASS is %s.%s, which filters by its own request_seen: marking a URL as seen and "
+            "queueing it are two steps, so a crash between them loses the URL. To have one step, remove "
+            "the setting",
+            type(dupefilter).__module__,
+            type(dupefilter).__qualname__,
         )
 
 
