@@ -15,6 +15,7 @@ from ..keys.key import Use
 from ..keys.table import KEYS
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
+from .history import with_last_crawl
 from .rates import HOUR
 from .read_status import read_status
 from .server_checks import memory_left
@@ -38,7 +39,7 @@ def check_frontier(view: View) -> Iterator[Finding]:
     """
     what = f"spider {view.spider}"
     found = [*_types(view, what), *_conversion(view, what), *_made_with(view, what)]
-    status = read_status(view)
+    status = with_last_crawl(view, read_status(view))
     found += [*_told(view, status, what), *_workers(view, status, what), *_failed(view, status, what)]
     found += [*_growth(view, status, what), *_shares(status, what)]
     yield from found
@@ -208,8 +209,8 @@ def _is_pickled(view: View) -> bool:
 
 def _told(view: View, status: Status, what: str) -> Iterator[Finding]:
     if status.state in ("paused", "draining"):
-        since = (status.now - status.state_since) / 60
-        said = f" for {counted(round(since), 'minute')}" if status.state_since else ""
+        minutes = round((status.now - status.state_since) / 60)
+        said = f" for {counted(minutes, 'minute')}" if status.state_since and minutes else ""
         yield warning(
             what,
             f"the crawl has been {status.state}{said}" if said else f"the crawl is {status.state}",

@@ -181,7 +181,7 @@ def _memory(info: dict[str, Any]) -> Finding:
     left, most = memory_left(info)
     if not most:
         return ok("memory", "Redis does not report its memory: not checked")
-    limit = "maxmemory" if info.get("maxmemory") else "the host's memory, if no other program needs it"
+    limit = "of maxmemory" if info.get("maxmemory") else "of the host: maxmemory is not set"
     text = f"{left / most:.0%} of {most / 1e6:,.0f} MB are free ({limit})"
     advice = (
         "Give Redis more memory (maxmemory), limit the queue (FRONTIER_MAX_WAITING), or use CompactDupeFilter"

@@ -123,8 +123,8 @@ class View:
         if not self.exists:
             raise InspectionError(
                 f"There is no frontier of spider {self.spider!r} at {connection.address(self.server)} (key "
-                f"{self.keys.meta!r} does not exist): no worker has joined yet, or the crawl is finished. "
-                "To list all frontiers: scrapy frontier status"
+                f"{self.keys.meta!r} does not exist): no worker has joined yet, or the crawl is finished "
+                "and its keys were removed. To list all frontiers: scrapy frontier status"
             )
 
     @cached_property

@@ -173,7 +173,7 @@ def test_urls_to_forget_are_read_from_a_file_and_chosen_by_a_pattern(url: str, t
     lines = [page_url(1), json.dumps({"url": page_url(2), "price": 3}), "", "http://other.test/"]
     file.write_text("\n".join(lines) + "\n")
     shown = frontier(url, "forget", "graph", "--file", str(file), "http://graph.test/*")
-    assert "2 of 2 URLs had been seen" in shown
+    assert "Forgotten: 2 of 2 URLs" in shown
 
 
 def test_a_pattern_alone_forgets_nothing(url: str) -> None:
