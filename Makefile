@@ -5,8 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # How many tests run at a time. More than half of a test is waiting, so that two processors have enough to do with
-# six; but some tests have a clock, and a slow machine must not fail them.
-JOBS ?= 6
+# four; but some tests have a clock, and a slow machine must not fail them.
+JOBS ?= 4
 
 .PHONY: help demo demo-cores check test lint wheel docs bench chaos real-site matrix clean
 
