@@ -132,7 +132,7 @@ def main() -> None:
     python = shlex.quote(sys.executable)
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
-        record(page, PICTURES / "demo.gif", f"{python} -m demo", 38)
+        record(page, PICTURES / "demo.gif", f"{python} -m demo", 37)
         with tempfile.TemporaryDirectory() as folder:
             command = f"bash -c {shlex.quote(watched_crawl(folder))}"
             picture(page, PICTURES / "status.png", command, 22, lambda text: "time left" in text)

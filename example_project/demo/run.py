@@ -73,7 +73,7 @@ def _run(console: Console, folder: Path, interrupts: Interrupts) -> bool:
         stack.callback(stop_workers, workers, lambda: interrupts.count > 1)
         title = (
             f"{WORKERS} workers crawl the {len(shop.paths()):,} pages of {url}\n"
-            f"They share the keys {spider}:* in {hide_password(redis_url)}\n"
+            f"Their keys: {spider}:* in {hide_password(redis_url)}\n"
         )
         started_at = time.monotonic()
         with Keyboard(live(console)) as keyboard, View(console, title, keyboard.is_there) as view:
