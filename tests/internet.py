@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import trustme
+
+from .site import listening
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Internet:
     def admits(self, header: str) -> bool:
         """Return whether this ``Proxy-Authorization`` is right; count it if not."""
         right = not self.user or header == f"Basic {base64.b64encode(self.user.encode()).decode()}"
-        self.refused += not right
+        with self._lock:
+            self.refused += not right
         return right
 
 
@@ -130,19 +133,7 @@ def internet(site: Site, user: str = "") -> Iterator[Internet]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            pass  # a worker was killed while it was answered
-
-    server = Server(("127.0.0.1", 0), Handler)
-    inside.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with listening(Handler) as inside.url:
         yield inside
-    finally:
-        server.shutdown()
-        server.server_close()
     if inside.errors:
         raise inside.errors[0]

@@ -70,6 +70,24 @@ class Site:
         return f'<rss version="2.0"><channel><title>pages</title>{pages}</channel></rss>'.encode()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass  # a worker was killed while it was answered
+
+
+@contextmanager
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Give the address of a server with this handler."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 @contextmanager
 def served(folder: Path, latency: float) -> Iterator[Site]:
     """Serve *folder*, with the gate closed."""
@@ -89,18 +107,8 @@ def served(folder: Path, latency: float) -> Iterator[Site]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            pass  # a worker was killed while it was answered
-
-    server = Server(("127.0.0.1", 0), Handler)
-    site.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield site
-    finally:
-        site.gate.set()
-        server.shutdown()
-        server.server_close()
+    with listening(Handler) as site.url:
+        try:
+            yield site
+        finally:
+            site.gate.set()

@@ -6,8 +6,8 @@ import argparse
 
 from ..errors import frontier_command
 from ..inspect import Control
+from ..inspect.wording import counted
 from .action import Action, Context
-from .formats import counted
 
 
 class _Tell(Action):

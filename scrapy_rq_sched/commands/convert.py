@@ -6,8 +6,9 @@ import argparse
 
 from ..convert import Conversion, Converted
 from ..errors import FrontierError
+from ..inspect.wording import counted
 from .action import Action, Context
-from .formats import counted, number, single_line
+from .formats import number, single_line
 from .output import Output
 
 

@@ -19,6 +19,7 @@ from scrapy.utils.project import data_path
 from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..inspect import Status, read_status
+from ..inspect.wording import counted
 from ..supervise import report
 from ..supervise.arguments import Arguments, Project, says_where_redis_is
 from ..supervise.supervisor import Supervisor
@@ -26,7 +27,6 @@ from ..supervise.worker_process import is_alive
 from . import own_redis
 from .action import Action, Context
 from .crawl_view import Screen, last_word
-from .formats import counted
 from .periods import whole
 
 #: Seconds between two looks at the workers.
@@ -132,24 +132,34 @@ class Crawl(Action):
                 supervisor.finish()
                 joined = [(feed.path, feed.adds, feed.join()) for feed in arguments.feeds]
         stats = report.total(supervisor.reports)
-        if stats and context.settings.getbool("STATS_DUMP", True):
-            context.output.print(f"Statistics of all workers:\n{pformat(stats)}\n")
+        _print_statistics(context, stats)
         # At the end, where a reader looks first.
         context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
-        are_lost = False
-        for path, adds, count in joined:
-            were = "was" if count == 1 else "were"
-            verb = "added" if adds else "written"
-            context.output.say(f"{counted(count, 'item')} {were} {verb} to {path}")
-            if not count and stats.get("item_scraped_count"):
-                are_lost = True
-                context.output.warn(
-                    f"The workers scraped {counted(stats['item_scraped_count'], 'item')}, but none is in "
-                    f"{path}. This is a bug in scrapy-rq-sched; please report it, with the log of a worker"
-                )
+        are_there = _say_items(context, joined, stats.get("item_scraped_count", 0))
         if supervisor.has_succeeded:
-            return 1 if are_lost else 0
+            return 0 if are_there else 1
         return 130 if supervisor.requests_to_end else 1
+
+
+def _print_statistics(context: Context, stats: report.Stats) -> None:
+    if stats and context.settings.getbool("STATS_DUMP", True):
+        context.output.print(f"Statistics of all workers:\n{pformat(stats)}\n")
+
+
+def _say_items(context: Context, joined: list[tuple[Path, bool, int]], scraped: int) -> bool:
+    """Say how many items were added to each file, and return whether each has some if there are any."""
+    are_there = True
+    for path, adds, count in joined:
+        were = "was" if count == 1 else "were"
+        verb = "added" if adds else "written"
+        context.output.say(f"{counted(count, 'item')} {were} {verb} to {path}")
+        if scraped and not count:
+            are_there = False
+            context.output.warn(
+                f"The workers scraped {counted(scraped, 'item')}, but none is in {path}. This is a bug in "
+                "scrapy-rq-sched; please report it, with the log of a worker"
+            )
+    return are_there
 
 
 def _replace(context: Context, arguments: Arguments, status: Status) -> None:

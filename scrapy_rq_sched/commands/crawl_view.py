@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..inspect import Status
+from ..inspect.wording import counted
 from ..supervise.supervisor import FINISHED, Supervisor
 from .action import Context
-from .formats import counted, duration, number, rate, single_line
+from .formats import duration, number, rate, single_line
 from .layout import Coloured, Fields
 from .picture import in_state, limit, pace, pages, progress, time_left
 

@@ -15,8 +15,9 @@ from ..inspect.entries import STEP, Entry
 from ..inspect.explain import needle_of
 from ..inspect.fingerprint import Fingerprinter
 from ..inspect.queues import SEARCH_STEP
+from ..inspect.wording import counted
 from .action import Action, Context, until_interrupted
-from .formats import counted, number
+from .formats import number
 from .layout import Fields
 
 

@@ -12,8 +12,9 @@ from ..errors import InspectionError, frontier_command, one_line
 from ..failed import FailedRequests
 from ..inspect import View, as_json
 from ..inspect.set_aside import set_aside
+from ..inspect.wording import counted
 from .action import Action, Context
-from .formats import counted, number, single_line, when
+from .formats import number, single_line, when
 from .layout import Column, Fields, Table
 from .output import Output
 from .periods import whole

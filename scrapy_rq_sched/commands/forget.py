@@ -17,8 +17,9 @@ from ..inspect.edit import forget, in_steps
 from ..inspect.fingerprint import Fingerprinter
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Few, Seeding
+from ..inspect.wording import counted
 from .action import Action, Context
-from .formats import counted, number
+from .formats import number
 
 
 class Forget(Action):

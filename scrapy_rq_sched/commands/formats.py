@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from ..inspect.wording import counted as counted
-
 #: Characters of a bar, and of a sparkline.
 BAR_WIDTH = 30
 _PARTS = " ▏▎▍▌▋▊▉█"

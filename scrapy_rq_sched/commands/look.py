@@ -14,8 +14,9 @@ from ..inspect.explain import Explainer, Explanation, Place
 from ..inspect.queues import Queues
 from ..inspect.status import Status
 from ..inspect.verdict import verdict
+from ..inspect.wording import counted
 from .action import Action, Context
-from .formats import counted, duration, number, single_line, when
+from .formats import duration, number, single_line, when
 from .layout import Column, Fields, Table
 from .periods import whole
 from .picture import in_state

@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from ..inspect import as_json
-from .formats import counted, printable, single_line
+from ..inspect.wording import counted
+from .formats import printable, single_line
 from .layout import Entry, Fields, Line, Table, cells, colour_of, plain, wrap
 
 #: Whether the extra `cli` is installed. It is imported late, since every Scrapy command loads this module.

@@ -6,11 +6,10 @@ from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.rates import BUCKET
 from ..inspect.status import Worker
-from ..inspect.wording import crawl_command
+from ..inspect.wording import counted, crawl_command
 from .formats import (
     BAR_WIDTH,
     bar,
-    counted,
     duration,
     number,
     rate,

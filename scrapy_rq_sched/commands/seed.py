@@ -14,9 +14,9 @@ from ..inspect import View, read_status
 from ..inspect.seed_lines import STANDARD_INPUT, open_lines
 from ..inspect.seed_rules import SeedRules
 from ..inspect.seeding import Advance, Few, Seeding, Source
-from ..inspect.wording import crawl_command
+from ..inspect.wording import counted, crawl_command
 from .action import Action, Context, until_interrupted
-from .formats import counted, number
+from .formats import number
 
 
 class Seed(Action):

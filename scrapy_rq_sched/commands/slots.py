@@ -16,7 +16,7 @@ from ..inspect.slots import Slots, SlotStatus
 from .action import Action, Context
 from .formats import duration, number
 from .layout import Column, Table
-from .periods import seconds_in
+from .periods import seconds_in, whole
 from .status import LEAVE, add_watch
 
 #: How many slots are shown by default.
@@ -63,7 +63,7 @@ class SlotsAction(Action):
         """Add the slots, the change, and how they are shown."""
         parser.add_argument("what", nargs="*", metavar="SLOT", help="a slot; or a change, and its slot")
         parser.add_argument(
-            "--top", type=_count, default=MOST, metavar="N", help=f"show N slots (default: {MOST})"
+            "--top", type=whole, default=MOST, metavar="N", help=f"show N slots (default: {MOST})"
         )
         parser.add_argument("--blocked", action="store_true", help="show only blocked slots")
         parser.add_argument("--json", action="store_true", help="print JSON: one object per slot and line")
@@ -138,12 +138,6 @@ def _row(one: SlotStatus) -> list[str]:
         f"{one.concurrency}{mark}" if one.concurrency else "-",
         one.owner or "-",
     ]
-
-
-def _count(text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, not {text!r}")
-    return int(text)
 
 
 def _set(slots: Slots, arguments: list[str]) -> str:

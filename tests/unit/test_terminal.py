@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.codec.failed_request import FailedRequest
 from scrapy_rq_sched.commands import failed, output
 from scrapy_rq_sched.commands.crawl_view import line_of, pairs_of
-from scrapy_rq_sched.commands.formats import bar, counted, sparkline
+from scrapy_rq_sched.commands.formats import bar, sparkline
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.commands.layout import Column, Entry, Fields, Table, cells, plain, wrap
 from scrapy_rq_sched.commands.look import leases_table, peek_table
@@ -30,6 +30,7 @@ from scrapy_rq_sched.inspect.entries import Entry as Waiting
 from scrapy_rq_sched.inspect.entries import Held
 from scrapy_rq_sched.inspect.slots import SlotStatus
 from scrapy_rq_sched.inspect.status import LastCrawl, Moment, Status, Worker
+from scrapy_rq_sched.inspect.wording import counted
 
 NOW = 1_800_000_000.0
 WIDTH = 80
