@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from scrapy.utils.request import RequestFingerprinter, referer_str
 from typing_extensions import Self
 
 from . import connection, keys
+from .connection import get_redis_from_settings as get_redis_from_settings  # scrapy-redis has it here, too
 from .frontier.scripts import filter_step
 from .settings import FrontierSettings
 
@@ -41,12 +43,15 @@ class RFPDupeFilter(BaseDupeFilter):
     kind: ClassVar[str] = "exact"
     #: The logger of :meth:`log`. As in scrapy-redis, a subclass's ``log`` may use it.
     logger: ClassVar[logging.Logger] = logger
+    #: The object that makes the fingerprints. In a crawl, the crawler's, unless the constructor sets another.
+    fingerprinter: Any = RequestFingerprinter()
 
     def __init__(self, server: Any, key: str, debug: bool = False, fingerprinter: Any = None) -> None:
         self.server = server
         self.key = key
         self.debug = debug
-        self.fingerprinter = fingerprinter or RequestFingerprinter()
+        if fingerprinter is not None:
+            self.fingerprinter = fingerprinter
         #: Whether to log the next duplicate: True until the first one was logged.
         self.logdupes = True
 
@@ -69,19 +74,37 @@ class RFPDupeFilter(BaseDupeFilter):
         """
         settings = crawler.settings
         read = FrontierSettings.from_settings(settings)
-        name = (crawler.spider or crawler.spidercls).name
+        name = getattr(crawler.spider or crawler.spidercls, "name", None)
+        if not name:
+            # Scrapy makes the filter before the spider, whose name may be an argument.
+            return cls.from_settings(settings)
         server = connection.get_client(settings)
-        return cls(
-            server,
-            connection.expand_key(server, read.dupefilter_key, name, read.job),
-            settings.getbool("DUPEFILTER_DEBUG"),
-            crawler.request_fingerprinter,
-        )
+        key = connection.expand_key(server, read.dupefilter_key, name, read.job)
+        return cls.with_key(server, key, crawler)
 
     @classmethod
     def from_spider(cls, spider: Spider) -> Self:
-        """Return the filter of *spider*, for use in a script. The scheduler makes its own filter."""
+        """Return the filter of *spider*.
+
+        The scheduler calls this method only if a subclass overrides it; otherwise, it uses :meth:`with_key`.
+        """
         return cls.from_crawler(spider.crawler)
+
+    @classmethod
+    def with_key(cls, server: Any, key: str, crawler: Crawler) -> Self:
+        """Return a filter that keeps its fingerprints at *key*, with the settings of *crawler*.
+
+        A subclass may have the constructor of scrapy-redis, which accepts no fingerprinter.
+        """
+        arguments = (server, key, crawler.settings.getbool("DUPEFILTER_DEBUG"))
+        fingerprinter = crawler.request_fingerprinter
+        try:
+            inspect.signature(cls).bind(*arguments, fingerprinter=fingerprinter)
+        except TypeError:
+            made = cls(*arguments)
+            made.fingerprinter = fingerprinter
+            return made
+        return cls(*arguments, fingerprinter=fingerprinter)
 
     def request_seen(self, request: Request) -> bool:
         """Mark *request* as seen, and return whether it was before. Waits for Redis."""

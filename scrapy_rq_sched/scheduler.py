@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
@@ -74,6 +74,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         self._closed = False
         self._webhook: Webhook | None = None
         self._side: Side = NotOpen() if refusal is None else Refused(refusal)
+        crawler.signals.connect(self._check_open, signals.spider_opened)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -85,11 +86,13 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         try:
             settings = FrontierSettings.from_settings(crawler.settings)
             server = connection.get_client(crawler.settings, retry=connection.no_retry())
+            made: Self = components.make_scheduler(cls, crawler, server, settings)
         except FrontierError as error:
             if not crawler.crawling:
                 raise
-            return cls(crawler, None, FrontierSettings(), error)
-        return cls(crawler, server, settings)
+            # Not of cls, whose constructor may be the reason.
+            return Scheduler(crawler, None, FrontierSettings(), error)  # type: ignore[return-value]
+        return made
 
     @property
     def settings(self) -> FrontierSettings:
@@ -123,8 +126,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             memory = make_scheduler(self.crawler, filters=not shell)
             self._side = Aside(memory)
             return memory.open(spider)
-        if engine is not None:
-            supervised.attend(self.crawler)
+        joined = None if engine is None else supervised.attend(self.crawler, self.name)
         remarks.log(self.crawler.settings)
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
         try:
@@ -136,7 +138,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
                 self._side = by_hand
                 by_hand.open()
                 return None
-            crawling = Crawling(session, self._refuse)
+            crawling = Crawling(session, self._refuse, joined)
             self._side = crawling
             # A reactor may not run yet, as with CrawlerProcess: it waits for the join when it starts.
             return crawling.open()
@@ -152,7 +154,10 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             failures.check_middleware(self.crawler.settings)
         keys = components.load_keys(settings, self.server, spider.name, getattr(spider, "redis_key", None))
         self.queue = components.load_queue(settings, self.server, spider, keys)
-        self.df = components.load_dupefilter(self.crawler, self.server, keys.dupefilter, self.dupefilter_cls)
+        self.df = components.load_dupefilter(
+            self.crawler, spider, self.server, keys.dupefilter, self.dupefilter_cls
+        )
+        keys = components.keys_with(self.df, keys, self.server)
         self.df.open()
         if settings.webhook_url and not settings.max_events:
             raise SettingError(
@@ -168,6 +173,11 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             failures.watch_callbacks(self.crawler, self.request_failed)
         crawl = None if engine is None else engine.crawl
         return Session(self.crawler, spider, frontier, self.queue, self.df, settings, bridge, crawl)
+
+    def _check_open(self) -> None:
+        """End the crawl if a subclass's ``open`` has not called this class's: it would crawl nothing."""
+        if isinstance(self._side, NotOpen):
+            self._refuse(components.not_opened(self))
 
     def _refuse(self, error: FrontierError) -> None:
         """End the crawl that is being opened, with an exit code and without a traceback."""

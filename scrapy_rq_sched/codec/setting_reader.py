@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from scrapy.utils.misc import load_object
 
 from ..errors import SettingError
+from .lists import as_list
 from .templates import check_job, is_template, templates_of_seeds
 
 _JOB = re.compile(r"[^\s:{}%]+")
@@ -82,10 +83,11 @@ class SettingReader:
         self, name: str, allowed: tuple[str, ...], default: frozenset[str] = frozenset()
     ) -> frozenset[str]:
         """Return a setting that must be a list of any of the values *allowed*."""
-        if self._settings.get(name) is None:
+        value = self._settings.get(name)
+        if value is None:
             return default
         try:
-            values = frozenset(self._settings.getlist(name))
+            values = frozenset(as_list(value))
         except TypeError:
             values = frozenset({None})
         if not values.issubset(allowed):

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from ..errors import SettingError
 from ..frontier.slot_limits import SlotLimits
+from .slots import slot_name
 
 #: The longest delay: a day, in seconds.
 LONGEST_DELAY = 86_400.0
@@ -36,6 +37,17 @@ class SlotRule:
     delay: float | None = None
     jitter: float | None = None
     concurrency: int | None = None
+
+    @property
+    def is_glob(self) -> bool:
+        """Whether the pattern may fit several slots."""
+        return any(char in self.pattern for char in "*?[")
+
+    @property
+    def names(self) -> set[str]:
+        """The names, in lower case, of the slots that a pattern without wildcards fits."""
+        pattern = self.pattern.lower()
+        return {pattern, slot_name(pattern), slot_name(pattern).lower()}
 
     def fits(self, slot: str) -> bool:
         """Return whether the rule applies to *slot*, by its name or by Scrapy's name for it, in any case."""

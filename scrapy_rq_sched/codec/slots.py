@@ -17,13 +17,39 @@ LONGEST = 200
 NO_HOST = "-"
 
 
+class AssignedSlot(str):
+    """A slot that the downloader has written into ``meta["download_slot"]``, and not the user.
+
+    Redirects and requests with ``meta=response.meta`` inherit it, although it is another host's slot.
+    As text it is like any other, and copies of ``meta`` keep the class.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> AssignedSlot:
+        return self
+
+    def __deepcopy__(self, memo: object) -> AssignedSlot:
+        return self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)  # a pickle needs nothing of this package
+
+
+def forget_assigned_slot(request: Request) -> None:
+    """Remove a slot from *request* that the downloader has assigned to it or to the request it comes from."""
+    if isinstance(request.meta.get("download_slot"), AssignedSlot):
+        del request.meta["download_slot"]
+
+
 def slot_of(request: Request) -> str:
     """Return the name of *request*'s slot, by Scrapy's rule: ``meta["download_slot"]``, or else the host.
 
-    This is the rule of ``Downloader.get_slot_key``, without ``CONCURRENT_REQUESTS_PER_IP``.
+    This is the rule of ``Downloader.get_slot_key``, without ``CONCURRENT_REQUESTS_PER_IP``. A slot that the
+    downloader has assigned does not count.
     """
     slot = request.meta.get("download_slot")
-    if slot is not None:
+    if slot is not None and not isinstance(slot, AssignedSlot):
         return slot_name(str(slot))
     try:
         return slot_name(urlparse_cached(request).hostname or "")

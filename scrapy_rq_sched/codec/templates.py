@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ..errors import SettingError
+from .lists import as_list
 
 _TEMPLATE = re.compile(r"(?:[^%]|%%|%\((?:spider|name|job)\)s)+")
 
@@ -21,12 +22,9 @@ def templates_of_seeds(name: str, value: Any, job: str) -> tuple[str, ...]:
     :param name: the setting's name, for the error.
     :raises SettingError: if a template is not valid.
     """
-    # As in Scrapy's lists, commas separate the values on the command line.
     several: tuple[Any, ...] = ()
-    if isinstance(value, str):
-        several = tuple(part.strip() for part in value.split(","))
-    elif isinstance(value, (list, tuple)):
-        several = tuple(value)
+    if isinstance(value, (str, list, tuple)):  # a set has no order
+        several = tuple(as_list(value))
     if not several or not all(map(is_template, several)) or len(set(several)) < len(several):
         raise SettingError(
             f"{name} must be a key such as '%(name)s:start_urls', or a list of different keys, not {value!r}"

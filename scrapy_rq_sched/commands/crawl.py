@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from pprint import pformat
@@ -18,15 +19,19 @@ from scrapy.utils.project import data_path
 
 from .. import connection
 from ..errors import FrontierError, InspectionError
-from ..inspect import Status, read_status
+from ..inspect import Status, View, read_status
+from ..inspect.requests_of import read_requests
 from ..inspect.wording import counted
 from ..supervise import report
 from ..supervise.arguments import Arguments, Project, says_where_redis_is
+from ..supervise.liveness import LEASES, Evidence, Limits
+from ..supervise.redis_thread import RedisThread
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import is_alive
 from . import own_redis
 from .action import Action, Context
 from .crawl_view import Screen, last_word
+from .formats import single_line
 from .periods import whole
 
 #: Seconds between two looks at the workers.
@@ -124,9 +129,11 @@ class Crawl(Action):
         if opts.overwrite_output:
             _replace(context, arguments, read_status(view))
         with _signals() as pressed:
-            supervisor = Supervisor(opts.workers, arguments.of, run, screen.say)
+            redis = RedisThread()
+            limits = _limits(view, project, redis)
+            supervisor = Supervisor(opts.workers, arguments.of, run, screen.say, limits)
             try:
-                _watch(supervisor, screen, pressed, lambda: _status(view))
+                _watch(supervisor, screen, pressed, lambda: redis.call(lambda: _status(view)))
             finally:
                 # Also if the terminal was closed, or the disk is full.
                 supervisor.finish()
@@ -205,6 +212,30 @@ def _status(view: Any) -> Status | str:
         return str(error)
 
 
+def _limits(view: View, project: Project, redis: RedisThread) -> Limits:
+    lease = view.settings.lease_timeout
+    closing = project.settings.getfloat("DOWNLOAD_TIMEOUT") + LEASES * lease
+    return Limits(lease, closing, lambda worker: redis.call(lambda: _evidence(view, worker)))
+
+
+def _evidence(view: View, worker: str) -> Evidence | None:
+    """Return the requests of *worker*, in words; None if Redis does not answer."""
+    try:
+        found = read_requests(view, worker)
+    except (connection.RedisError, FrontierError):
+        return None  # the display shows why
+    has_begun = bool(found.begun or found.taken_over)
+    held, done = (found.begun, "begun") if has_begun else (found.unbegun, "leased")
+    if held:
+        text = single_line(held[0].entry.url) or "a request that cannot be read"
+        text += f", or another of the {len(held)} requests that it had {done}" if len(held) > 1 else ""
+    elif found.taken_over:
+        text = f"{counted(found.taken_over, 'request')} that other workers have taken over"
+    else:
+        text = ""
+    return Evidence(text, found.exchange, has_begun)
+
+
 @contextmanager
 def _signals() -> Iterator[Callable[[], int]]:
     """Give a function that returns how often this process was told to end, by Ctrl-C or a signal."""
@@ -221,10 +252,13 @@ def _signals() -> Iterator[Callable[[], int]]:
 
 
 def _watch(
-    supervisor: Supervisor, screen: Screen, pressed: Callable[[], int], status: Callable[[], Status | str]
+    supervisor: Supervisor,
+    screen: Screen,
+    pressed: Callable[[], int],
+    find_status: Callable[[], Future[Status | str]],
 ) -> None:
     with screen.drawn():
-        drawn = 0.0
+        asked, status = 0.0, None
         while not supervisor.is_over:
             supervisor.step()
             while supervisor.requests_to_end < min(2, pressed()):
@@ -235,7 +269,9 @@ def _watch(
                     if supervisor.requests_to_end == 1
                     else "The workers close at once"
                 )
-            if time.monotonic() - drawn >= screen.interval:
-                drawn = time.monotonic()
-                screen.draw(supervisor, status())
+            if status is None and time.monotonic() - asked >= screen.interval:
+                asked, status = time.monotonic(), find_status()
+            if status is not None and status.done():
+                screen.draw(supervisor, status.result())
+                status = None
             time.sleep(STEP)

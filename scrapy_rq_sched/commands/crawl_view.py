@@ -7,12 +7,13 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..inspect import Status
 from ..inspect.wording import counted
-from ..supervise.supervisor import FINISHED, Supervisor
+from ..supervise.supervisor import FINISHED, START_ERROR, Supervisor
 from .action import Context
 from .formats import duration, number, rate, single_line
 from .layout import Coloured, Fields
@@ -37,6 +38,7 @@ class Screen:
         self._log = folder / "supervisor.log"
         self._draw: Any = None
         self._hint = LEAVE
+        self._has_begun = False
         self.interval = PICTURE if self._has_picture else LINE
         self._output.say(
             f"{counted(workers, 'worker')} of spider {spider}. Their logs are in {os.path.relpath(folder)}"
@@ -71,6 +73,8 @@ class Screen:
         """
         if supervisor.requests_to_end:
             self._hint = HURRY if supervisor.requests_to_end == 1 else ""
+        if not isinstance(status, str):
+            status = self._of_this_crawl(supervisor, status)
         if self._draw is not None:
             messages = [single_line(line) for line in self._latest]
             self._draw(Fields(pairs_of(supervisor, status)), *(["", *messages] if messages else []))
@@ -78,6 +82,12 @@ class Screen:
             self._output.say(status)
         else:
             self._output.say(f"{time.strftime('%H:%M:%S')} {line_of(supervisor, status)}")
+
+    def _of_this_crawl(self, supervisor: Supervisor, status: Status) -> Status:
+        """Return *status* without the pages of a finished earlier crawl, until a worker has joined."""
+        is_old = status.state == "finished" and not status.alive and not supervisor.reasons
+        self._has_begun = self._has_begun or not is_old
+        return status if self._has_begun else replace(status, state="new", pages=0)
 
 
 def line_of(supervisor: Supervisor, status: Status) -> str:
@@ -120,10 +130,18 @@ def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
     done = sum(stats.get("response_received_count", 0) for stats in supervisor.reports)
     reasons = set(supervisor.reasons)
     advice = ""
+    failed_starts = supervisor.reasons.count(START_ERROR)
     if FINISHED in reasons:
         how = "is finished"
+        if failed_starts:
+            advice = (
+                f". But start() raised an exception in {counted(failed_starts, 'worker')}, and ended early "
+                "there: see the log"
+            )
     elif supervisor.requests_to_end:
         how, advice = "was interrupted", ". The same command continues it"
+    elif failed_starts and not supervisor.has_succeeded:
+        how, advice = "has failed", ". start() raised an exception: see the log"
     else:
         how = f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
     pages_done = f"{counted(done, 'page')} on this machine, in {duration(seconds)}"

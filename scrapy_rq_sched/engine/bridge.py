@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
+from weakref import WeakSet
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, Spider, signals
@@ -22,14 +23,18 @@ from twisted.internet.threads import deferToThread
 from ..errors import ScrapyInternalsError
 from .downloader_slots import DownloaderSlots
 from .event_loop import EventLoop
+from .robots import check_all_waiting
 
-#: Seconds for which start() may be read before the event loop has its turn, and seconds that start() waits
-#: while there are enough requests.
-START_SLICE, START_PAUSE = 0.02, 0.01
+#: Seconds for which start() may be read before the event loop has its turn; and seconds that start() waits
+#: before it is asked again whether there are enough requests: at first, and at most.
+START_SLICE, FIRST_START_PAUSE, START_PAUSE = 0.02, 0.001, 0.01
 #: Seconds to wait until the engine of a crawl that must end is running.
 END_TIMEOUT = 30.0
 #: Seconds between two checks whether a spider that must be closed is open.
 OPENING_POLL = 0.1
+
+# The crawls that were ended while they were opened.
+_not_started: WeakSet[Crawler] = WeakSet()
 
 
 class EngineBridge:
@@ -41,18 +46,22 @@ class EngineBridge:
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
+        self._loop = EventLoop()
         slot = self._slot
         needed = (
             (engine, "_start"),
             (engine, "signals"),
             (slot, "inprogress"),
             (slot, "closing"),
+            (slot, "close"),
             (slot, "scheduler"),
             (slot, "close_if_idle"),
             (getattr(engine, "downloader", None), "active"),
             (getattr(engine, "downloader", None), "slots"),
             (getattr(engine, "downloader", None), "per_slot_settings"),
             (getattr(engine, "downloader", None), "_get_slot"),
+            (getattr(engine, "downloader", None), "get_slot_key"),
+            (getattr(getattr(engine, "downloader", None), "middleware", None), "middlewares"),
             (getattr(engine, "scraper", None), "slot"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
@@ -65,13 +74,15 @@ class EngineBridge:
                 "to know when a request is finished. Update scrapy-rq-sched, or use an older Scrapy"
             )
 
+        check_all_waiting(engine)
         #: The downloader's slots.
-        self.slots = DownloaderSlots(engine)
+        self.slots = DownloaderSlots(engine, self._loop)
         #: Returns whether the next start request should wait.
         self.holds_start: Callable[[], bool] = lambda: False
         #: Whether start() waits for ``scheduler_empty``, as in Scrapy's example of a lazy start().
         self.reads_lazily = False
-        self._loop = EventLoop()
+        #: How many items start() has yielded.
+        self.start_items = 0
         self._cancel_wake: Callable[[], None] = lambda: None
         self._start_request: Any = None
         self._watch_start()
@@ -123,22 +134,29 @@ class EngineBridge:
         start = self._engine._start
 
         async def watched() -> AsyncIterator[Any]:
-            pause = time.monotonic()
-            async for item in start:
+            last_pause, items = time.monotonic(), aiter(start)
+            while True:
                 # While the downloader is full, the engine reads a start() that never waits in one go: without
                 # a pause, there would be no exchange and no heartbeat until the end of start().
                 try:
-                    if time.monotonic() - pause > START_SLICE:
+                    if time.monotonic() - last_pause > START_SLICE:
                         await self._loop.sleep(0)
-                        pause = time.monotonic()
+                        last_pause = time.monotonic()
+                    pause = FIRST_START_PAUSE
                     while self.holds_start() and not self.closing():
-                        await self._loop.sleep(START_PAUSE)
+                        await self._loop.sleep(pause)
+                        pause = min(2 * pause, START_PAUSE)
                 except CancelledError:  # Twisted's; Scrapy would take it for an error of start()
                     return
+                try:
+                    item = await anext(items)
+                except StopAsyncIteration:
+                    break
                 if self.closing():
                     # The engine reads on while it closes. The next crawl starts with the remaining requests.
                     return
                 self._start_request = item
+                self.start_items += 1
                 yield item
             self._start_request = None
 
@@ -173,6 +191,11 @@ class EngineBridge:
 
         self._loop.call_later(0, attempt)
 
+    def fail(self, reason: str) -> None:
+        """Close the spider as with :meth:`close`, so that ``scrapy crawl`` exits with 1."""
+        _exit_with_1(self._engine.crawler)
+        self.close(reason)
+
     def soon(self, call: Callable[[], None]) -> None:
         """Call *call* on the next turn of the event loop."""
         self._loop.call_later(0, call)
@@ -189,6 +212,7 @@ def end_crawl(crawler: Crawler, reason: str, fails: bool = True) -> None:
 
     :param fails: whether ``scrapy crawl`` exits with 1.
     """
+    _not_started.add(crawler)
     engine: Any = crawler.engine
     loop = EventLoop()
     begun = time.monotonic()
@@ -204,14 +228,24 @@ def end_crawl(crawler: Crawler, reason: str, fails: bool = True) -> None:
         else:
             _close_spider(engine, reason)
 
+    # Not weakly: there is no other reference to this function.
+    crawler.signals.connect(close, signals.engine_started, weak=False)
+    if fails:
+        _exit_with_1(crawler)
+
+
+def has_failed_to_start(crawler: Crawler) -> bool:
+    """Return whether :func:`end_crawl` has ended *crawler*, so that it crawled nothing."""
+    return crawler in _not_started
+
+
+def _exit_with_1(crawler: Crawler) -> None:
     def fail() -> None:
         # Without a spider, `scrapy crawl` exits with 1.
         crawler.spider = None
 
-    # Not weakly: there is no other reference to these functions.
-    crawler.signals.connect(close, signals.engine_started, weak=False)
-    if fails:
-        crawler.signals.connect(fail, signals.engine_stopped, weak=False)
+    # Not weakly: there is no other reference to this function.
+    crawler.signals.connect(fail, signals.engine_stopped, weak=False)
 
 
 def _close_spider(engine: Any, reason: str) -> None:
@@ -254,6 +288,23 @@ def is_closing(crawler: Crawler) -> bool:
     """Return whether the spider of *crawler* is being closed."""
     engine = find_engine(crawler)
     return engine is not None and getattr(engine._slot, "closing", None) is not None
+
+
+def before_closing(crawler: Crawler, call: Callable[[], None]) -> None:
+    """Call *call* when the spider of *crawler* begins to close: before its requests, and any pipeline, end.
+
+    Scrapy sends no signal then. The engine must be opening its spider, or crawl.
+    """
+    slot = find_engine(crawler)._slot
+    close = getattr(slot, "close", None)
+    if close is None:
+        return  # EngineBridge refuses this Scrapy
+
+    def call_and_close() -> Any:
+        call()
+        return close()
+
+    slot.close = call_and_close
 
 
 async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

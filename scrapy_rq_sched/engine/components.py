@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from scrapy import Spider
@@ -49,6 +49,11 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
         slots_template=settings.slots_key,
         places_template=settings.places_key,
     )
+    _check_slots(keys, server)
+    return keys
+
+
+def _check_slots(keys: Keys, server: Any) -> None:
     slots: dict[int, str] = {}
     for key in keys.all():
         slots.setdefault(connection.slot(server, key), key)
@@ -60,7 +65,30 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
             "SCHEDULER_DUPEFILTER_KEY, REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY, FRONTIER_MAX_WORKERS_KEY) "
             "the same part in braces, such as {%(spider)s}"
         )
-    return keys
+
+
+def make_scheduler(cls: Any, crawler: Crawler, server: Any, settings: FrontierSettings) -> Any:
+    """Return a scheduler of *cls*, the class that ``SCHEDULER`` names.
+
+    :raises SettingError: if the class cannot be instantiated.
+    """
+    try:
+        return cls(crawler, server, settings)
+    except TypeError as error:
+        raise SettingError(
+            f"{_path(cls)} cannot be instantiated: {error}. The constructor of a scheduler must accept "
+            "crawler, server, settings and refusal, as that of scrapy_rq_sched.Scheduler does. What "
+            "scrapy-redis's constructor accepts are attributes here, to be set before open()"
+        ) from error
+
+
+def not_opened(scheduler: Any) -> SettingError:
+    """Return the error of a scheduler whose ``open`` has been overridden without a call of the original."""
+    cls = next(cls for cls in type(scheduler).__mro__ if "open" in vars(cls))
+    return SettingError(
+        f"{_path(cls)}.open() does not call super().open(spider), so this worker has not joined the "
+        "frontier. Call it there, or set SCHEDULER to 'scrapy_rq_sched.Scheduler'"
+    )
 
 
 def load_queue(settings: FrontierSettings, server: Any, spider: Spider, keys: Keys) -> Any:
@@ -177,7 +205,7 @@ def make_frontier(
     queue: Any, dupefilter: Any, server: Any, keys: Keys, worker: str, settings: FrontierSettings
 ) -> Frontier:
     """Return the frontier with the waiting requests of *queue* and the fingerprints of *dupefilter*."""
-    kind = dupefilter.kind if filters_in_exchange(dupefilter) else "exact"
+    kind = dupefilter.kind if filters_in_exchange(dupefilter) else "custom"
     bounds = Bounds(
         settings.lease_timeout,
         settings.max_deliveries,
@@ -215,33 +243,59 @@ def dupefilter_class(settings: Any) -> Any:
     return _path(RFPDupeFilter)
 
 
-def load_dupefilter(crawler: Crawler, server: Any, key: str, value: Any = None) -> Any:
+def load_dupefilter(crawler: Crawler, spider: Spider, server: Any, key: str, value: Any = None) -> Any:
     """Return the dupefilter that ``DUPEFILTER_CLASS`` names, or the shared one if it is not set.
 
+    As in scrapy-redis, a class's own ``from_spider`` makes the filter, and may give it a key of its own.
+
+    :param key: the key of a filter that is not made by its own ``from_spider``.
     :param value: replaces ``DUPEFILTER_CLASS``, unless it is None.
-    :raises SettingError: if the setting does not name a class.
+    :raises SettingError: if the setting does not name a class, or if the class cannot be instantiated.
     """
-    settings = crawler.settings
-    value = dupefilter_class(settings) if value is None else value
+    value = dupefilter_class(crawler.settings) if value is None else value
     try:
         cls: Any = load_object(value)
     except (ImportError, NameError, ValueError, TypeError) as error:
         raise SettingError(f"DUPEFILTER_CLASS is {value!r}, which cannot be loaded: {error}") from None
-    if isinstance(cls, type) and issubclass(cls, RFPDupeFilter):
-        return _make_filter(cls, server, key, settings.getbool("DUPEFILTER_DEBUG"), crawler)
-    return build_from_crawler(cls, crawler)
-
-
-def _make_filter(cls: Any, server: Any, key: str, debug: bool, crawler: Crawler) -> Any:
-    fingerprinter = crawler.request_fingerprinter
+    is_ours = isinstance(cls, type) and issubclass(cls, RFPDupeFilter)
+    from_spider = getattr(cls, "from_spider", None)
+    is_own = getattr(from_spider, "__func__", None) is not RFPDupeFilter.from_spider.__func__  # type: ignore[attr-defined]
     try:
-        inspect.signature(cls).bind(server, key, debug, fingerprinter)
-    except TypeError:
-        # A subclass with the constructor of scrapy-redis, which takes no fingerprinter.
-        dupefilter = cls(server, key, debug)
-        dupefilter.fingerprinter = fingerprinter
-        return dupefilter
-    return cls(server, key, debug, fingerprinter)
+        if from_spider is not None and is_own:
+            dupefilter = from_spider(spider)
+            if is_ours and "fingerprinter" not in vars(dupefilter):
+                dupefilter.fingerprinter = crawler.request_fingerprinter
+            return dupefilter
+        return cls.with_key(server, key, crawler) if is_ours else build_from_crawler(cls, crawler)
+    except TypeError as error:
+        raise SettingError(
+            f"DUPEFILTER_CLASS is {value!r}, which cannot be instantiated: {error}. If its constructor needs "
+            "other arguments than server, key and debug, the class must have a from_spider(spider) that "
+            "gives them"
+        ) from error
+
+
+def close_dupefilter(dupefilter: Any, reason: str) -> None:
+    """Call the ``close`` of *dupefilter*, but not that of a class made for scrapy-redis.
+
+    scrapy-redis's scheduler never calls it, and the ``close`` of its filter deletes the fingerprints of all
+    workers.
+    """
+    if isinstance(dupefilter, RFPDupeFilter) or not hasattr(dupefilter, "from_spider"):
+        dupefilter.close(reason)
+
+
+def keys_with(dupefilter: Any, keys: Keys, server: Any) -> Keys:
+    """Return *keys*, with the key at which *dupefilter* keeps its fingerprints.
+
+    :raises SettingError: if the keys are on several slots of a Cluster.
+    """
+    own = getattr(dupefilter, "key", keys.dupefilter)
+    if not isinstance(own, str) or own == keys.dupefilter:
+        return keys
+    keys = replace(keys, dupefilter_template=own.replace("%", "%%"))
+    _check_slots(keys, server)
+    return keys
 
 
 def filters_in_exchange(dupefilter: Any) -> bool:

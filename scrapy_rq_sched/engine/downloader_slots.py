@@ -6,17 +6,26 @@ import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from scrapy import Request, signals
 from scrapy.core import downloader as scrapy_downloader
 
-from ..codec.slots import slot_name
+from ..codec.slots import AssignedSlot, forget_assigned_slot, slot_name
 from ..frontier.slot_limits import SlotLimits
+from .event_loop import EventLoop
 
 #: The part of the fleet's delay that the downloader keeps by itself. This has an effect only if a request
 #: does not go through the frontier, as for a robots.txt, or if this process was held up.
-LOCAL_PART = 0.95
+LOCAL_PART = 0.99
+#: Seconds that a first connection to a host may take, unless the delay is longer.
+CONNECTING = 1.0
+#: Turns of the event loop until a request is sent, if it has a connection. In a busy process they take long.
+TURNS = 3
+#: The part of a delay by which a request may leave late and not delay the next one of its slot. Every request
+#: of a busy process is a little late; to count this would lower the rate.
+TOLERATED = 0.05
 #: Number of remembered slots that have another name in the frontier than in Scrapy.
 REMEMBERED = 10_000
 #: A slot that no request has.
@@ -29,9 +38,10 @@ class DownloaderSlots:
     """The slots of a running crawl's downloader.
 
     :param engine: the engine of the crawl.
+    :param loop: the event loop.
     """
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, loop: EventLoop) -> None:
         self._engine = engine
         self._downloader = engine.downloader
         # Scrapy 2.13 requires the spider; later versions warn if it is passed.
@@ -39,6 +49,10 @@ class DownloaderSlots:
         self._wants_spider = (
             "spider" in parameters and parameters["spider"].default is inspect.Parameter.empty
         )
+        # The downloader writes the key that this method returns into the request.
+        self._key_of: Callable[[Request], str] = self._downloader.get_slot_key
+        self._downloader.get_slot_key = self._mark_key
+        self._loop = loop
         self._keys: dict[str, str] = {}
         # The slots with a delay that the fleet keeps, with the delay and the jitter that they had before.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
@@ -48,6 +62,10 @@ class DownloaderSlots:
         self._gap_of: Callable[[str], float | None] = lambda slot: None
         self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
         self._left: Callable[[Request], None] = lambda request: None
+        self._sent: Callable[[str, float, float], None] = lambda slot, latest, at: None
+        # The first requests of slots whose delay the fleet keeps: the slot, its name, and the latest time at
+        # which the request is sent.
+        self._first: dict[Request, tuple[Any, str, float]] = {}
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
         engine.signals.connect(self._on_left, signals.request_left_downloader)
 
@@ -56,6 +74,7 @@ class DownloaderSlots:
         gap_of: Callable[[str], float | None],
         reached: Callable[[Request, str, float], None],
         left: Callable[[Request], None],
+        sent: Callable[[str, float, float], None],
     ) -> None:
         """Keep the downloader from adding its own delay to the delay that the fleet keeps for a slot.
 
@@ -64,8 +83,10 @@ class DownloaderSlots:
         :param reached: called for each request that is sent, with its slot if the slot has a delay, and the
             time.
         :param left: called for each request when its download is over.
+        :param sent: called when a request of a slot with a delay was sent: with the slot, the time that
+            *reached* was given, and the time until which it was sent.
         """
-        self._gap_of, self._reached, self._left = gap_of, reached, left
+        self._gap_of, self._reached, self._left, self._sent = gap_of, reached, left, sent
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
         """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""
@@ -112,6 +133,15 @@ class DownloaderSlots:
             if not self._coming[slot]:
                 del self._coming[slot]
 
+    def _mark_key(self, request: Request) -> str:
+        """Return the downloader's key for *request*, marked unless the user has set it."""
+        if isinstance(request.meta.get("download_slot"), AssignedSlot):
+            # It may be the key of the host that has redirected to this one.
+            request = request.copy()
+            forget_assigned_slot(request)
+        key = self._key_of(request)
+        return key if request.meta.get("download_slot") is not None else AssignedSlot(key)
+
     def _probe(self, key: str) -> SlotLimits:
         known = key in self._downloader.slots
         spider = (self._engine.spider,) if self._wants_spider else ()
@@ -126,7 +156,7 @@ class DownloaderSlots:
     def _on_reached(self, request: Request) -> None:
         self._has_come(request)
         key: Any = request.meta.get("download_slot")
-        its, delayed = self._downloader.slots.get(key), ""
+        its, delayed, gap = self._downloader.slots.get(key), "", None
         if its is not None:
             name = slot_name(str(key))
             if name != key:
@@ -139,7 +169,27 @@ class DownloaderSlots:
         now = time.monotonic()
         # Other requests that came at the same time are sent before it, each after the delay.
         wait = 0.0 if its is None else its.lastseen - _clock() + its.delay * (1 + len(its.queue))
-        self._reached(request, delayed, now + max(0.0, wait))
+        at = now + max(0.0, wait)
+        if gap and its.lastseen == 0:
+            # It is sent when there is a connection, and Scrapy does not tell when that is. So the time of its
+            # answer counts, unless the answer takes too long.
+            at = now + max(gap, CONNECTING)
+            self._first[request] = its, delayed, at
+        elif gap and wait <= 0:
+            tolerated = TOLERATED * gap
+            self._after_turns(
+                TURNS, lambda: self._was_sent(its, delayed, at, max(at, time.monotonic() - tolerated))
+            )
+        self._reached(request, delayed, at)
+
+    def _was_sent(self, its: Any, slot: str, noted: float, at: float) -> None:
+        """Note that a request was sent until *at*, and not at the time that was *noted*."""
+        its.lastseen = max(its.lastseen, _clock() - (time.monotonic() - at))
+        self._sent(slot, noted, at)
+
+    def _after_turns(self, turns: int, call: Callable[[], None]) -> None:
+        """Call *call* after so many turns of the event loop."""
+        self._loop.call_later(0, partial(self._after_turns, turns - 1, call) if turns else call)
 
     def _set_delay(self, key: str, its: Any, gap: float | None) -> None:
         """Make the downloader keep a part of *gap* for a slot; None restores the slot's own delay."""
@@ -159,4 +209,7 @@ class DownloaderSlots:
             setattr(its, jitter, its_jitter)
 
     def _on_left(self, request: Request) -> None:
+        if request in self._first:
+            its, slot, latest = self._first.pop(request)
+            self._was_sent(its, slot, latest, min(time.monotonic(), latest))
         self._left(request)

@@ -62,8 +62,8 @@ def _feeds(settings: Any) -> Iterator[Remark]:
     several, names = ("Feeds", "their URIs") if len(uris) > 1 else ("Feed", "its URI")
     hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
     yield Remark(
-        f"{several} {', '.join(map(repr, uris))}: all workers write to the same place, so one worker damages "
-        "or replaces the items of another",
+        f"{several} {', '.join(map(repr, uris))}: all workers have the same URI. If this is the same place "
+        "for them, one worker damages or replaces the items of another",
         f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or store items with "
         "RedisPipeline",
     )

@@ -12,7 +12,7 @@ from ..errors import one_line
 #: The version of an event's fields that this code knows.
 VERSION = 1
 #: The fields that every event has. All others are its details.
-_COMMON = ("v", "id", "time", "type", "spider", "worker")
+_COMMON = ("v", "id", "time", "type", "spider", "worker", "number")
 
 #: A line of text for each type. The scripts in Redis record these types (``lua/events.lua``).
 TEXTS = {
@@ -52,6 +52,7 @@ class Event:
     :param spider: the spider's name.
     :param worker: the worker's id; empty if the event concerns the whole fleet.
     :param details: the further fields of this type.
+    :param number: its number in the stream, from 1; 0 if it is unknown.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Event:
     spider: str
     worker: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    number: int = 0
 
     @classmethod
     def parse(cls, name: bytes, fields: Mapping[bytes, bytes], spider: str) -> Event:
@@ -74,12 +76,14 @@ class Event:
             said = json.loads(text, parse_constant=_refuse)
             time = float(said["time"])
             kind = str(said["type"])
+            number = int(said.get("number", 0))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             milliseconds = int(name.partition(b"-")[0])
             return cls(name.decode(), milliseconds / 1000, "unknown", spider, "", {"text": text})
         details = {key: value for key, value in said.items() if key not in _COMMON}
         return cls(
-            name.decode(), time, kind, str(said.get("spider", spider)), str(said.get("worker", "")), details
+            *(name.decode(), time, kind, str(said.get("spider", spider)), str(said.get("worker", ""))),
+            *(details, number),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,6 +91,7 @@ class Event:
         return {
             "v": VERSION,
             "id": self.id,
+            "number": self.number,
             "time": self.time,
             "type": self.type,
             "spider": self.spider,

@@ -1,29 +1,19 @@
-"""Send the events of a fleet to a URL. One worker at a time sends; when it dies, another takes over.
-
-Headers and signature follow Standard Webhooks (https://www.standardwebhooks.com), so that its libraries can
-verify the requests.
-"""
+"""Send the events of a fleet to a URL. One worker at a time sends; when it dies, another takes over."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import http.client
-import json
 import logging
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import deque
+from itertools import islice
 from typing import Any
-from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
 
 from ..connection import RedisError, backoff, close, describe_error, get_impatient_client
 from ..engine.event_loop import EventLoop
+from ..errors import counted
 from ..frontier.scripts import register
 from ..keys import Keys
 from ..runtime.background import BackgroundThread
@@ -31,12 +21,13 @@ from ..settings import FrontierSettings
 from .event import Event
 from .follower import PATIENCE as REDIS_PATIENCE
 from .follower import Follower
+from .post import PATIENCE, Post, Problem
 from .stream import Stream, order_of
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two polls of the sender, between two of a standby, and until the receiver must answer.
-INTERVAL, STANDBY, PATIENCE = 0.5, 2.0, 5.0
+#: Seconds between two polls of the sender, and between two of a standby.
+INTERVAL, STANDBY = 0.5, 2.0
 #: Seconds of the sender's lease, longer than PATIENCE: then another worker takes over. And the seconds that a
 #: closing worker goes on sending: long enough to take over from a worker that was killed.
 LEASE, LAST_PATIENCE = 8.0, 10.0
@@ -44,8 +35,10 @@ LEASE, LAST_PATIENCE = 8.0, 10.0
 LONGEST_PAUSE = 20.0
 #: Attempts after which an event that the receiver refuses (status 3xx or 4xx) is dropped.
 REFUSALS = 5
-#: The statuses of a busy receiver. They are no refusal: the event is sent until it is accepted.
-_BUSY = (408, 425, 429)
+#: An event that fails otherwise, as with status 5xx, is sent until the receiver accepts it: the receiver may
+#: be away. But after this many attempts, every second attempt sends a later event. An event that fails again
+#: after the receiver has accepted so many later ones is itself the cause, and is dropped.
+TRIED, PROOFS = 6, 2
 
 
 class Webhook:
@@ -69,7 +62,11 @@ class Webhook:
         self._sent = ""
         self._follower: Follower | None = None
         self._waiting: deque[Event] = deque()
-        self._failures = 0
+        # The number of the last event that was sent, and later events that were accepted before their turn.
+        self._number = 0
+        self._ahead: set[str] = set()
+        # Of the first waiting event: its failed attempts, and how many later events were accepted meanwhile.
+        self._failures = self._proofs = 0
         self._pauses = backoff(LONGEST_PAUSE)
         self._next_attempt = 0.0
         self._is_away = False
@@ -109,9 +106,10 @@ class Webhook:
         server = get_impatient_client(self._settings, REDIS_PATIENCE)
         script = register(server, "webhook")
 
-        def say(lease: float, sent: str) -> tuple[bool, str]:
-            is_ours, last = script(self._keys.all(), [self._worker, int(1000 * lease), sent])
-            return bool(is_ours), last.decode()
+        def say(lease: float, sent: str, number: int = 0) -> tuple[bool, str, int]:
+            arguments = [self._worker, int(1000 * lease), sent, number]
+            is_ours, last, its_number = script(self._keys.all(), arguments)
+            return bool(is_ours), last.decode(), its_number
 
         while True:
             # Read before the step: an event after this point may be missed.
@@ -150,7 +148,7 @@ class Webhook:
 
     def _step(self, server: Any, say: Any) -> bool:
         """Send the new events; return whether this worker or another has sent every event."""
-        is_ours, sent = say(LEASE, "")
+        is_ours, sent, number = say(LEASE, "")
         if not is_ours:
             # The worker that holds the lease sends the rest.
             self._stop_following()
@@ -159,45 +157,74 @@ class Webhook:
             # This worker had lost the lease, and another one has sent events.
             self._stop_following()
         if self._follower is None:
-            self._sent = sent
+            self._sent, self._number = sent, number
             self._follower = Follower(
                 self._settings, [self._stream], {self._stream.key: sent}, logger.warning
             )
         self._waiting.extend(self._follower.new())
         while self._waiting and not self._is_late:
             event = self._waiting[0]
-            if self._is_wanted(event) and not self._send(event):
+            self._look_for_gap(event)
+            if self._is_wanted(event) and event.id not in self._ahead and not self._send(event):
                 return False
             self._waiting.popleft()
+            self._ahead.discard(event.id)
+            self._number = event.number or self._number
             # Of unwanted events, noting the last is enough.
             if self._is_wanted(event) or not self._waiting:
-                is_ours, self._sent = say(LEASE, event.id)
+                is_ours, self._sent, _ = say(LEASE, event.id, self._number)
                 if not is_ours:
                     self._stop_following()
                     return False
         return not self._waiting
 
+    def _look_for_gap(self, event: Event) -> None:
+        """Log that events before *event* are lost, if Redis has removed them before they were sent."""
+        lost = event.number - self._number - 1
+        if self._number and lost > 0:
+            logger.error(
+                "The receiver at %s has missed %s: Redis keeps only the latest FRONTIER_MAX_EVENTS, and they "
+                "were removed before they were sent. Keep more events, and check that the receiver runs",
+                *(self._post.where, counted(lost, "event")),
+            )
+            self._number = event.number - 1
+
     def _send(self, event: Event) -> bool:
         """Post *event* unless a pause is on; return whether it is settled: accepted or dropped."""
         if time.monotonic() < self._next_attempt:
             return False
-        problem = self._post(event)
-        if problem is not None and not self._gives_up(event, problem):
-            self._next_attempt = time.monotonic() + self._pauses.compute(self._failures)
-            return False
-        self._failures = 0
-        return True
+        later = self._later()
+        problem = self._post(later or event)
+        if later is not None:
+            self._failures += 1
+            if problem is None:
+                self._ahead.add(later.id)
+                self._proofs += 1
+        elif problem is None or self._gives_up(event, problem):
+            self._failures = self._proofs = 0
+            return True
+        self._next_attempt = time.monotonic() + (self._pauses.compute(self._failures) if problem else 0)
+        return False
+
+    def _later(self) -> Event | None:
+        """Return a later event to try, if it is time to find out whether the receiver is away."""
+        if self._failures < TRIED or self._failures % 2:
+            return None
+        others = [event for event in islice(self._waiting, 1, None) if self._is_wanted(event)]
+        others = [event for event in others if event.id not in self._ahead]
+        return others[(self._failures - TRIED) // 2 % len(others)] if others else None
 
     def _is_wanted(self, event: Event) -> bool:
         return not self._types or event.type in self._types
 
     def _gives_up(self, event: Event, problem: Problem) -> bool:
         self._failures += 1
-        if problem.is_final and self._failures >= REFUSALS:
+        if (problem.is_final and self._failures >= REFUSALS) or self._proofs >= PROOFS:
             logger.error(
-                "The receiver at %s did not accept event %s (%s) in %d attempts, so it is dropped: %s. Check "
-                "FRONTIER_WEBHOOK_URL and the receiver",
-                *(self._post.where, event.id, event.type, self._failures, problem.text),
+                "The receiver at %s did not accept event %s (%s) in %d attempts, so it is dropped: %s. %s. "
+                "Check FRONTIER_WEBHOOK_URL and the receiver",
+                *(self._post.where, event.id, event.type, self._failures - self._proofs, problem.text),
+                "Later events were accepted" if self._proofs else "It was refused each time",
             )
             return True
         if self._failures == 1:
@@ -220,80 +247,4 @@ class Webhook:
             self._follower.close()
         self._follower = None
         self._waiting.clear()
-        self._failures, self._next_attempt = 0, 0.0
-
-
-class Problem:
-    """The reason why an event was not accepted.
-
-    :param text: the reason, in one line.
-    :param is_final: whether the receiver refused the event.
-    """
-
-    def __init__(self, text: str, is_final: bool = False) -> None:
-        self.text = text
-        self.is_final = is_final
-
-
-class Post:
-    """Posts events to a URL.
-
-    :param url: the receiver's URL.
-    :param secret: the secret that signs the events; empty for no signature.
-    :param source: the key of the stream, in which an event's id is unique.
-    """
-
-    def __init__(self, url: str, secret: str, source: str) -> None:
-        self._source = source
-        self._url = url
-        self._secret = secret
-        parts = urlsplit(url)
-        #: The URL without its secret parts.
-        self.where = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
-        # A receiver that redirects has not accepted the event.
-        self._opener = urllib.request.build_opener(_NoRedirect())
-
-    def __call__(self, event: Event) -> Problem | None:
-        """Post *event*; return the problem, or None if the receiver accepted it."""
-        body = json.dumps(event.as_dict()).encode()
-        request = urllib.request.Request(  # noqa: S310 - the settings' check allows http and https
-            self._url, body, self._headers(f"{self._source}/{event.id}", body), method="POST"
-        )
-        try:
-            with self._opener.open(request, timeout=PATIENCE):
-                return None
-        except urllib.error.HTTPError as error:
-            with error:
-                is_final = 300 <= error.code < 500 and error.code not in _BUSY
-                return Problem(f"it answered with status {error.code}", is_final)
-        except (http.client.HTTPException, ValueError) as error:
-            # The text of these errors may contain the URL.
-            return Problem(f"its answer is not valid HTTP ({type(error).__name__})")
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            return Problem(f"{type(reason).__name__}: {reason}".replace(self._url, self.where))
-
-    def _headers(self, name: str, body: bytes) -> dict[str, str]:
-        moment = str(int(time.time()))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "scrapy-rq-sched",
-            "webhook-id": name,
-            "webhook-timestamp": moment,
-        }
-        if self._secret:
-            text = b".".join((name.encode(), moment.encode(), body))
-            digest = hmac.new(key_of(self._secret), text, hashlib.sha256).digest()
-            headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
-        return headers
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-def key_of(secret: str) -> bytes:
-    """Return the key in *secret*. After ``whsec_`` it is base64, as in the standard."""
-    encoded = secret.removeprefix("whsec_")
-    return base64.b64decode(encoded) if encoded != secret else secret.encode()
+        self._failures, self._proofs, self._next_attempt = 0, 0, 0.0

@@ -9,22 +9,20 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ..connection import RedisError, RedisTimeoutError
+from ..connection import RedisError, RedisTimeoutError, ResponseError
 from ..keys import Keys
 from . import refusals
-from .messages import Batch, Bounds
-from .replies import Reply
+from .messages import FORMAT, Batch, Bounds
+from .replies import Reply, Standing
 from .scripts import filter_step, register
-from .slot_limits import SlotLimits
+from .slot_limits import SlotPolicy
 
 logger = logging.getLogger(__name__)
 
-#: The version of the data in Redis. A worker with another version is refused.
-FORMAT = "6"
 #: Seconds for which Redis keeps the start requests of a finished crawl, for workers that were started before
 #: the finish and become ready only now.
 LATE_WORKER_GRACE = 600
@@ -42,6 +40,8 @@ class Opened:
     :param seen: the number of fingerprints.
     :param failed: the number of entries in the failed list.
     :param unshared: the number of requests that earlier workers of this crawl could not share.
+    :param unflushed: why the frontier was not cleared though the worker asked for it, as ``lua/open.lua``
+        names the reason; else empty.
     """
 
     flushed: bool
@@ -53,6 +53,7 @@ class Opened:
     workers: int
     failed: int
     unshared: int
+    unflushed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,15 @@ class Left(NamedTuple):
     :param cleared: whether the frontier was cleared, because this was the last worker of a finished crawl.
     :param leases: the number of leases that the worker left behind.
     :param failed: the number of entries in the failed list.
+    :param awaits: whether the worker must call :meth:`Frontier.leave` again: the crawl is finished, but
+        another worker was not heard since. If that one was killed, this worker is the last one when it counts
+        as dead.
     """
 
     cleared: bool
     leases: int
     failed: int
+    awaits: bool = False
 
 
 class Frontier:
@@ -113,6 +118,8 @@ class Frontier:
         self.worker = worker
         self.bounds = bounds or Bounds()
         self._all_keys = keys.all()
+        # Whether the next exchange carries the limits of slots: the frontier does not know them.
+        self._sends_policy = True
         self._open = register(server, "open", discipline, dupefilter)
         self._exchange = register(server, "exchange", discipline, dupefilter)
         self._leave = register(server, "leave", discipline, dupefilter)
@@ -122,9 +129,10 @@ class Frontier:
         self._length = length
         self._awaited = itertools.cycle(keys.start_urls)
 
-    def limit_slots(self, limits: SlotLimits) -> None:
-        """Apply *limits* to every slot that has no limits of its own."""
-        self.bounds = replace(self.bounds, slots=limits)
+    def limit_slots(self, policy: SlotPolicy) -> None:
+        """Apply *policy*, the limits of slots in this worker's settings, from the next exchange on."""
+        self.bounds = replace(self.bounds, slot_policy=policy)
+        self._sends_policy = True
 
     def open(
         self,
@@ -136,6 +144,8 @@ class Frontier:
         persist: bool = False,
         server_age: float = math.inf,
         came: str = "",
+        run: str = "",
+        replaced: str = "",
     ) -> Opened | Waiting:
         """Join the frontier, and create it if it does not exist.
 
@@ -143,11 +153,13 @@ class Frontier:
         :param about: a description of this worker, for people inspecting Redis.
         :param age: seconds since this worker's process started.
         :param busy: whether this worker may add requests without holding a lease: it reads ``start()``.
-        :param flush: whether to clear the frontier first, if no other worker is running.
+        :param flush: whether to clear the frontier first, unless a worker of its crawl runs or may return.
         :param persist: whether the fingerprints of a finished crawl stay.
         :param server_age: seconds since the server was started. If it was down, no worker could reach it, so
             all of them get a full lease again before they count as dead.
         :param came: for a worker in line for a place: when it joined the line.
+        :param run: the id of the supervisor's run that this worker belongs to, if it has a supervisor.
+        :param replaced: the name of the dead worker that the supervisor replaces by this worker.
         :raises FleetFullError: if all places are taken, and this worker should not wait.
         :raises FleetFinishedError: if the crawl finished while this worker waited.
         :raises FleetStoppedError: if the fleet was told to stop while this worker waited.
@@ -168,8 +180,12 @@ class Frontier:
             int(self.bounds.max_workers_policy == "exit"),
             came,
             self.bounds.max_events,
+            run,
+            replaced,
         )
-        made_of = {"format": FORMAT, "dupefilter": self._dupefilter, **made_with}
+        # Workers with a filter of their own class may share a set with workers that have the exact filter.
+        kind = "exact" if self._dupefilter == "custom" else self._dupefilter
+        made_of = {"format": FORMAT, "dupefilter": kind, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]
         arguments = (self.worker, self.bounds.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
@@ -179,12 +195,28 @@ class Frontier:
             return Waiting(place, taken, arrival.decode(), free_in / 1000, others)
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
-        flushed, kept_for, *counts = rest
-        return Opened(bool(flushed), kept_for.decode(), *counts)
+        flushed, kept_for, *counts, unflushed = rest
+        opened = Opened(bool(flushed), kept_for.decode(), *counts)
+        return replace(opened, unflushed=unflushed.decode())
 
     def exchange(self, batch: Batch) -> Reply:
-        """Send *batch* and return the reply: one round trip, one atomic step. May be repeated."""
-        arguments = (*batch.arguments(self.worker, self.bounds), *self._trailing())
+        """Send *batch* and return the reply: one round trip, one atomic step. May be repeated.
+
+        :raises FrontierMismatchError: if another version of this package has changed the format of the data
+            meanwhile. To repeat the exchange cannot help.
+        """
+        arguments = (*batch.arguments(self.worker, self.bounds, self._sends_policy), *self._trailing())
+        try:
+            reply = self._sent(arguments)
+        except ResponseError as error:
+            if (refusal := refusals.to_exchange(error, self.keys)) is not None:
+                raise refusal from error
+            raise
+        self._sends_policy = reply.wants_policy or reply.standing == Standing.REWOUND
+        return reply
+
+    def _sent(self, arguments: Sequence[Any]) -> Reply:
+        """Send an exchange, and wait for replicas if the settings ask for it."""
         wanted, sent = self.bounds.wait_replicas, time.monotonic()
         if not wanted:
             return Reply.parse(self._exchange(keys=self._all_keys, args=arguments), sent)
@@ -192,18 +224,19 @@ class Frontier:
         raw, replicas = self._exchange.call_and_wait(self._all_keys, arguments, wanted, patience)
         return Reply.parse(raw, sent, replicated=replicas >= wanted)
 
-    def leave(self, finished: bool, persist: bool) -> Left:
+    def leave(self, finished: bool, persist: bool, returns: bool = False) -> Left:
         """Leave the fleet. May be repeated.
 
         :param finished: whether the worker closes because the fleet is finished.
         :param persist: whether the fingerprints of a finished crawl stay.
+        :param returns: whether the worker closes because of its memory, and something may start it again.
         """
-        flags = (int(finished), int(persist), LATE_WORKER_GRACE, self.keys.prefix)
+        flags = (int(finished), int(persist), LATE_WORKER_GRACE, self.keys.prefix, int(returns))
         arguments = (self.worker, *flags, *self._trailing())
-        cleared, leases, failed = self._leave(keys=self._all_keys, args=arguments)
+        cleared, leases, failed, awaits = self._leave(keys=self._all_keys, args=arguments)
         if cleared:
             self._sweep()
-        return Left(bool(cleared), leases, failed)
+        return Left(bool(cleared), leases, failed, bool(awaits))
 
     def _sweep(self) -> None:
         """Delete the rest of cleared filters and slots in small steps, as exchanges do during a crawl."""

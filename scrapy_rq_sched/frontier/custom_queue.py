@@ -74,9 +74,9 @@ class CustomQueueFrontier(Frontier):
         self._pop(said.want if said.busy and reply.told == Told.CRAWL else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
-    def leave(self, finished: bool, persist: bool) -> Left:
+    def leave(self, finished: bool, persist: bool, returns: bool = False) -> Left:
         """Leave the fleet; see :meth:`Frontier.leave`."""
-        left = super().leave(finished, persist)
+        left = super().leave(finished, persist, returns)
         if left.cleared:
             self._queue.clear()
         return left

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from .close_limits import NEVER, CloseLimits
-from .slot_limits import UNLIMITED, SlotLimits
+from .slot_limits import SlotPolicy
 
 Mode = Literal["filter", "force", "start", "start+filter"]
 #: The bottleneck of a worker: see ``worker/bottleneck.py``.
 Limit = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
+
+#: The version of the data in Redis. A worker with another version cannot join, and its exchanges are
+#: refused.
+FORMAT = "6"
 
 #: The percentage of requests that may be only in workers' memory without a warning.
 FEW_UNSHARED = 5
@@ -98,7 +102,7 @@ class Bounds:
     :param stall_timeout: seconds without a page after which a crawl with work to do counts as stalled; 0:
         never.
     :param max_events: how many events are kept; 0: none are recorded.
-    :param slots: the limits of every slot that has no limits of its own.
+    :param slot_policy: the limits of slots in this worker's settings.
     :param order: ``slots``: slots take turns; ``priority``: the highest priority of all slots comes first.
     """
 
@@ -113,7 +117,7 @@ class Bounds:
     close: CloseLimits = NEVER
     stall_timeout: float = 600.0
     max_events: int = 10_000
-    slots: SlotLimits = UNLIMITED
+    slot_policy: SlotPolicy = field(default_factory=SlotPolicy)
     order: str = "slots"
 
     @property
@@ -182,8 +186,6 @@ class Batch:
     ahead: float = 0.0
     #: How many turns this worker needs for requests in its memory, by slot.
     asks: dict[str, int] = field(default_factory=dict)
-    #: Slots with limits of their own to which this worker has pushed requests.
-    limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
     turns: dict[str, Turns] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
@@ -196,12 +198,15 @@ class Batch:
     #: The requests of the pushes. Only a user's own queue needs them.
     requests: list[Any] = field(default_factory=list)
 
-    def arguments(self, worker: str, bounds: Bounds) -> Iterator[Any]:
+    def arguments(self, worker: str, bounds: Bounds, with_policy: bool = False) -> Iterator[Any]:
         """Yield the arguments of ``lua/exchange.lua``: the header, then the lists. Their lengths are in it.
+
+        :param with_policy: whether to send the limits of slots, and not only the name of their policy.
 
         Redis reads five numbers in the header as fast as one argument. So all short values are in the header.
         """
-        yield json.dumps({**self._always(worker, bounds), **self._seldom(bounds)})
+        policy = {"limits": bounds.slot_policy.to_wire()} if with_policy and bounds.slot_policy else {}
+        yield json.dumps({**self._always(worker, bounds), **self._seldom(bounds), **policy})
         yield from (push.fingerprint for push in self.pushes)
         yield from (push.payload for push in self.pushes)
         yield from (finished.lease for finished in self.finished)
@@ -213,6 +218,7 @@ class Batch:
     def _always(self, worker: str, bounds: Bounds) -> dict[str, Any]:
         return {
             "worker": worker,
+            "format": FORMAT,
             "exchange": self.number,
             "lease_ms": bounds.lease_ms,
             "want": self.want,
@@ -254,9 +260,7 @@ class Batch:
             "found": self.found if self.unshared or self.unshared_reason else 0,
             "unshared": self.unshared,
             "unshared_reason": self.unshared_reason,
-            "delay": 1000 * bounds.slots.delay,
-            "jitter": bounds.slots.jitter,
-            "concurrency": bounds.slots.concurrency,
+            "slot_policy": bounds.slot_policy.id if bounds.slot_policy else "",
             "ahead": self.ahead,
             "order": bounds.order if bounds.order != "slots" else "",
             "max_workers": bounds.max_workers,
@@ -268,7 +272,6 @@ class Batch:
             "passed": " ".join(self.passed),
             "sated": self.sated,
             "asks": self.asks,
-            "limits": {slot: limits.said() for slot, limits in self.limits.items()},
             "turns": self.turns,
             "downloaded": self.downloaded,
             "given_back": len(self.given_back),

@@ -16,6 +16,7 @@ from ..errors import (
     one_line,
 )
 from ..keys import Keys
+from .messages import FORMAT
 
 
 def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
@@ -63,7 +64,28 @@ def _wrong_type(keys: Keys, key: str, found: str, expected: str) -> FrontierErro
     )
 
 
-def _made_with_something_else(keys: Keys, name: str, there: str, ours: str) -> FrontierError:
+def why_not_flushed(unflushed: str) -> str:
+    """Return why ``SCHEDULER_FLUSH_ON_START`` has cleared nothing.
+
+    :param unflushed: the reason, as ``lua/open.lua`` names it.
+    """
+    reason, _, details = unflushed.partition(" ")
+    if reason == "lost":
+        milliseconds, _, worker = details.partition(" ")
+        return (
+            f"worker {worker} has ended without finishing the crawl, and may be started again (for "
+            f"{int(milliseconds) / 1000:.0f} s more, this is assumed)"
+        )
+    return {
+        "running": "other workers are running",
+        "run": "workers of the same scrapy frontier crawl have taken part in this crawl",
+        "late": "the crawl was finished after scrapy frontier crawl had been started",
+    }[reason]
+
+
+def _made_with_something_else(
+    keys: Keys, name: str, there: str, ours: str, unflushed: str = ""
+) -> FrontierError:
     if (name, there, ours) == ("dupefilter", "exact", "compact"):
         return FrontierMismatchError(
             f"The frontier of spider {keys.spider!r} has the dupefilter 'exact', and other workers use it, "
@@ -78,14 +100,42 @@ def _made_with_something_else(keys: Keys, name: str, there: str, ours: str) -> F
             "of Redis. If both projects should share the frontier, set FRONTIER_PROJECT to the same text in "
             "both"
         )
+    if name == "format":
+        return FrontierMismatchError(
+            f"The data of spider {keys.spider!r} in Redis has the format {one_line(there)}, but this version "
+            f"of scrapy-rq-sched uses {ours}. Install the version of the other workers. To upgrade all of "
+            f"them, stop them ({frontier_command('stop', keys.spider)}) before you start one with the new "
+            "version; docs/upgrading.md has the versions that continue a crawl of an older one"
+        )
     convert = ""
     if name == "SCHEDULER_SERIALIZER":
         options = ("--from", shlex.quote(one_line(there)), "--to", shlex.quote(ours))
         convert = f"convert the waiting requests ({frontier_command('convert', keys.spider, *options)}), "
+    clear = "with SCHEDULER_FLUSH_ON_START"
+    if unflushed:
+        clear = (
+            f"({frontier_command('clear', keys.spider)}). SCHEDULER_FLUSH_ON_START has cleared nothing, "
+            f"because {why_not_flushed(unflushed)}"
+        )
     return FrontierMismatchError(
         f"The frontier of spider {keys.spider!r} was made with {name} {there!r}, but this worker has "
-        f"{ours!r}. Set up this worker in the same way, {convert}or clear the frontier with "
-        "SCHEDULER_FLUSH_ON_START"
+        f"{ours!r}. Set up this worker in the same way, {convert}or clear the frontier {clear}"
+    )
+
+
+def to_exchange(error: Exception, keys: Keys) -> FrontierError | None:
+    """Return the error for a worker whose exchanges can no longer succeed; None if *error* may pass.
+
+    :param error: the error that ``lua/exchange/check.lua`` has returned.
+    """
+    kind, _, there = str(error).partition(" ")
+    if kind != "FORMAT":
+        return None
+    return FrontierMismatchError(
+        f"While this worker was silent, workers with another version of scrapy-rq-sched have continued the "
+        f"crawl of spider {keys.spider!r}: its data in Redis now has the format {one_line(there)}, and this "
+        f"version uses {FORMAT}. No request is lost: the other workers have those that this worker held. "
+        "Install their version, then start this worker again"
     )
 
 

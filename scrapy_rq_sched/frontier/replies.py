@@ -128,6 +128,11 @@ class Reply:
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: The slots in ``limits`` whose delay was set.
     with_delay: frozenset[str] = frozenset()
+    #: Whether the frontier does not know the limits of slots in this worker's settings, and hands out nothing
+    #: until the next exchange sends them.
+    wants_policy: bool = False
+    #: The limits of a slot by default in the settings of other workers, if those differ from this worker's.
+    other_limits: SlotLimits | None = None
     #: Changes when somebody sets limits or blocks a slot.
     limits_changed: str = ""
     #: The reason with which the spider closes, if the order is to stop.
@@ -136,6 +141,9 @@ class Reply:
     garbage: str = ""
     #: How many slots have waiting requests; 0 if no slot has limits.
     slots: int = 0
+    #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
+    #: vain; else empty.
+    owner: str = ""
     #: When the exchange was sent and the reply received, in seconds by this process's monotonic clock.
     sent: float = 0.0
     received: float = 0.0
@@ -182,16 +190,28 @@ class Reply:
             ask_at=head.get("ask_at"),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
+            wants_policy=head.get("wants_policy", False),
+            other_limits=_limits(head.get("other_limits")),
             limits_changed=head.get("limits_changed", ""),
             stop_reason=head["stop_reason"] if head.get("stop_reason") in CLOSED_BY else "stopped",
             garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),
+            owner=head.get("owner", ""),
             sent=sent,
             received=time.monotonic(),
             told=Told(head["told"]),
             leases=list(_leases(raw[1])),
             replicated=replicated,
         )
+
+
+def _limits(said: Any) -> SlotLimits | None:
+    """Return the limits in the text ``<delay> <jitter> <concurrency>``; None if there are none."""
+    try:
+        delay, jitter, concurrency = map(float, str(said or "").split(" "))
+    except ValueError:  # somebody has written other text there
+        return None
+    return SlotLimits.parse([delay, jitter, concurrency])
 
 
 def _given(said: Any) -> dict[str, list[float]]:

@@ -32,12 +32,13 @@ class Fingerprinter:
         self._spider: Spider = object.__new__(spidercls)  # its __init__ may need a running crawl
         self._spider.name = view.spider
         crawler = Crawler(spidercls, view.scrapy_settings)
-        crawler.spider = self._spider
+        crawler.spider, self._spider.crawler = self._spider, crawler
+        self._spider.settings = crawler.settings
         try:
             crawler.addons.load_settings(crawler.settings)  # an add-on may set a fingerprinter
             cls: Any = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
             crawler.request_fingerprinter = build_from_crawler(cls, crawler)
-            dupefilter = load_dupefilter(crawler, view.server, view.keys.dupefilter)
+            dupefilter = load_dupefilter(crawler, self._spider, view.server, view.keys.dupefilter)
         except Exception as error:  # an add-on's code, or the user's, may raise anything
             raise InspectionError(
                 f"The fingerprinter of spider {view.spider!r} cannot be made outside a crawl: "

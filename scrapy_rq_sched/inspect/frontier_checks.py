@@ -10,7 +10,7 @@ from .. import connection, serializers
 from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError, frontier_command
-from ..frontier.client import FORMAT
+from ..frontier.messages import FORMAT
 from ..keys.key import Use
 from ..keys.table import KEYS
 from ..serializers import faithful

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from .. import connection
 from ..errors import FrontierError, InspectionError, frontier_command
-from ..frontier.client import FORMAT
+from ..frontier.messages import FORMAT
 from ..frontier.scripts import register
 from .archive import OWN_META, WIDTHS, ArchiveReader, load
 from .seeding import patiently

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -160,18 +161,27 @@ class Slots:
         now = seconds * 1000 + microseconds / 1000 + ahead
         for place, name in enumerate(names):
             waiting, score, state, limits = replies[4 * place : 4 * place + 4]
-            yield _status(name, waiting, score, state, _in_force(limits, meta), now, dead)
+            yield _status(name, waiting, score, state, _in_force(name, limits, meta), now, dead)
 
 
-def _in_force(limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
-    """Return delay, jitter and concurrency of a slot, and the origin of these limits."""
-    default = meta.get("slot_default", "").split(" ")
+def _in_force(slot: str, limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
+    """Return delay, jitter and concurrency of *slot*, and the origin of these limits."""
+    default = _by_pattern(slot, meta.get("slot_patterns", "")) or meta.get("slot_default", "").split(" ")
     if len(default) != 3:
         default = ["-", "-", "-"]
     said = (limits or b"").decode("utf-8", "replace").split(" ")
     if len(said) != 4 or said[3] not in ("set", meta.get("rules", "")):
         return [*default, ""]
     return [*(of_all if own == "-" else own for own, of_all in zip(said[:3], default, strict=True)), said[3]]
+
+
+def _by_pattern(slot: str, patterns: str) -> list[str]:
+    """Return the limits of the first of the *patterns* in ``meta`` that fits *slot*; empty if none does."""
+    try:
+        found = json.loads(patterns or "[]")
+        return next(([str(its) for its in one[2:5]] for one in found if SlotRule(one[0]).fits(slot)), [])
+    except (ValueError, TypeError, LookupError, AttributeError):  # another program has written it
+        return []
 
 
 def _status(

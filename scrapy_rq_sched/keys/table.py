@@ -80,7 +80,8 @@ KEYS: tuple[Key, ...] = (
         "{slot_states}:",
         ("hash",),
         "the state of a slot with limits: when it may send its next request, which worker has its turns, how "
-        "many downloads it has. Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename this key",
+        "many downloads it has. Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename this key. "
+        "Then the keys `~clock`, `~workers` and `~moved` beside it have what the spiders tell each other",
         Use.PREFIX,
         follows="slot",
     ),
@@ -88,9 +89,8 @@ KEYS: tuple[Key, ...] = (
         "slot_limits",
         "{prefix}:slots:limits",
         ("hash",),
-        "for each slot with limits of its own: delay (milliseconds), jitter, concurrency; then `set` if "
-        "somebody set them during the crawl, else the version of the settings that they are from (`rules` in "
-        "`meta`)",
+        "for each slot that the settings name: delay (milliseconds), jitter, concurrency; then `set` if "
+        "somebody set them during the crawl, else `rules` of `meta` when they were written",
         Use.ARGUMENT,
     ),
     Key(
@@ -156,8 +156,16 @@ KEYS: tuple[Key, ...] = (
         "workers",
         "{prefix}:workers",
         ("zset",),
-        "workers. Score: the server's time (milliseconds) after which the worker counts as dead",
+        "workers. Score: the server's time (milliseconds) after which the worker counts as dead. It ends in "
+        ".5 if the lease was renewed after an outage and the worker was not heard since",
         Use.ARGUMENT,
+    ),
+    Key(
+        "",
+        "{prefix}:workers:lost",
+        ("zset",),
+        "workers that ended without leaving, or because of their memory. Score: the server's time "
+        "(milliseconds) until which they may come back; so long no worker clears the frontier at its start",
     ),
     Key(
         "places",

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import scrapy
 
+from . import run
+
 #: Seconds that a worker needs to start, at most. An older process has done something else before, and its
 #: crawl is a new one.
 LONGEST_START = 60.0
@@ -53,7 +55,12 @@ def about(spider: str) -> str:
 
 
 def age() -> float:
-    """Return the seconds since this process began to prepare its crawl; at most :data:`LONGEST_START`."""
+    """Return the seconds since this process began to prepare its crawl; at most :data:`LONGEST_START`.
+
+    A process with a supervisor is as old as its supervisor, however often it was started again.
+    """
+    if (supervised := run.current()) is not None:
+        return run.clock() - supervised.started
     return min(_age_of_process(), LONGEST_START)
 
 
@@ -64,7 +71,7 @@ def _age_of_process() -> float:
         # Linux: field 22 is the start of the process, in ticks since boot.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         started = float(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+        return run.clock() - started
     except (OSError, AttributeError, ValueError, IndexError):
         return time.monotonic() - _imported
 
@@ -73,6 +80,7 @@ def closed() -> None:
     """Note that a scheduler of this process has closed."""
     global _last_close
     _last_close = time.monotonic()
+    run.over()
 
 
 class Stopwatch:

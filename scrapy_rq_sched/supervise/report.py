@@ -16,16 +16,20 @@ _GREATEST = frozenset(
 
 
 class Report(NamedTuple):
-    """The report of a worker at its end.
+    """The report of a worker, at its begin and at its end.
 
-    :param has_begun: whether it has opened its spider.
+    :param has_begun: whether it has begun to open its spider.
     :param reason: Scrapy's reason for closing the spider; empty if the worker has not reported one.
     :param stats: its statistics.
+    :param worker: its name in the frontier; empty if it has not joined, so that Redis may not know the name.
+    :param was_open: whether its spider was open, and could crawl, before it was closed.
     """
 
     has_begun: bool
     reason: str
     stats: Stats
+    worker: str = ""
+    was_open: bool = False
 
 
 def read(path: Path) -> Report:
@@ -36,8 +40,9 @@ def read(path: Path) -> Report:
         found = None
     if not isinstance(found, dict):
         return Report(False, "", {})
-    stats = found.get("stats")
-    return Report(True, str(found.get("reason") or ""), stats if isinstance(stats, dict) else {})
+    stats, texts = found.get("stats"), [str(found.get(name) or "") for name in ("reason", "worker")]
+    stats = stats if isinstance(stats, dict) else {}
+    return Report(True, texts[0], stats, texts[1], bool(found.get("was_open")))
 
 
 def total(reports: list[Stats]) -> Stats:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..runtime.run import Run, clock
 from . import report
+from .liveness import Limits, Liveness
 from .log_tail import is_error, without_time
 from .worker_process import WorkerProcess
 
 #: Number of deaths in a row after which a worker is not restarted. A run of at least STABLE seconds ends the
-#: row. A request that kills its workers is set aside sooner (FRONTIER_MAX_DELIVERIES).
+#: row, unless the worker hung, and not at a request: it might hang like that for ever. A request that kills
+#: its workers is set aside sooner (FRONTIER_MAX_DELIVERIES).
 MOST_DEATHS, STABLE = 10, 60.0
 #: Seconds before a worker is restarted after its first death; each further death doubles them, up to the
 #: maximum.
@@ -24,8 +29,12 @@ PATIENCE = 5.0
 LAST_PATIENCE = 60.0
 #: Reasons for closing a spider. A worker that is too large is replaced; a refused one is not restarted.
 TOO_LARGE, REFUSED, FINISHED, SHUTDOWN = "memusage_exceeded", "frontier_error", "finished", "shutdown"
+#: The reason if the spider's start() has raised an exception.
+START_ERROR = "start_error"
 #: The reason after `scrapy frontier stop`.
 STOPPED = "stopped"
+#: The reason if there is no place (FRONTIER_MAX_WORKERS_POLICY = "exit").
+FULL = "max_workers"
 #: Parts in which two warnings of one kind differ; and maximum number of kinds that are remembered.
 _DIFFERS, MOST_KINDS = re.compile(r"<[^>]*>|\(referer: .*\)|\b\w+://\S+|\d+"), 1000
 
@@ -34,16 +43,23 @@ _DIFFERS, MOST_KINDS = re.compile(r"<[^>]*>|\(referer: .*\)|\b\w+://\S+|\d+"), 1
 class Member:
     """A worker: its process, and the number of earlier ones that it replaces.
 
+    :ivar hung: how it was killed because it hung; empty if it was not.
+    :ivar worked: the number of seconds until it hung for which it worked, and that end a row of deaths.
     :ivar starts_at: when it will be restarted; None: it runs, or is done.
+    :ivar name: the name in the frontier of its last process that has joined; empty if none has.
     """
 
     number: int
     process: WorkerProcess
     started: float
+    liveness: Liveness
+    hung: str = ""
+    worked: float = 0.0
     starts: int = 1
     deaths: int = 0
     starts_at: float | None = None
     is_done: bool = False
+    name: str = ""
 
 
 class Supervisor:
@@ -55,6 +71,7 @@ class Supervisor:
     :param arguments: returns the arguments of ``scrapy`` for the process of a name.
     :param folder: the folder for logs and reports.
     :param say: called with a line for each event.
+    :param limits: the limits after which a worker that stands still is killed.
     :ivar reports: the statistics of each process that has reported.
     :ivar reasons: the reasons for which workers have closed their spiders, in order.
     :ivar set_aside: the number of workers that will not be restarted after a failure.
@@ -62,22 +79,33 @@ class Supervisor:
     """
 
     def __init__(
-        self, count: int, arguments: Callable[[str], Sequence[str]], folder: Path, say: Callable[[str], None]
+        self,
+        count: int,
+        arguments: Callable[[str], Sequence[str]],
+        folder: Path,
+        say: Callable[[str], None],
+        limits: Limits | None = None,
     ) -> None:
         self._arguments = arguments
         self._folder = folder
         self._say = say
+        self._limits = limits or Limits()
+        self._run = Run(secrets.token_hex(8), os.getpid(), clock())
         self.reports: list[report.Stats] = []
         self.reasons: list[str] = []
         self.set_aside = self.errors = 0
         self.requests_to_end = 0
         self._kill_at: float | None = None
+        self._must_end_since: float | None = None
         self._said: set[str] = set()
-        self.members = [Member(n, self._start(n, 1), time.monotonic()) for n in range(1, count + 1)]
+        self.members = [self._member(n, time.monotonic()) for n in range(1, count + 1)]
 
-    def _start(self, number: int, starts: int) -> WorkerProcess:
+    def _member(self, number: int, now: float) -> Member:
+        return Member(number, self._start(number, 1), now, Liveness(self._limits, now))
+
+    def _start(self, number: int, starts: int, replaces: str = "") -> WorkerProcess:
         name = f"worker-{number}" if starts == 1 else f"worker-{number}.{starts}"
-        return WorkerProcess(name, self._arguments(name), self._folder)
+        return WorkerProcess(name, self._arguments(name), self._folder, self._run, replaces)
 
     @property
     def running(self) -> int:
@@ -99,14 +127,18 @@ class Supervisor:
         """Whether the crawl has ended by itself."""
         if FINISHED in self.reasons:
             return True
-        # Workers that were told one by one to shut down have not ended by themselves.
-        return not self.set_aside and any(
-            reason not in (SHUTDOWN, REFUSED, TOO_LARGE) for reason in self.reasons
-        )
+        # Workers that were told one by one to shut down have not ended by themselves, nor have those without
+        # a place. But if other machines have all places, so that no worker was needed here, all is well.
+        # And if start() failed in each of them, the crawl lacks its beginning, though nothing is left to do.
+        failures = (SHUTDOWN, REFUSED, TOO_LARGE, FULL, START_ERROR)
+        was_needless = self.reasons == [FULL] * self.processes
+        return not self.set_aside and (was_needless or any(reason not in failures for reason in self.reasons))
 
     def step(self) -> None:
         """Read the workers' logs, notice workers that have ended, and restart them when they are due."""
         now = time.monotonic()
+        if self._must_end_since is None and (self.requests_to_end or self._is_told_to_end):
+            self._must_end_since = now
         for member in self.members:
             if member.is_done:
                 continue
@@ -115,6 +147,8 @@ class Supervisor:
                 self._pass_on(member)
                 if has_ended:
                     self._ended(member, now)
+                else:
+                    self._kill_if_hung(member, now)
             if member.starts_at is not None and (self.requests_to_end or self._is_told_to_end):
                 # The crawl is over, or is being stopped.
                 member.starts_at, member.is_done = None, True
@@ -164,13 +198,46 @@ class Supervisor:
 
     def _start_again(self, member: Member, now: float) -> None:
         member.starts += 1
-        member.started = now
+        member.started, member.hung, member.liveness = now, "", Liveness(self._limits, now)
         try:
-            member.process = self._start(member.number, member.starts)
+            member.process = self._start(member.number, member.starts, member.name)
         except OSError as error:
             self._died(member, now, f"{error}")
         else:
             member.starts_at = None
+
+    def _kill_if_hung(self, member: Member, now: float) -> None:
+        process, liveness = member.process, member.liveness
+        liveness.step(process.heartbeats(), now)
+        if member.hung or not liveness.is_suspect:
+            return
+        # A thread that never ends may hold up a process whose crawl has ended.
+        is_closing = liveness.is_closing or process.report().reason
+        must_end = self._must_end_since is not None
+        # A worker that was told to close may write its last items, before it could say that it closes.
+        may_hang = liveness.is_crawling and not (is_closing or self.requests_to_end)
+        found = liveness.hung_at(process.report().worker) if may_hang else None
+        silence = f"killed after {liveness.still:.0f} s without a heartbeat"
+        member.worked = 0.0
+        if found is not None and found.has_begun:
+            member.hung = f"{silence}, at {found.requests}"
+            # Its deaths are bounded: the request will be set aside.
+            member.worked = now - liveness.still - member.started
+        elif found is not None:
+            member.hung = f"{silence}; it had leased {found.requests}"
+        elif not liveness.is_silent_too_long(self._must_end_since or 0.0):
+            return
+        elif is_closing or must_end:
+            member.hung = f"killed because it did not close, and sent no heartbeat for {liveness.still:.0f} s"
+        elif not liveness.is_crawling:
+            member.hung = f"{silence}, before it had begun to crawl"
+        elif not liveness.is_known:
+            member.hung = f"{silence}, and Redis does not answer which request it holds"
+        else:
+            member.hung = f"{silence}, although it holds no request"
+        process.kill()
+        if must_end:
+            self._say(f"Worker {member.number} was {member.hung}")
 
     def _pass_on(self, member: Member) -> None:
         for line in member.process.log.grave():
@@ -182,11 +249,19 @@ class Supervisor:
                 self._say(f"worker {member.number}: {text}")
 
     def _ended(self, member: Member, now: float) -> None:
-        has_begun, reason, stats = member.process.report()
+        has_begun, reason, stats, name, was_open = member.process.report()
+        # Not if it has crawled before: a later start may fail while Redis is away.
+        is_refused_at_first = reason == REFUSED and not (was_open or member.name)
+        member.name = name or member.name
         if reason:
             self.reports.append(stats)
             self.reasons.append(reason)
-        if self.requests_to_end or (reason and reason not in (TOO_LARGE, REFUSED)):
+        # A worker that was refused at first is not needed, but a restarted one is missing.
+        has_no_place = reason == FULL and member.starts > 1
+        is_given_up = member.hung and self._must_end_since is not None
+        has_closed = reason and reason not in (TOO_LARGE, REFUSED) and not has_no_place
+        was_ended = self._is_told_to_end and member.process.is_told_to_end and not reason
+        if self.requests_to_end or is_given_up or has_closed or was_ended:
             member.is_done = True
         elif not reason and member.process.exit_code == 0:
             # A restart could crawl a finished crawl again.
@@ -195,26 +270,38 @@ class Supervisor:
         elif reason == TOO_LARGE and now - member.started >= STABLE:
             self._say(f"Worker {member.number} has reached the memory limit. A new worker replaces it")
             member.starts_at = now
-        elif reason == REFUSED and member.starts == 1:
+        elif is_refused_at_first:
             # The line of its log with the reason was passed on.
             member.is_done = True
             self.set_aside += 1
             self._say(f"Worker {member.number} cannot start. It will not be restarted")
+        elif reason == REFUSED:
+            when = "in mid-crawl" if was_open else "when it was restarted"
+            self._died(member, now, "refused", f"was refused by the frontier {when}, and has closed")
         elif not has_begun and member.process.exit_code > 0 and member.starts == 1:
             self._aside(member, "cannot start")
+        elif has_no_place:
+            self._died(member, now, "another worker has taken its place: FRONTIER_MAX_WORKERS")
         elif reason == TOO_LARGE:
             self._died(member, now, f"memory limit reached after {now - member.started:.0f} s")
         else:
-            self._died(member, now, member.process.how_it_ended())
+            self._died(member, now, member.hung or member.process.how_it_ended())
 
-    def _died(self, member: Member, now: float, how: str) -> None:
-        member.deaths = 1 if now - member.started >= STABLE else member.deaths + 1
+    def _died(self, member: Member, now: float, how: str, line: str = "") -> None:
+        if self._is_told_to_end:
+            member.is_done = True
+            self._say(f"Worker {member.number} has died ({how}). It will not be restarted: the crawl is over")
+            return
+        worked = member.worked if member.hung else now - member.started
+        member.deaths = 1 if worked >= STABLE else member.deaths + 1
         if member.deaths >= MOST_DEATHS:
             self._aside(member, f"has died {member.deaths} times in a row (last: {how})")
             return
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (member.deaths - 1))
         member.starts_at = now + pause
-        self._say(f"Worker {member.number} has died ({how}). It will be restarted in {pause:g} s")
+        self._say(
+            f"Worker {member.number} {line or f'has died ({how})'}. It will be restarted in {pause:g} s"
+        )
 
     def _aside(self, member: Member, why: str) -> None:
         member.is_done = True

@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ..runtime import supervised
+from ..runtime.run import Run
 from . import report
 from .log_tail import LogTail
+
+#: The maximum number of heartbeats that are read at a time.
+MOST_HEARTBEATS = 4096
 
 
 class WorkerProcess:
@@ -20,14 +24,24 @@ class WorkerProcess:
     :param name: the name of its files, different for each process.
     :param arguments: the arguments of ``scrapy``.
     :param folder: the folder for its log and its report.
+    :param run: the run of the supervisor.
+    :param replaces: the name in the frontier of the dead worker that the process replaces, or empty.
+    :ivar is_told_to_end: whether the process was told to close cleanly.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], folder: Path, run: Run, replaces: str = ""
+    ) -> None:
         self._report = folder / f"{name}.json"
         self.log = LogTail(folder / f"{name}.log")
-        self._is_told_to_end = False
-        environment = {**os.environ, **supervised.environment(self._report), "PYTHONUNBUFFERED": "1"}
-        with self.log.path.open("ab") as output:
+        self.is_told_to_end = False
+        # A pipe, and not a file: a full or missing disk must not look like a worker that stands still.
+        reader, writer = os.pipe()
+        self._heartbeats = open(reader, "rb", buffering=0)  # noqa: SIM115 - until the process has ended
+        os.set_blocking(reader, False)
+        run = replace(run, report=str(self._report), replaces=replaces, heartbeats=writer)
+        environment = {**os.environ, **run.environment, "PYTHONUNBUFFERED": "1"}
+        with self.log.path.open("ab") as output, open(writer, "wb", buffering=0):
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments
                 [sys.executable, "-m", "scrapy", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -36,6 +50,7 @@ class WorkerProcess:
                 env=environment,
                 # Ctrl-C in the terminal reaches only the supervisor, which tells the workers once.
                 start_new_session=True,
+                pass_fds=(writer,),
             )
 
     @property
@@ -46,10 +61,17 @@ class WorkerProcess:
     @property
     def has_ended(self) -> bool:
         """Whether the process has ended."""
-        return self._process.poll() is not None
+        has_ended = self._process.poll() is not None
+        if has_ended:
+            self._heartbeats.close()
+        return has_ended
+
+    def heartbeats(self) -> bytes:
+        """Return the heartbeats of a running process since the last call."""
+        return self._heartbeats.read(MOST_HEARTBEATS) or b""
 
     def report(self) -> report.Report:
-        """Return the report of a process that has ended."""
+        """Return the last report of the process."""
         return report.read(self._report)
 
     @property
@@ -66,8 +88,8 @@ class WorkerProcess:
 
     def end(self) -> None:
         """Tell the process to close cleanly, only once: a second signal would end it at once."""
-        if not self._is_told_to_end:
-            self._is_told_to_end = True
+        if not self.is_told_to_end:
+            self.is_told_to_end = True
             self._send(signal.SIGTERM)
 
     def hurry(self) -> None:

@@ -14,7 +14,8 @@ from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, DataError, RedisError, backoff
 from ..engine.event_loop import EventLoop
-from ..errors import counted
+from ..errors import FrontierError, counted
+from ..frontier.client import Left
 from ..frontier.messages import Batch
 from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread
@@ -25,6 +26,9 @@ from .seed_wait import SeedWait
 from .session import Session
 
 logger = logging.getLogger(__name__)
+
+#: Seconds between two questions of a worker that has left whether the finished crawl has other workers.
+AWAIT_INTERVAL = 0.25
 
 
 class ExchangeLoop:
@@ -44,6 +48,8 @@ class ExchangeLoop:
         self._in_flight = False
         self._kicked = False
         self._stopping: Deferred[None] | None = None
+        # Whether the frontier refuses all exchanges of this worker.
+        self._is_refused = False
         self._outage = Outage(session.frontier.server)
         self._has_said_the_end = False
         self._cancel_timer: Callable[[], None] = lambda: None
@@ -79,37 +85,52 @@ class ExchangeLoop:
         self._stopping = Deferred()
         self._cancel_timer()
         self._stop_by = time.monotonic() + self._lease_timeout
-        if not self._in_flight:
+        if self._is_refused:
+            self._stopping.callback(None)
+        elif not self._in_flight:
             self._exchange()
         return self._stopping
 
     def leave(
-        self, finished: bool, persist: bool, left: Callable[[Any, Exception | None], None]
+        self, leave: Callable[[], Any], left: Callable[[Any, Exception | None], None]
     ) -> Deferred[None]:
         """Send everything that is not sent yet, and leave the fleet.
 
+        If the crawl is finished, but another worker may have been killed meanwhile, this worker stays until
+        that one is heard, or counts as dead: otherwise no worker would clear the frontier.
+
+        :param leave: leaves the fleet; it may wait for Redis.
         :param left: called with the result or the error.
         :return: a Deferred that fires when this is done.
         """
         gone: Deferred[None] = Deferred()
-        failures = 0
+        failures, awaits_since = 0, 0.0
 
         def done(result: Any, error: Exception | None) -> None:
-            nonlocal failures
+            nonlocal failures, awaits_since
             if isinstance(error, RedisError) and time.monotonic() < self._stop_by:
                 # To leave twice has the same effect as once, like an exchange.
                 failures += 1
                 self._session.count_error()
-                self._event_loop.call_later(self._backoff.compute(failures), leave)
+                self._event_loop.call_later(self._backoff.compute(failures), go)
+                return
+            now = time.monotonic()
+            awaits_since = awaits_since or now
+            if error is None and result.awaits and now < awaits_since + self._lease_timeout + AWAIT_INTERVAL:
+                self._event_loop.call_later(AWAIT_INTERVAL, go)
                 return
             left(result, error)
             self.close()
             gone.callback(None)
 
-        def leave() -> None:
-            self._thread.call(lambda: self._frontier.leave(finished, persist), done)
+        def go() -> None:
+            if self._is_refused:
+                # This version must not change data of another format. The worker has already counted as dead.
+                done(Left(cleared=False, leases=0, failed=0), None)
+                return
+            self._thread.call(leave, done)
 
-        self.stop().addCallback(lambda _: leave())
+        self.stop().addCallback(lambda _: go())
         return gone
 
     def call(self, function: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
@@ -124,7 +145,7 @@ class ExchangeLoop:
     # -- the exchange --------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        if self._stopping is not None:
+        if self._stopping is not None or self._is_refused:
             return
         self._cancel_timer = self._event_loop.call_later(self._rhythm.interval, self._tick)
         self._session.tick()
@@ -136,7 +157,7 @@ class ExchangeLoop:
     def _exchange(self, is_prepared: bool = False) -> None:
         self._kicked = False
         stopped = self._stopping is not None and self._stopping.called
-        if self._in_flight or stopped:
+        if self._in_flight or stopped or self._is_refused:
             return
         if self._batch is None:
             if not is_prepared:
@@ -176,7 +197,7 @@ class ExchangeLoop:
             return  # the spider was closed meanwhile, and the next exchange has begun
         if self._stopping is not None:
             self._go_on_stopping(self._stopping)
-        elif self._session.state.outbox and not self._session.state.outbox.blocked:
+        elif reply.wants_policy or (self._session.state.outbox and not self._session.state.outbox.blocked):
             self.kick()
         else:
             self._wait_for_seed(reply)
@@ -200,7 +221,19 @@ class ExchangeLoop:
             )
         stopping.callback(None)
 
+    def _refused(self, error: FrontierError) -> None:
+        """Close the spider: the frontier will refuse every further exchange of this worker."""
+        self._is_refused = True
+        logger.error("This worker closes: %s", error)
+        if self._session.engine is not None:
+            self._session.engine.fail("frontier_error")
+        if self._stopping is not None:
+            self._stopping.callback(None)
+
     def _failed(self, error: Exception) -> None:
+        if isinstance(error, FrontierError):
+            self._refused(error)
+            return
         is_outage = isinstance(error, RedisError) and not isinstance(error, DataError)
         if not is_outage and self._attempt.failures == 0:
             logger.error(

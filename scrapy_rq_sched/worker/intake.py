@@ -7,7 +7,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from ..codec.slots import slot_of
+from ..codec.slots import forget_assigned_slot, slot_of
 from ..engine.bridge import EngineBridge
 from ..engine.components import filters_in_exchange, is_custom
 from ..errors import UnserializableRequestError, one_line
@@ -56,6 +56,7 @@ class Intake:
 
     def send(self, request: Request) -> bool:
         """Put *request* into the outbox; return False if this worker knows that it is a duplicate."""
+        forget_assigned_slot(request)
         mode = self._mode(request)
         fingerprint = self._fingerprint_of(request, mode)
         seen = mode == "filter" and fingerprint in self._state.seen

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from .. import connection
 from ..engine import components
-from ..errors import one_line
+from ..errors import counted, frontier_command, one_line
 from ..frontier import health
-from ..frontier.client import Opened, Waiting
+from ..frontier.client import Frontier, Left, Opened, Waiting
+from ..frontier.refusals import why_not_flushed
 from ..runtime import identity
+from ..runtime import run as supervisor
 from .line import Line
 from .log import notices
 from .session import Session
@@ -38,6 +41,7 @@ def join(session: Session, line: Line) -> Opened | Waiting:
         except connection.RedisError as error:
             raise connection.unreachable(server, error) from error
     server_age = health.server_age(server, frontier.keys.requests)
+    run = supervisor.current()
     try:
         return frontier.open(
             components.made_with(session.queue, session.dupefilter, session.crawler, settings.project),
@@ -48,6 +52,8 @@ def join(session: Session, line: Line) -> Opened | Waiting:
             persist=settings.persist,
             server_age=server_age,
             came=line.came,
+            run="" if run is None else run.id,
+            replaced="" if run is None else run.replaces,
         )
     except connection.RedisError as error:
         raise connection.unreachable(server, error) from error
@@ -58,8 +64,8 @@ def welcome(session: Session, line: Line, opened: Opened) -> None:
     for warning in line.warnings:
         logger.warning(warning)
     line.joined()
-    if line.may_flush and not opened.flushed:
-        logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, because other workers are running")
+    if opened.unflushed:
+        _log_not_flushed(session.frontier, opened)
     if opened.kept_for:
         logger.warning(
             "The fingerprints are not cleared: the frontier %r uses the same SCHEDULER_DUPEFILTER_KEY, and "
@@ -70,6 +76,20 @@ def welcome(session: Session, line: Line, opened: Opened) -> None:
     notices.from_before(session.frontier, opened)
     notices.weaker_guarantees(session.queue, session.dupefilter)
     session.began()
+
+
+def _log_not_flushed(frontier: Frontier, opened: Opened) -> None:
+    why = why_not_flushed(opened.unflushed)
+    if not opened.unflushed.startswith("lost"):
+        logger.info("SCHEDULER_FLUSH_ON_START: nothing was cleared, because %s", why)
+        return
+    # This may not be what the user wants: the crawl would have to begin anew.
+    logger.warning(
+        "SCHEDULER_FLUSH_ON_START: the frontier of spider %r was not cleared, and its crawl continues (%s "
+        "waiting, %d leased, %d seen), because %s. To clear it, stop all workers, and run: %s",
+        *(frontier.keys.spider, counted(opened.waiting, "request"), opened.leased, opened.seen, why),
+        frontier_command("clear", frontier.keys.spider),
+    )
 
 
 def is_finished(session: Session, reason: str) -> bool:
@@ -85,12 +105,13 @@ def is_finished(session: Session, reason: str) -> bool:
     return session.finished.is_running and not (interrupted or waits)
 
 
-def begin_to_leave(session: Session, reason: str) -> bool:
-    """Note that the spider closes; return whether it closes because the fleet is finished."""
+def begin_to_leave(session: Session, reason: str) -> Callable[[], Left]:
+    """Note that the spider closes; return the function that leaves the frontier then."""
     finished = is_finished(session, reason)
-    session.dupefilter.close(reason)
+    components.close_dupefilter(session.dupefilter, reason)
     session.close(finished)
-    return finished
+    returns = reason == "memusage_exceeded"
+    return lambda: session.frontier.leave(finished, session.settings.persist, returns)
 
 
 def left(session: Session, result: Any, error: Exception | None) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
 from ..engine.components import is_custom
-from ..frontier.replies import Lease, Reply, Standing
-from ..frontier.slot_limits import UNLIMITED, SlotLimits
+from ..frontier.replies import Reply
+from ..frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from ..settings import FrontierSettings
 from .slot_turns import SlotTurns
 
 logger = logging.getLogger(__name__)
 
-#: A slot that no request has: a rule that matches it matches every slot.
-NOBODY = "@"
 #: Number of slots whose limits are remembered.
 REMEMBERED = 10_000
 
@@ -47,10 +46,8 @@ class Politeness:
         # Limits that an operator has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
         self._set_delay: set[str] = set()
-        # Slots whose limits this worker has reported, because the frontier did not know them.
-        self._told: set[str] = set()
-        #: The limits of every slot without its own limits.
-        self.default = self._apply(default, NOBODY)
+        #: The same limits, as the frontier applies them.
+        self.policy = self._policy()
 
     def of(self, slot: str) -> SlotLimits:
         """Return the limits of *slot* that the fleet keeps."""
@@ -80,42 +77,47 @@ class Politeness:
 
     def take_reply(self, reply: Reply) -> None:
         """Note the limits that an operator has set or reset."""
-        if reply.standing == Standing.REWOUND:
-            self._told.clear()
         for lease in reply.leases:
             self._set.pop(lease.slot, None)
             self._set_delay.discard(lease.slot)
-            if lease.begin:
-                self._told.discard(lease.slot)
         self._set.update(reply.limits)
         self._set_delay.update(reply.with_delay)
+        if reply.other_limits is not None:
+            self._warn_of(reply.other_limits)
 
-    def is_news(self, lease: Lease) -> bool:
-        """Return whether to report the limits of the slot of *lease*, which came without a time.
+    def _warn_of(self, others: SlotLimits) -> None:
+        logger.warning(
+            "The limits of slots in this worker's settings are not those of the other workers (by default "
+            "%s; the others have %s). All workers keep %s. Give all workers the same DOWNLOAD_DELAY, "
+            "DOWNLOAD_SLOTS, FRONTIER_SLOTS and FRONTIER_FLEET_LIMITS",
+            *(self.policy.default, others),
+            "this worker's limits, because it joined last" if self.policy else "the limits of the others",
+        )
 
-        They are reported once: workers with different settings would keep replacing each other's limits.
-        """
-        if lease.begin or not lease.slot or lease.slot in self._told or self.of(lease.slot) == UNLIMITED:
-            return False
-        if len(self._told) >= REMEMBERED:
-            self._told.clear()
-        self._told.add(lease.slot)
-        return True
-
-    def own(self, slots: Iterable[str]) -> dict[str, SlotLimits]:
-        """Return the limits of the *slots* that differ from the default."""
-        limits = {slot: self.of(slot) for slot in slots if slot and slot not in self._set}
-        return {slot: its for slot, its in limits.items() if its != self.default}
+    def _policy(self) -> SlotPolicy:
+        default = self._kept(self._by_settings)
+        patterns = tuple(
+            (rule.pattern.lower(), rule.applied_to(default)) for rule in self._rules if rule.is_glob
+        )
+        names = {*self._others, *chain.from_iterable(rule.names for rule in self._rules if not rule.is_glob)}
+        named = {name: self.of(name) for name in sorted(names)}
+        # A pattern could fit a name, so then all names are needed.
+        return SlotPolicy(
+            default, {name: its for name, its in named.items() if patterns or its != default}, patterns
+        )
 
     def _apply(self, limits: SlotLimits, slot: str) -> SlotLimits:
-        kept = SlotLimits(
+        # A rule of FRONTIER_SLOTS always holds for the fleet.
+        rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+        return self._kept(limits) if rule is None else rule.applied_to(self._kept(limits))
+
+    def _kept(self, limits: SlotLimits) -> SlotLimits:
+        """Return the part of *limits* that the fleet keeps."""
+        return SlotLimits(
             limits.delay if "delay" in self._fleet else 0.0,
             limits.jitter if "delay" in self._fleet else 0.0,
             limits.concurrency if "concurrency" in self._fleet else 0,
         )
-        # A rule of FRONTIER_SLOTS always holds for the fleet.
-        rule = next((rule for rule in self._rules if rule.fits(slot)), None)
-        return kept if rule is None else rule.applied_to(kept)
 
 
 def politeness_of(
@@ -137,11 +139,13 @@ def politeness_of(
         fleet -= {"delay"}
         logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
     politeness = Politeness(default, others, settings.slots, fleet)
-    engine.slots.follow(politeness.gap_of, turns.reached_downloader, turns.left_downloader)
-    if politeness.default.delay or any(limits.delay for limits in politeness.own(others).values()):
+    engine.slots.follow(politeness.gap_of, turns.reached_downloader, turns.left_downloader, turns.sent)
+    policy = politeness.policy
+    every_slot = next((limits for glob, limits in policy.patterns if glob == "*"), policy.default)
+    if every_slot.delay or any(politeness.of(slot).delay for slot in others):
         logger.info(
             "All workers together keep the delay of each slot (%g s by default). To have each worker keep "
             "the delay on its own, set FRONTIER_FLEET_LIMITS = []",
-            politeness.default.delay,
+            every_slot.delay,
         )
     return politeness

@@ -100,6 +100,10 @@ class Ready:
         if not queue:
             del self._slots[timed.lease.slot]
 
+    def is_due(self, now: float) -> bool:
+        """Return whether a lease may begin at *now*, by its time and its slot."""
+        return any(head.at <= now and self.takes(head.lease.slot) for head in self.heads())
+
     def is_late(self, before: float) -> bool:
         """Return whether a lease that can begin has a time before *before*."""
         return any(0 < head.at < before and self.takes(head.lease.slot) for head in self.heads())

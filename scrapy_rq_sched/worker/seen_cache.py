@@ -40,7 +40,7 @@ class SeenCache:
             self.clear()
             if not epoch:
                 logger.error(
-                    "The frontier is no longer in Redis: the crawl was finished or cleared while this worker "
-                    "was silent for longer than FRONTIER_LEASE_TIMEOUT"
+                    "The frontier is no longer in Redis: it was cleared, or the crawl finished while this "
+                    "worker was silent for longer than FRONTIER_LEASE_TIMEOUT"
                 )
         self._epoch = epoch

@@ -79,7 +79,7 @@ class Session:
             state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
         )
         self.politeness = politeness_of(settings, queue, engine, state.turns)
-        frontier.limit_slots(self.politeness.default)
+        frontier.limit_slots(self.politeness.policy)
         self.slot_talk = SlotTalk(state, limits, self.politeness, settings, engine, self.notices)
         self._handout = Handout(
             state, limits, queue, fingerprint, self.notices, engine, self.politeness, settings

@@ -170,19 +170,26 @@ class ByHand:
         session = self._session
         if self.session is None:
             return
-        finished = membership.begin_to_leave(session, reason)
+        leave = membership.begin_to_leave(session, reason)
         session.state.finish_all_but(())
         self._inline.exchange()
-        membership.left(session, session.frontier.leave(finished, session.settings.persist), None)
+        membership.left(session, leave(), None)
 
 
 class Crawling:
     """A worker of the fleet: no call waits for Redis, and the loop exchanges in the background.
 
     :param refuse: called with the error if this worker could not join, before the scheduler counts as open.
+    :param welcome: called when this worker has joined.
     """
 
-    def __init__(self, session: Session, refuse: Callable[[FrontierError], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        refuse: Callable[[FrontierError], None],
+        welcome: Callable[[], None] | None = None,
+    ) -> None:
+        self._welcome = welcome
         self.session: Session | None = None
         self._session = session
         self._refuse = refuse
@@ -254,6 +261,8 @@ class Crawling:
             return
         assert isinstance(found, Opened)  # noqa: S101 - there is an error or a result
         self.session = session
+        if self._welcome is not None:
+            self._welcome()
         membership.welcome(session, line, found)
         self._exchanges.start(at_once=found.waiting + found.seeds + found.leased > 0)
 
@@ -288,8 +297,8 @@ class Crawling:
         session = self._session
         if self.session is None:
             return None
-        finished = membership.begin_to_leave(session, reason)
-        return self._exchanges.leave(finished, session.settings.persist, partial(membership.left, session))
+        leave = membership.begin_to_leave(session, reason)
+        return self._exchanges.leave(leave, partial(membership.left, session))
 
 
 def _line_of(session: Session) -> Line:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Batch
@@ -41,8 +40,6 @@ class SlotTalk:
         self._notices = notices
         self._limits_changed: str | None = None
         state.ready.takes = self._takes
-        # Slots with limits that the frontier did not know.
-        self._met: set[str] = set()
 
     def asks(self) -> dict[str, int]:
         """Return how many turns this worker needs for requests in its memory, by slot."""
@@ -71,11 +68,6 @@ class SlotTalk:
         batch.ahead = round(1000 * self._limits.ahead)
         batch.sated = self._state.ready.sated
         batch.asks = {} if closing else self.asks()
-        # Also slots of which this worker has turns: a restored frontier may not know their limits.
-        ready = (slot for slot, _ in self._state.ready.slots())
-        met = chain(self._met, batch.asks, (push.slot for push in batch.pushes), ready)
-        batch.limits = self._politeness.own(met)
-        self._met.clear()
 
     def take_reply(self, reply: Reply) -> None:
         """Note the limits, the turns and the server's time in *reply*."""
@@ -98,13 +90,8 @@ class SlotTalk:
             self._state.memory.append(outgoing, slot if self._politeness.of(slot) != UNLIMITED else "")
 
     def take_lease(self, lease: Lease) -> None:
-        """Make the *lease* of a request ready, or give it back if the frontier does not know its limits."""
-        if self._politeness.is_news(lease):
-            # The lease goes back together with the limits, and comes again with a time.
-            self._state.releases.give_back(lease)
-            self._met.add(lease.slot)
-        else:
-            self._state.ready.append(lease, self._local(lease.begin))
+        """Make the *lease* of a request ready."""
+        self._state.ready.append(lease, self._local(lease.begin))
 
     def _takes(self, slot: str) -> bool:
         return self._engine is None or not slot or self._engine.slots.load(slot) is not None

@@ -93,6 +93,17 @@ class SlotTurns:
             planned, _ = self._last.get(slot, (at, at))
             self._note(slot, planned, at)
 
+    def sent(self, slot: str, noted: float, at: float) -> None:
+        """Note that a request of *slot* was sent until *at*, and not at the time that was *noted*."""
+        if self._sending:
+            self._sending = [
+                (at if (when, its) == (noted, slot) else when, its, used) for when, its, used in self._sending
+            ]
+            heapq.heapify(self._sending)
+        planned, used = self._last.get(slot, (at, at))
+        if used == noted:
+            self._note(slot, planned, at)
+
     def left_downloader(self, request: Request) -> None:
         """Note that the download of *request* is over."""
         slot = self._downloading.pop(request, None)

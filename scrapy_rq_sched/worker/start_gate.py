@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ..engine.bridge import EngineBridge
 from ..frontier.replies import Reply, Told
 from ..settings import FrontierSettings
@@ -28,7 +30,19 @@ class StartGate:
         """
         enough = self._limits.is_full or len(self._state.memory) >= self._settings.outbox_size
         no_room = reply is not None and bool(reply.full)
-        return enough or no_room or self._state.told != Told.CRAWL or self._holds_lazy_start(reply)
+        waits = enough or no_room or self._state.told != Told.CRAWL
+        return waits or self._holds_first() or self._holds_lazy_start(reply)
+
+    def _holds_first(self) -> bool:
+        """Return whether one of the first requests is on its way, and its download could begin.
+
+        Scrapy begins a start request before it reads the next one, as long as it may download more. So the
+        first ones are begun in their order, whatever their priorities are.
+        """
+        items = self._engine.start_items
+        if self._state.begun >= items or items > self._settings.concurrency or self._engine.backs_out():
+            return False
+        return bool(self._state.outbox.unsettled) or self._state.ready.is_due(time.monotonic())
 
     def _holds_lazy_start(self, reply: Reply | None) -> bool:
         """Return whether the requests on their way are enough to fill the downloader.

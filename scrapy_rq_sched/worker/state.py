@@ -56,6 +56,8 @@ class State:
         self.clock = ServerClock()
         self.turns = SlotTurns(self.clock)
         self.told = Told.CRAWL
+        #: How many requests the engine was given.
+        self.begun = 0
         # Requests that the engine has, without a lease.
         self._unleased: set[Request] = set()
         # How many requests had been found when each held request was begun.
@@ -81,6 +83,7 @@ class State:
 
     def hold(self, request: Request, lease: Lease | None) -> None:
         """Note that the engine has *request*, from its *lease* or, without a lease, from memory."""
+        self.begun += 1
         if lease is None:
             self._unleased.add(request)
         else:

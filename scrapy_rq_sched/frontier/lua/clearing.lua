@@ -30,7 +30,7 @@ function clearing.clear()
     redis.call('RPUSH', SLOTS_CLEARED, cleared)
     clearing.sweep(AT_ONCE)
   end
-  redis.call('HDEL', META, 'in_slots')
+  redis.call('HDEL', META, 'in_slots', 'in_slots_estimated')
 end
 
 -- -> the slot, if this script was called with a slot's queue as REQUESTS; else false

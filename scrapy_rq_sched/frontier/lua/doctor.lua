@@ -31,7 +31,7 @@ end
 for _, command in ipairs({
   {'TIME'}, {'TYPE', probe}, {'EXISTS', probe}, {'STRLEN', probe}, {'SMISMEMBER', probe, 'x'}, {'EXPIRE', probe, 1}, {'PEXPIRE', probe, 1000},
   {'GET', probe}, {'OBJECT', 'ENCODING', probe},
-  {'XADD', probe, '*', 'x', ''}, {'PUBLISH', probe, ''},
+  {'XADD', probe, '*', 'x', ''}, {'XREVRANGE', probe, '+', '-', 'COUNT', 1}, {'PUBLISH', probe, ''},
   {'HGET', probe, 'x'}, {'HSET', probe, 'x', ''}, {'HDEL', probe, 'x'}, {'HLEN', probe}, {'HEXISTS', probe, 'x'},
   {'HGETALL', probe}, {'HMGET', probe, 'x'}, {'HRANDFIELD', probe, 1}, {'HSTRLEN', probe, 'x'},
   {'HSETNX', probe, 'x', ''}, {'HINCRBY', probe, 'x', 1},

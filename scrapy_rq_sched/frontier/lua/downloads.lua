@@ -1,15 +1,15 @@
--- Needs: keys, slots, number_of
--- The number of downloads of a slot that each worker has: the field a:<worker> of the slot's state is '<n> <until>'. If
--- several spiders share the states, this script does not know the other spiders' workers, and perhaps no worker notices
--- their deaths. So their downloads count only until the second number, a time.
+-- Needs: keys, slots, number_of, sharing
+-- The number of downloads of a slot that each worker has: the field a:<worker> of the slot's state is '<n> <until>'. They
+-- count while the worker is alive. Of another spider's worker that is unknown, as of an older version of this package,
+-- they count until the second number, a time.
 local downloads = {}
 -- How long these downloads count, in milliseconds.
 local COUNTED = 600000
 
--- -> whether a worker is alive; nil for another spider's worker
+-- -> whether a worker is alive; nil for an unknown worker of another spider
 function downloads.lives(worker)
   local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker) or '')
-  if not deadline and slots.are_shared then return nil end
+  if not deadline and slots.are_shared then return sharing.lives(worker) end
   return (deadline or 0) > server_time()
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: keys, number_of
 -- Record the events of a fleet in the step in which they happen: so each change is recorded once, and in order. The
 -- stream EVENTS keeps them; the channel of the same name publishes them at once.
 local events = {}
@@ -12,12 +12,22 @@ function events.cut(text, most)
   return (string.gsub(string.sub(text, 1, most), '[\192-\255][\128-\191]*$', ''))
 end
 
+-- -> the number of the next event: one more than that of the last one, or 1. Who reads the events sees from the numbers
+-- whether some are missing, because the stream has lost its oldest ones.
+local function next_number()
+  local last = redis.pcall('XREVRANGE', EVENTS, '+', '-', 'COUNT', 1)
+  local fields = not has_failed(last) and last[1] and last[1][2] or {}
+  -- Quotes in texts are escaped, so this can only be the field.
+  return number_of(string.match(fields[2] or '', '"number":(%d+)'), 0) + 1
+end
+
 -- Record an event. worker: the worker that it concerns, or nil; details: further fields, or nil
 function events.tell(type, worker, details)
   local known = redis.call('HMGET', META, 'max_events', 'spider')
-  local most = tonumber(known[1] or '') or KEPT
+  local most = number_of(known[1], KEPT)
   if most == 0 then return end
-  local event = {v = 1, type = type, time = server_time() / 1000, spider = known[2] or nil, worker = worker}
+  local event = {v = 1, type = type, time = server_time() / 1000, spider = known[2] or nil, worker = worker,
+    number = next_number()}
   for name, value in pairs(details or {}) do
     event[name] = _G.type(value) == 'string' and events.cut(value, LONGEST) or value
   end

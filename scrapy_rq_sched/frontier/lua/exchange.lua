@@ -45,12 +45,8 @@ if turn.repeated then
   handing.again(turn)
   if limited.is_on(turn) then limited.tell_again(turn) end
 else
-  handing.prepare(turn)
-  leasing.seeds(turn)
-  leasing.share(turn)
-  leasing.delayed(turn)
-  turns.take(turn)
-  leasing.drop(turn)
-  handing.hold(turn)
+  local steps = {leasing.seeds, leasing.share, leasing.delayed, turns.take, leasing.drop}
+  local failure = handing.hand_out_all(turn, steps)
+  if failure then return failure end
 end
 return reply(turn)

@@ -1,10 +1,10 @@
--- Needs: keys
+-- Needs: keys, number_of
 -- An export reads the waiting requests and the leases in many steps while the crawl runs. It could miss a request that
 -- moves from one to the other meanwhile. So scripts note all leases that end, for the export to read.
 local exporting = {}
 
 function exporting.note(values, now)
-  if exporting.on == nil then exporting.on = (tonumber(redis.call('HGET', META, 'exporting')) or 0) > now end
+  if exporting.on == nil then exporting.on = number_of(redis.call('HGET', META, 'exporting'), 0) > now end
   if not exporting.on then return end
   in_chunks(values, function(...) redis.call('RPUSH', EXPORTED, ...) end)
   redis.call('PEXPIRE', EXPORTED, 3600000)

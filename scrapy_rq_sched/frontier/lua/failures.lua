@@ -1,4 +1,4 @@
--- Needs: keys, seeds, leases, histories, events
+-- Needs: keys, seeds, leases, histories, events, count_up
 -- Patterns of all UTF-8 characters that are not ASCII. If a text without these characters is not ASCII, it is not
 -- UTF-8.
 -- There is one pass for each pattern, because a loop over the characters takes Redis seconds for ten megabytes.
@@ -35,7 +35,7 @@ local function count(reason)
   kind = events.cut(kind, LONGEST)
   if wrong_type({{REASONS, 'hash'}}) then return end
   if redis.call('HEXISTS', REASONS, kind) == 0 and redis.call('HLEN', REASONS) >= REASONS_KNOWN then kind = 'other' end
-  redis.call('HINCRBY', REASONS, kind, 1)
+  count_up(REASONS, kind, 1)
   redis.call('EXPIRE', REASONS, FOR)
 end
 

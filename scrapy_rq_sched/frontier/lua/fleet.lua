@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: keys, number_of
 -- Count the leases of all workers, and the workers that may add requests without holding a lease: they read start(), or
 -- have requests that are not in Redis yet, or never will be.
 -- -> leased, busy
@@ -21,10 +21,30 @@ local FLEET_AT_A_LOOK, FLEET_KNOWN = 50, 200
 function fleet.lately(now)
   if redis.call('ZCARD', WORKERS) <= FLEET_AT_A_LOOK then return fleet.count() end
   local at, leased, busy = string.match(redis.call('HGET', META, 'fleet') or '', '^(%d+) (%d+) (%d+)$')
-  if at and tonumber(at) <= now and now - at < FLEET_KNOWN and leased + busy > 0 then return tonumber(leased), tonumber(busy) end
+  leased, busy = number_of(leased, 0), number_of(busy, 0)
+  if at and tonumber(at) <= now and now - at < FLEET_KNOWN and leased + busy > 0 then return leased, busy end
   leased, busy = fleet.count()
   redis.call('HSET', META, 'fleet', string.format('%.0f %d %d', now, leased, busy))
   return leased, busy
+end
+
+-- -> the workers other than *worker* with a deadline from *first* on for which the latest crawl is over: they joined too
+--    late for it, or missed its finish
+function fleet.late(worker, first)
+  local late = {}
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, first, '+inf')) do
+    local over = name ~= worker and redis.pcall('HGET', WORKER .. name, 'over')
+    if over and not has_failed(over) then late[#late + 1] = name end
+  end
+  return late
+end
+
+-- Let *late* workers take part in a new crawl, so that each of them knows when it finishes. But a worker that still has
+-- requests of the finished crawl (its field is 1) does not.
+function fleet.take_part(late)
+  for _, name in ipairs(late) do
+    if redis.call('HGET', WORKER .. name, 'over') == '0' then redis.call('HDEL', WORKER .. name, 'over') end
+  end
 end
 
 return fleet -- seldom used

@@ -1,8 +1,10 @@
--- Needs: keys, slots, own_slots, number_of, downloads, sharing
--- The limits of slots, and the times of their turns. SLOT_LIMITS has the limits of slots with limits of their own:
+-- Needs: keys, slots, own_slots, number_of, downloads, sharing, slot_patterns
+-- The limits of slots, and the times of their turns. SLOT_LIMITS has the limits of the slots that the settings name, and
+-- of those that were set during the crawl:
 -- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. rules is 'set' if somebody has set
--- them during the crawl. Otherwise they are from a worker's settings, and rules is META's field of that name at that
--- time; they are valid as long as META still has the same. It changes when the first worker of a fleet joins.
+-- them during the crawl; then '-' is the limit of the settings. Otherwise it is META's field of that name when they were
+-- written: they are valid as long as META still has the same. All other slots have the limits of the first pattern that
+-- fits them (see slot_patterns.lua), or else META's slot_default.
 -- SLOT..slot is the state of a slot with limits, a hash:
 --   tat       the server's time (milliseconds) from which the next request may begin. Each turn moves it by the delay,
 --             whenever the turn is used, so that it does not drift. (The name is from GCRA, ITU-T I.371.)
@@ -20,6 +22,15 @@ local PASSED_OVER_FOR, KEPT = 250, 600000
 -- The time of a turn that may begin at once.
 limits.AT_ONCE = 1
 
+-- -> delay, jitter, concurrency and rules of a slot with an entry in SLOT_LIMITS; nil if it has none. The names in
+-- settings are in lower case, and apply to slots in any case.
+local function own_limits(slot, all)
+  if not all.has_own then return nil end
+  local text, lower = redis.call('HGET', SLOT_LIMITS, slot), string.lower(slot)
+  if not text and lower ~= slot then text = redis.call('HGET', SLOT_LIMITS, lower) end
+  return string.match(text or '', '^(%S+) (%S+) (%S+) (%S+)$')
+end
+
 -- -> the state of a slot. A value of another type at its key is deleted.
 function limits.of(slot, all)
   local flat = redis.pcall('HGETALL', SLOT .. slot)
@@ -34,9 +45,13 @@ function limits.of(slot, all)
     if worker then active = active + downloads.count(flat[i + 1], worker) end
   end
   local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
-  local own = all.has_own and redis.call('HGET', SLOT_LIMITS, slot)
-  local its_delay, its_jitter, its_concurrency, rules = string.match(own or '', '^(%S+) (%S+) (%S+) (%S+)$')
+  local its_delay, its_jitter, its_concurrency, rules = own_limits(slot, all)
   local is_set = rules == 'set'
+  if all.has_own and (is_set or rules ~= all.rules) then
+    local pattern_delay, pattern_jitter, pattern_concurrency = slot_patterns.limits_of(slot)
+    delay, jitter = number_of(pattern_delay, delay), number_of(pattern_jitter, jitter)
+    concurrency = number_of(pattern_concurrency, concurrency)
+  end
   if is_set or rules == all.rules then
     delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
     concurrency = number_of(its_concurrency, concurrency)
@@ -86,7 +101,7 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   local now, begins = slots.now(), {}
   if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
   if state.blocked > now then return begins, state.blocked end
-  if sharing.is_left_to_another(state) then return begins, now + PASSED_OVER_FOR end
+  if sharing.is_left_to_another(state) then return begins, state.asked end
   -- The slot is asked again when a download has ended; or after this time, in case no worker reports that.
   if most <= 0 then
     redis.call('PEXPIRE', SLOT .. state.slot, KEPT)

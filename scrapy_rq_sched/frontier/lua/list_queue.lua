@@ -28,10 +28,12 @@ local function list_queue(take, drop, put_back)
 
   function list.add_one(key, _, request)
     redis.call('LPUSH', key, request)
+    return 1
   end
 
   function list.add(key, _, requests)
     in_chunks(requests, function(...) redis.call('LPUSH', key, ...) end)
+    return #requests
   end
 
   function list.take_one(key)
@@ -51,6 +53,7 @@ local function list_queue(take, drop, put_back)
     for i = #entries, 1, -1 do
       redis.call(put_back, key, entries[i][2])
     end
+    return #entries
   end
 
   return list

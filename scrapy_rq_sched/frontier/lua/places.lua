@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: keys, renew
 -- The places of workers (FRONTIER_MAX_WORKERS), and the line of workers that wait for a place. Several spiders may
 -- share the places (FRONTIER_MAX_WORKERS_KEY).
 --
@@ -36,14 +36,9 @@ function places.take(worker, most, now, lease_ms, patience, came, was_away)
   -- A value of another type is not a line: delete it.
   if wrong_type({{LINE, 'zset'}, {HEARD, 'zset'}}) then redis.call('DEL', LINE, HEARD) end
   local heard = tonumber(redis.call('ZSCORE', HEARD, worker) or '')
-  if was_away or heard and heard <= now then
-    -- No worker, including this one, could reach Redis for a while. All of them get a full lease again.
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', PLACES, '-inf', now)) do
-      redis.call('ZADD', PLACES, now + lease_ms, other)
-    end
-  else
-    redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)
-  end
+  -- No worker, including this one, could reach Redis for a while. All of them get a full lease again.
+  if was_away or heard and heard <= now then renew(PLACES, now, lease_ms) end
+  redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)
   redis.call('ZADD', HEARD, now + patience, worker)
   forget_the_unheard(now)
   redis.call('ZADD', LINE, 'NX', came or exact_time(), worker)
@@ -57,6 +52,17 @@ function places.take(worker, most, now, lease_ms, patience, came, was_away)
   end
   local first = redis.call('ZRANGE', PLACES, 0, 0, 'WITHSCORES')
   return {before + 1, taken, string.format('%.0f', redis.call('ZSCORE', LINE, worker)), tonumber(first[2]) or now}
+end
+
+-- The supervisor of *replaced*, which is dead, has started *worker* in its stead: hand over the dead worker's place, or
+-- its position in the line.
+-- -> when *worker* joined the line; *came* if it has no earlier time from the dead worker
+function places.inherit(worker, replaced, came, now, lease_ms)
+  local place, arrival = redis.call('ZSCORE', PLACES, replaced), redis.pcall('ZSCORE', LINE, replaced)
+  places.leave(replaced)
+  if place then keep(worker, now, lease_ms) end
+  local has_arrived = came == '' and arrival and not has_failed(arrival)
+  return has_arrived and string.format('%.0f', arrival) or came
 end
 
 -- For a worker that wants to join: -> nil if it has a place; else the reply to it, for open.lua:

@@ -1,4 +1,4 @@
--- Needs: keys, slots, number_of, downloads, limits
+-- Needs: keys, slots, number_of, downloads, limits, sharing
 -- Apply the workers' reports of their turns and downloads to the states of slots.
 local reported = {}
 
@@ -14,6 +14,7 @@ function reported.used(state, worker, n, last, unused)
   -- An unused turn, as for a response from the HTTP cache, costs the slot no time.
   if unused > 0 and state.pending == 0 and state.owner == worker then
     state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
+    sharing.moved(state.slot)
   end
   local tat, sent = string.format('%.3f', state.tat), string.format('%.3f', state.sent)
   limits.keep(state, 'tat', tat, 'pending', state.pending, 'sent', sent)
@@ -24,6 +25,7 @@ end
 function reported.downloaded(slot, worker, n)
   if redis.pcall('HEXISTS', SLOT .. slot, 'a:' .. worker) == 0 then return end
   downloads.note(slot, worker, -n)
+  sharing.moved(slot)
   if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then
     local state = limits.of(slot, {})
     slots.at(slot, math.max(state.tat, state.blocked))
@@ -37,6 +39,7 @@ function reported.release(slot, worker)
   local state = limits.of(slot, {})
   redis.call('HDEL', key, 'a:' .. worker)
   if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
+  sharing.moved(slot)
   slots.at(slot, math.max(state.tat, state.blocked))
 end
 

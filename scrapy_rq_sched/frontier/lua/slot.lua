@@ -1,9 +1,9 @@
--- Needs: keys, slots, events
+-- Needs: keys, slots, events, sharing
 -- Change the limits of a slot during the crawl, or block it.
 --
 -- ARGV  slot, then one of:
---       'set', delay (ms), jitter, concurrency: '-' is the value for all slots. Valid until the crawl is finished
---       'reset': the limits in the settings apply again, once a worker has reported them
+--       'set', delay (ms), jitter, concurrency: '-' is the limit in the settings. Valid until the crawl is finished
+--       'reset': the limits in the settings apply again
 --       'block', for how long (ms): 0 unblocks it
 -- Reply 1
 local slot, what = argument(), argument()
@@ -13,7 +13,13 @@ despite_full_memory()
 local now = slots.now()
 if what == 'set' then
   local delay, jitter, concurrency = argument(), argument(), argument()
-  redis.call('HSET', SLOT_LIMITS, slot, delay .. ' ' .. jitter .. ' ' .. concurrency .. ' set')
+  -- If the settings name this slot, their entry is replaced.
+  local before, its = redis.call('HGET', SLOT_LIMITS, slot) or '', {delay, jitter, concurrency}
+  local of_settings = {string.match(before, '^(%S+) (%S+) (%S+) %S+$')}
+  for i, value in ipairs(of_settings) do
+    if its[i] == '-' then its[i] = value end
+  end
+  redis.call('HSET', SLOT_LIMITS, slot, table.concat(its, ' ') .. ' set')
   -- If the old delay was longer, do not wait for its end.
   local tat = tonumber(redis.call('HGET', SLOT .. slot, 'tat') or '')
   if tonumber(delay) and tat and tat > now + delay then
@@ -21,6 +27,8 @@ if what == 'set' then
   end
 elseif what == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slot)
+  -- The workers send the limits in their settings again, before they are given any request.
+  redis.call('HDEL', META, 'rules')
 elseif what == 'block' then
   local period = number()
   -- This is also true if the block has expired, but no worker has recorded that event yet.
@@ -37,4 +45,5 @@ end
 -- Because of this change, workers give back their ready requests, which then wait for the new limits.
 redis.call('HSET', META, 'limited', '1', 'limits_changed', exact_time())
 slots.at(slot, now)
+sharing.moved(slot)
 return 1

@@ -7,8 +7,8 @@
 -- FIRST_TIME: scores from this one on are times
 -- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
 local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
--- The longest time that a slot sleeps, in milliseconds: normally, and if states are shared.
-local LONGEST, SHARED = 600000, 500
+-- The longest time that a slot sleeps, in milliseconds.
+local LONGEST = 600000
 -- The key of the frontier's time. Spiders that share states of slots also share the time.
 local CLOCK = slots.are_shared and SLOT .. '~clock' or META
 local CLOCK_KEPT = 86400000
@@ -39,6 +39,12 @@ function slots.now()
   return moment
 end
 
+-- -> the frontier's time at the last exchange; 0 if it is unknown
+function slots.last_time()
+  slots.now()
+  return number_of(known[1], 0)
+end
+
 -- Keep the time of an exchange that may have given turns. fields: a list of fields that it is about to write to META
 function slots.keep_time(fields)
   if moment and slots.are_shared then
@@ -50,10 +56,9 @@ function slots.keep_time(fields)
 end
 
 -- -> the score of a slot whose next turn is at *time*
--- A slot that sleeps for long is looked at from time to time: its state may have expired, or another spider has changed
--- it.
+-- A slot that sleeps for long is looked at from time to time: its state may have expired.
 function slots.score(time)
-  return string.format('%.0f', 1000 * math.min(time, slots.now() + (slots.are_shared and SHARED or LONGEST)))
+  return string.format('%.0f', 1000 * math.min(time, slots.now() + LONGEST))
 end
 
 -- -> a score after those of all slots that are due

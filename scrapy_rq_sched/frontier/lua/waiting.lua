@@ -1,7 +1,7 @@
 -- Needs: keys, queue, slots, in_slots
 -- The waiting requests. Each slot has its own queue; REQUESTS has the requests without a known slot, whose slot is ''.
--- has_drifted: a slot in the index had no requests, because somebody has removed them
-local waiting = {}
+-- waiting.empty: how many slots in the index had no requests, because somebody has removed them
+local waiting = {empty = 0}
 -- The maximum number of slots that are counted again if the total is wrong.
 local COUNTED = 1000
 
@@ -19,13 +19,14 @@ local function make_way(slot)
   end
 end
 
--- Call use(key, …) for the key of a slot.
+-- -> use(key, …) for the key of a slot
 local function change(use, slot, ...)
   if slot == '' then return use(REQUESTS, ...) end
   local key = SLOT_REQUESTS .. slot
-  if pcall(use, key, ...) then return end
+  local is_done, result = pcall(use, key, ...)
+  if is_done then return result end
   make_way(slot)
-  use(key, ...)
+  return use(key, ...)
 end
 
 -- -> the number of waiting requests; with redis.pcall as *call*, the error if a key has a wrong type
@@ -42,11 +43,14 @@ function waiting.count_anew()
   local counted, sum = redis.call('ZRANDMEMBER', SLOTS, COUNTED), 0
   for _, slot in ipairs(counted) do
     local length = waiting.length_of(slot)
-    if length == 0 then redis.call('ZREM', SLOTS, slot) end
+    if length == 0 then
+      redis.call('ZREM', SLOTS, slot)
+      waiting.empty = waiting.empty + 1
+    end
     sum = sum + length
   end
-  local total = #counted < count and math.floor(sum * count / #counted) or sum
-  in_slots.set(total)
+  local is_sample = #counted < count
+  in_slots.set(is_sample and math.floor(sum * count / #counted) or sum, is_sample, waiting.empty)
 end
 
 -- -> the number of waiting requests of a slot
@@ -76,8 +80,13 @@ function waiting.push(ranks, requests, slot_of)
   slots.enter(named)
   for _, slot in ipairs(order) do
     local its, i = more[slot], first[slot]
-    if slot ~= '' then in_slots.add((its and #its[2] or 1)) end
-    if its then change(queue.add, slot, its[1], its[2]) else change(queue.add_one, slot, scores[i], requests[i]) end
+    local added
+    if its then
+      added = change(queue.add, slot, its[1], its[2])
+    else
+      added = change(queue.add_one, slot, scores[i], requests[i])
+    end
+    if slot ~= '' then in_slots.add(added) end
   end
 end
 
@@ -94,8 +103,8 @@ function waiting.put_back(entries)
   end
   slots.enter(named)
   for _, slot in ipairs(order) do
-    if slot ~= '' then in_slots.add(#by_slot[slot]) end
-    change(queue.put_back, slot, by_slot[slot])
+    local added = change(queue.put_back, slot, by_slot[slot])
+    if slot ~= '' then in_slots.add(added) end
   end
 end
 

@@ -152,8 +152,8 @@ class Notices:
             self.warn_once(
                 "replicas",
                 "New requests are on fewer replicas than FRONTIER_WAIT_REPLICAS requires. Until this "
-                "changes, the pages that led to them are not released, and the crawl slows down. Check the "
-                "replicas",
+                "changes, the pages that led to them are not released. Each worker stops when "
+                "FRONTIER_PREFETCH such pages wait, and the crawl does not finish. Check the replicas",
             )
         if reply.lost:
             self._lost(reply.lost)

@@ -101,6 +101,12 @@ class Standstill:
             return backs_out, "the engine is still opening the spider"
         if backs_out:
             return backs_out, f"the {backs_out} is full, with {counted(downloading, 'download')} in progress"
+        if reply.owner and not state.held:
+            return "owner", (
+                f"{waiting} in the queue of one slot, and worker {reply.owner} begins them, because all "
+                "workers together keep the slot's delay; more workers would not help. To let each worker "
+                "keep the delay by itself, as scrapy-redis does, set FRONTIER_FLEET_LIMITS to []"
+            )
         if reply.slots and not state.held:
             return "polite", f"{self._politeness(reply)}; more workers would not help"
         if state.held or state.ready:

@@ -1,4 +1,4 @@
--- Needs: keys, queue, put_back, places, exporting, exchange/said, exchange/limited
+-- Needs: keys, queue, put_back, places, renew, exporting, number_of, exchange/said, exchange/limited
 -- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
 -- turn: the state of this exchange
@@ -7,7 +7,7 @@
 --     the worker's leases
 --   before: the worker's own key; meta: META; answered: the reply to the first attempt of a repeated exchange
 --   deadline: the time after which the worker counts as dead; pages: the latest entry of PAGES
---   made: whether the frontier exists; full_memory: whether Redis is out of memory
+--   format: of the data in Redis; made: whether the frontier exists; full_memory: whether Redis is out of memory
 --   has_rare: whether any key exists that a crawl without problems does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   standing: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
@@ -16,8 +16,8 @@
 --   lost: data that disappeared though no script removed it
 local begin = {}
 
--- The loss of fewer entries is not reported.
-local NOTICED = 10
+-- The loss of fewer entries is not reported: somebody may have removed them on purpose.
+begin.NOTICED = 10
 
 -- All fields are listed here, so that Lua allocates the table only once.
 function begin.turn()
@@ -26,10 +26,11 @@ function begin.turn()
     worker = worker, held = LEASES .. worker, own = WORKER .. worker, now = now,
     prefix = said.exchange .. '.', second = tostring(math.floor(now / 1000)), suspects = said.suspects or 0,
     want = said.want, want_seeds = said.want_seeds, delayed = 0, told = '', standing = 0,
-    waiting = 0, seen = 0, holds = 0, before = false, meta = false, deadline = false, pages = false, last = false,
+    waiting = 0, seen = 0, holds = 0, before = false, meta = false, deadline = false, pages = false, last = false, format = false,
     made = false, has_rare = false, full_memory = false, repeated = false, rewound = false, over = false, lost = '',
     duplicates = false, stored = 0, full = '', kept = 0, remembered = false, busy = false, dead = false, returned = 0,
     workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, gates = false, is_gated = false,
+    wants_policy = false, other_limits = false, named_slots = 0,
   }
 end
 
@@ -40,7 +41,7 @@ local function cut_deadlines(now)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. latest, '+inf', 'LIMIT', '0', '100')) do
     local is_hash = redis.call('TYPE', WORKER .. name)['ok'] == 'hash'
     local lease = is_hash and redis.call('HGET', WORKER .. name, 'lease')
-    local its_latest = now + (tonumber(lease or '') or said.lease_ms)
+    local its_latest = now + number_of(lease, said.lease_ms)
     if tonumber(redis.call('ZSCORE', WORKERS, name)) > its_latest then
       redis.call('ZADD', WORKERS, its_latest, name)
     end
@@ -61,18 +62,14 @@ function begin.heartbeat(turn)
     despite_full_memory()
     redis.call('ZADD', WORKERS, deadline, turn.worker)
   end
-  if was_away then
-    -- No worker is alive, so Redis was down. All workers get a full lease again before they count as dead.
-    for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
-      redis.call('ZADD', WORKERS, deadline, name)
-    end
-  end
+  -- No worker is alive, so Redis was down. All workers get a full lease again before they count as dead.
+  if was_away then renew(WORKERS, now, said.lease_ms) end
   cut_deadlines(now)
 end
 
 function begin.recognise(turn)
   local before, number = turn.before, said.exchange
-  local last = tonumber(before.exchange)
+  local last = number_of(before.exchange, nil)
   turn.last = last
   turn.repeated = last and number <= last
   turn.rewound = last and last < number - 1 or number > 1 and not last
@@ -92,10 +89,10 @@ end
 local function what_is_lost(turn)
   local meta, made = turn.meta, turn.made
   if not turn.over and (not made or turn.rewound and not turn.last and meta.lost) then return 'frontier' end
-  if made and queue.type and turn.waiting == 0 and (tonumber(meta.waiting) or 0) >= NOTICED then
+  if made and queue.type and turn.waiting == 0 and number_of(meta.waiting, 0) >= begin.NOTICED then
     return 'requests ' .. meta.waiting
   end
-  if made and turn.seen == 0 and (tonumber(meta.seen) or 0) >= NOTICED then return 'dupefilter ' .. meta.seen end
+  if made and turn.seen == 0 and number_of(meta.seen, 0) >= begin.NOTICED then return 'dupefilter ' .. meta.seen end
   return ''
 end
 
@@ -115,7 +112,7 @@ function begin.orders(turn)
   end
   local joined = meta.stop and tonumber(turn.before.joined)
   if joined and joined < (tonumber(meta.stop) or 0) then turn.told = 'stop' end
-  exporting.on = meta.exporting and (tonumber(meta.exporting) or 0) > turn.now
+  exporting.on = meta.exporting and number_of(meta.exporting, 0) > turn.now
   if turn.over or turn.told ~= '' then turn.want, turn.want_seeds = 0, 0 end
 end
 

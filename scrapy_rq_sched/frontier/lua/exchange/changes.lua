@@ -1,4 +1,4 @@
--- Needs: keys, events, exporting, exchange/said
+-- Needs: keys, events, exporting, number_of, exchange/said
 -- Notice the begin and the end of conditions of the whole fleet: a standstill, a full Redis, a full queue. Each
 -- condition has a field in META while it lasts.
 local changes = {}
@@ -12,7 +12,7 @@ local ROOM = 0.9
 -- field: of META, the last time of the condition; is_now: whether it holds now; may_end: if not, whether it may end;
 -- begins, ends: types of events
 local function look(turn, field, is_now, may_end, begins, ends, details)
-  local last = tonumber(turn.meta[field] or '')
+  local last = number_of(turn.meta[field], nil)
   if is_now then
     if not last then events.tell(begins, nil, details) end
     if not last or turn.now - last >= MOMENT then redis.call('HSET', META, field, turn.now) end
@@ -30,9 +30,10 @@ local function is_due(turn, leased, next_turn)
 end
 
 local function look_for_standstill(turn, leased, next_turn)
-  local since, goes_on = tonumber(turn.meta.going_since or ''), said.pages > 0 or not is_due(turn, leased, next_turn)
-  if not since then
-    -- Somebody has deleted all keys, or this crawl was begun by an older version.
+  local since, goes_on = number_of(turn.meta.going_since, nil), said.pages > 0 or not is_due(turn, leased, next_turn)
+  if not since and not turn.before.over then
+    -- Somebody has deleted all keys, or this crawl was begun by an older version. But a worker that missed the end of
+    -- its crawl begins another one only when it finds work: see exchange/handing.lua.
     redis.call('HSETNX', META, 'began', turn.now)
   end
   if not since or goes_on and turn.now - since >= MOMENT then redis.call('HSET', META, 'going_since', turn.now) end

@@ -8,10 +8,12 @@
 local function read(turn)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
-    'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since')
+    'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
+    'in_slots_estimated')
   local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
-  in_slots.know(meta[12])
+  turn.format = meta[23]
+  in_slots.know(meta[12], meta[24])
   slots.know(meta[13], meta[14])
   turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
   turn.waiting, turn.seen, turn.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
@@ -21,10 +23,11 @@ local function read(turn)
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end
+  turn.named_slots = replies[10]
   turn.meta = {
     epoch = meta[1], state = meta[2], stop = meta[3], pages = meta[4], exporting = meta[5],
     finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], rewound = meta[11],
-    rules = meta[15] or '0', slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
+    rules = meta[15], slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
     no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22],
   }
   turn.before = {
@@ -36,6 +39,9 @@ end
 local function check(turn)
   turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, SLOTS_CLEARED, filter.rare()) > 0
   local failure = read(turn)
+  -- A version with another format has continued the crawl while this worker was silent. This comes first, because the
+  -- types may be others, too.
+  if turn.format and turn.format ~= said.format then return redis.error_reply('FORMAT ' .. turn.format) end
   local problem = (failure or turn.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
     or wrong_type({{turn.held, 'hash'}, {turn.own, 'hash'}})
     or queue.type and wrong_type({{REQUESTS, queue.type}}))

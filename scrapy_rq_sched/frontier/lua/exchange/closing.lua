@@ -1,4 +1,4 @@
--- Needs: keys, events, exchange/said
+-- Needs: keys, events, number_of, exchange/said
 -- Close the whole fleet when it has reached a limit: FRONTIER_CLOSE_PAGECOUNT, _ITEMCOUNT, _ERRORCOUNT or _TIMEOUT. The
 -- counts begin when the first of the running workers joins: see open.lua.
 local closing = {}
@@ -11,14 +11,14 @@ function closing.look(turn)
   local run = redis.call('HMGET', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_since')
   local reached
   for i, name in ipairs(COUNTS) do
-    local count = tonumber(run[i] or '') or 0
+    local count = number_of(run[i], 0)
     if counted[name] and not turn.repeated then
       count = count + counted[name]
       redis.call('HSET', META, 'run_' .. name, string.format('%.0f', count))
     end
     if most[name] and count >= most[name] then reached = reached or name end
   end
-  local since = tonumber(run[4] or '')
+  local since = number_of(run[4], nil)
   if not since then redis.call('HSET', META, 'run_since', turn.now) end
   if most.timeout and since and turn.now - since >= 1000 * most.timeout then reached = reached or 'timeout' end
   -- A worker that already has the order to stop is closing. A worker that joined after the order gets a new one.

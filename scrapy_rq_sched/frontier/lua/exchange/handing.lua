@@ -1,11 +1,11 @@
--- Needs: keys, seeds, leases, histories, exchange/said, exchange/gates
+-- Needs: keys, events, in_slots, seeds, leases, histories, exchange/said, exchange/gates
 -- Turn requests and seeds into leases of this worker.
 --
 -- turn: leases: {lease, value, lease, value, …}, for Redis and for the reply; bytes: their total size; prefix: of their
 -- names; second: the time of the exchange
 local handing = {}
 
-function handing.prepare(turn)
+local function prepare(turn)
   turn.remembered = (turn.has_rare or tally.befell) and redis.call('EXISTS', HISTORY) == 1
   turn.gates = gates.closed(turn)
   turn.is_gated = #turn.gates > 0
@@ -57,11 +57,38 @@ function handing.admit(turn, kind, score, request, slot, begin)
   return true
 end
 
-function handing.hold(turn)
+-- A late worker has found work. If no crawl goes on, a crawl begins with it.
+local function begin_late(turn)
+  redis.call('HDEL', turn.own, 'over')
+  if redis.call('HSETNX', META, 'began', turn.now) == 0 then return end
+  turn.meta.pages, turn.meta.going_since = '0', turn.now
+  redis.call('HSET', META, 'pages', 0, 'going_since', turn.now)
+  events.tell('crawl_started', turn.worker)
+end
+
+local function hold(turn)
   in_chunks(turn.leases, function(...) redis.call('HSET', turn.held, ...) end)
   if #turn.leases == 0 then return end
-  if turn.meta.finished then redis.call('HDEL', META, 'finished') end
-  if turn.before.over then redis.call('HDEL', turn.own, 'over') end
+  if turn.meta.finished then redis.call('HDEL', META, 'finished', 'finish_unrecorded') end
+  if turn.before.over then begin_late(turn) end
+end
+
+-- Hand out leases in several steps, and hold them even if a step fails: their requests have left the queues. By now the
+-- number of the exchange is noted, so the worker repeats it after the error, and gets these leases.
+-- -> nil, or the error
+function handing.hand_out_all(turn, steps)
+  prepare(turn)
+  local failure
+  for _, step in ipairs(steps) do
+    local is_done, problem = pcall(step, turn)
+    if not is_done then
+      failure = redis.error_reply(type(problem) == 'table' and problem.err or tostring(problem))
+      in_slots.settle()
+      break
+    end
+  end
+  hold(turn)
+  return failure
 end
 
 return handing

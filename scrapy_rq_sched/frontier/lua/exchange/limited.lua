@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, number_of, leases, limits, reported, events, exchange/said
+-- Needs: keys, slots, own_slots, number_of, leases, limits, reported, events, sharing, exchange/said, exchange/slot_policy
 -- The limits of slots in an exchange.
 -- limited.told: limits that were set during the crawl, for slots of which this worker was given turns
 -- limited.given: turns for requests in the worker's memory: slot -> when each may begin
@@ -7,44 +7,19 @@ local limited = {}
 -- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
 -- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
 local QUIET = 2000
-local ALL = {
-  -- With FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
-  stays = said.order ~= 'priority' and not slots.are_shared,
-}
 
 -- -> whether any slot has limits; in most crawls none has
 function limited.is_on(turn)
-  return said.delay or said.concurrency or turn.meta.limited or turn.meta.slot_default or slots.are_shared
+  return turn.meta.limited or turn.meta.slot_default or slots.are_shared
 end
 
--- -> delay, jitter, concurrency for slots without their own limits. A worker without limits in its settings uses the
--- limits of the other workers.
-local function default(turn)
-  local delay, jitter, concurrency = string.match(turn.meta.slot_default or '', '^(%S+) (%S+) (%S+)$')
-  if said.delay or said.concurrency or not delay then
-    delay, jitter, concurrency = said.delay or 0, said.jitter or 0, said.concurrency or 0
-    local text = string.format('%.17g %.17g %d', delay, jitter, concurrency)
-    if limited.is_on(turn) and turn.meta.slot_default ~= text then redis.call('HSET', META, 'slot_default', text) end
-  end
-  return number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
-end
-
--- Learn the limits of slots from the worker's settings: slot -> {delay, jitter, concurrency}.
+-- Hear what other spiders tell, and learn the limits of slots.
 function limited.learn(turn)
-  ALL.has_own, ALL.rules = turn.meta.limited, turn.meta.rules
-  ALL.delay, ALL.jitter, ALL.concurrency = default(turn)
-  if turn.repeated then return end
-  for slot, its in pairs(said.limits or {}) do
-    local before = redis.call('HGET', SLOT_LIMITS, slot)
-    local text = string.format('%.17g %.17g %d %s', its[1], its[2], its[3], ALL.rules)
-    local is_set = before and string.sub(before, -4) == ' set'
-    if not is_set and before ~= text then redis.call('HSET', SLOT_LIMITS, slot, text) end
+  if slots.are_shared then
+    sharing.heartbeat(turn.worker, said.lease_ms)
+    sharing.hear()
   end
-  if said.limits and not turn.meta.limited then
-    redis.call('HSET', META, 'limited', '1')
-    turn.meta.limited = '1'
-  end
-  ALL.has_own = turn.meta.limited
+  if said.slot_policy or limited.is_on(turn) then slot_policy.learn(turn) end
 end
 
 -- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
@@ -52,7 +27,7 @@ end
 function limited.report(turn)
   if turn.repeated then return end
   for slot, used in pairs(said.turns or {}) do
-    reported.used(limits.of(slot, ALL), turn.worker, used[1], used[2], used[3])
+    reported.used(limits.of(slot, slot_policy.all), turn.worker, used[1], used[2], used[3])
   end
   if said.turns then own_slots.write() end
   for slot, n in pairs(said.downloaded or {}) do reported.downloaded(slot, turn.worker, n) end
@@ -86,13 +61,13 @@ end
 function limited.tell_again(turn)
   for i = 2, #turn.leases, 2 do
     local _, _, _, _, slot = leases.read(turn.leases[i])
-    if slot ~= '' then tell(limits.of(slot, ALL)) end
+    if slot ~= '' then tell(limits.of(slot, slot_policy.all)) end
   end
 end
 
 -- -> begins, following, state: see limits.turns; nil if the slot has no limits
 function limited.turns(turn, slot, most)
-  local state = limits.of(slot, ALL)
+  local state = limits.of(slot, slot_policy.all)
   tell(state)
   if state.blocked > 0 and state.blocked <= slots.now() then
     redis.call('HDEL', SLOT .. slot, 'blocked')

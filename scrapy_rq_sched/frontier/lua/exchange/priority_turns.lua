@@ -20,6 +20,7 @@ local function enter_by_priority(ahead)
     local due = redis.call('ZRANGEBYSCORE', SLOTS, slots.FIRST_TIME, till, 'LIMIT', 0, AT_ONCE)
     for _, slot in ipairs(due) do
       local score = next_score(slot)
+      if not score then waiting.empty = waiting.empty + 1 end
       slots.served(slot, score and 1 or 0, score)
     end
     slots.write()

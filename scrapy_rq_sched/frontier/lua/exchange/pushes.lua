@@ -1,4 +1,4 @@
--- Needs: keys, waiting, clearing, seen, filter, events, exchange/said
+-- Needs: keys, waiting, clearing, seen, filter, exchange/said
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- turn: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
@@ -70,7 +70,7 @@ function pushes.store(turn)
     -- The crawl goes on, so it is not finished, even if a worker has found it finished before.
     redis.call('PERSIST', STARTED)
     redis.call('DEL', FINISHED)
-    if redis.call('HDEL', META, 'finished') == 1 then events.tell('crawl_going_on', nil) end
+    redis.call('HDEL', META, 'finished', 'finish_unrecorded')
   end
   turn.duplicates, turn.stored, turn.full = duplicates, stored, full
 end

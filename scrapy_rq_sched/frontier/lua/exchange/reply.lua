@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, exchange/said, exchange/limited, exchange/changes
+-- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, number_of, exchange/said, exchange/begin, exchange/limited, exchange/changes
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -21,7 +21,7 @@ local function note(turn, finished)
   if counts then note_pages(turn) end
   local fields = {
     'waiting', turn.waiting, 'seen', turn.seen,
-    'pages', (tonumber(turn.meta.pages) or 0) + (counts and said.pages or 0),
+    'pages', number_of(turn.meta.pages, 0) + (counts and said.pages or 0),
   }
   in_slots.settle(fields)
   if not turn.repeated then slots.keep_time(fields) end
@@ -31,8 +31,16 @@ local function note(turn, finished)
   if finished and said.finishing and turn.before.over ~= '0' then ending.note(turn.now) end
 end
 
+-- -> the other worker that has the turns of the only slot with waiting requests; nil if there are several slots
+local function owner_of_the_slot(turn, n_slots)
+  if n_slots ~= 1 then return nil end
+  local owner = redis.pcall('HGET', SLOT .. redis.call('ZRANGE', SLOTS, 0, 0)[1], 'owner')
+  return type(owner) == 'string' and owner ~= turn.worker and owner or nil
+end
+
 -- The fields of the reply are those of Reply in replies.py. leased, busy: -1 if they were not counted; forgotten:
--- entries removed from the failed list; seeds_problem: a type and a key
+-- entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone: its crawl
+-- has finished without this worker, or somebody has cleared it
 local function reply(turn)
   local seeds_count, problem = seeds.count()
   local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
@@ -43,9 +51,13 @@ local function reply(turn)
     leased, busy = fleet.lately(turn.now)
     finished = leased + delayed + seeds_count + busy == 0
   end
+  if turn.lost == '' and not turn.over and in_slots.missing >= begin.NOTICED then
+    turn.lost = string.format('requests %.0f', in_slots.missing)
+  end
   note(turn, finished)
   local is_limited, in_vain = limited.is_on(turn), said.want > 0 and #turn.leases == 0
   local next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil
+  local n_slots = is_limited and redis.call('ZCARD', SLOTS) or nil
   if not turn.over then changes.note(turn, leased, next_turn) end
   local head = cjson.encode({
     standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
@@ -53,11 +65,13 @@ local function reply(turn)
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
     next_turn = next_turn, now = is_limited and slots.now() or nil,
-    limits = limited.told, slots = is_limited and redis.call('ZCARD', SLOTS) or nil,
+    limits = limited.told, slots = n_slots,
+    wants_policy = turn.wants_policy or nil, other_limits = turn.other_limits or nil,
+    owner = in_vain and owner_of_the_slot(turn, n_slots) or nil,
     limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
     stop_reason = turn.told == 'stop' and turn.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil,
-    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = epoch or turn.meta.epoch or '',
+    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = turn.over and turn.standing > 0 and '' or epoch or turn.meta.epoch or '',
   })
   return {head, turn.leases}
 end

@@ -55,7 +55,7 @@ end
 -- -> how many of its requests no longer wait; whether it may have another turn in this exchange
 function serving.serve(turn, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
-  if there == 0 then waiting.has_drifted = true end
+  if there == 0 then waiting.empty = waiting.empty + 1 end
   local most = math.min(there, each)
   if is_limited and there > 0 then begins, following, state = limited.turns(turn, slot, most) end
   local gone, handed = serving.take(turn, slot, begins and #begins or most, begins)

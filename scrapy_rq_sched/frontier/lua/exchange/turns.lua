@@ -14,7 +14,7 @@ function turns.take(turn)
   turns.serve(turn)
   -- If somebody has deleted a slot's requests, notice it now. Otherwise the crawl could end only when the slot is due.
   local is_idle = said.want > 0 and #turn.leases == 0 and redis.call('ZCARD', SLOTS) <= FEW
-  if waiting.has_drifted or is_idle then waiting.count_anew() end
+  if waiting.empty > 0 or is_idle then waiting.count_anew() end
 end
 
 function turns.serve(turn)

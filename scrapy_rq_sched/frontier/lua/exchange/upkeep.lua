@@ -1,4 +1,4 @@
--- Needs: keys, seeds, leases, histories, failures, put_back, events, exchange/said, exchange/limited
+-- Needs: keys, seeds, leases, histories, failures, put_back, events, number_of, count_up, lost, exchange/said, exchange/limited
 -- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
 -- turn: busy; returned: the number of reclaimed leases; dead: the dead workers
@@ -26,18 +26,18 @@ local function note_new(turn)
   turn.duplicates = table.concat(turn.duplicates, ' ')
   redis.call('HSET', own, 'exchange', said.exchange,
     'answered', turn.stored .. ' ' .. turn.standing .. ' ' .. turn.duplicates, 'busy', turn.busy, 'heard', turn.now,
-    'pages', (tonumber(before.pages) or 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
+    'pages', number_of(before.pages, 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
     'passed', said.passed or '')
   -- Redis may have lost the fields that were written when the worker joined.
-  if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms) end
+  if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms, 'records_end', 1) end
   if said.limit then redis.call('HSET', own, 'limit', said.limit) end
   if said.times then
-    for bucket, n in pairs(said.times) do redis.pcall('HINCRBY', META .. ':times', bucket, n) end
+    for bucket, n in pairs(said.times) do count_up(META .. ':times', bucket, n) end
     redis.call('EXPIRE', META .. ':times', TIMES_KNOWN)
   end
   if said.found then
-    redis.call('HINCRBY', META, 'found', said.found)
-    redis.call('HINCRBY', META, 'unshared', said.unshared or 0)
+    count_up(META, 'found', said.found)
+    count_up(META, 'unshared', said.unshared or 0)
     redis.call('HSET', META, 'unshared_reason', said.unshared_reason or '')
   end
   if turn.over and said.in_hand == 0 and turn.busy == '0' then
@@ -51,6 +51,7 @@ local function note_new(turn)
   if before.reclaimed or before.left then redis.call('HDEL', own, 'reclaimed', 'left') end
   if before.reclaimed or before.left or not before.joined then
     events.tell('worker_joined', turn.worker, {again = true})
+    lost.remove(turn.worker)
   end
 end
 
@@ -93,7 +94,7 @@ local function take_over(dead, lease, died)
 end
 
 local function reclaim_from(dead, turn)
-  local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown', 'passed')
+  local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown', 'passed', 'replaced')
   local died = {
     at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last[1],
     begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''), passed = ' ' .. (last[4] or '') .. ' ',
@@ -111,6 +112,7 @@ local function reclaim_from(dead, turn)
   if redis.call('HLEN', LEASES .. dead) == 0 then
     redis.call('ZREM', WORKERS, dead)
     redis.call('UNLINK', SLOTS_OF .. dead)
+    if not (last[1] or last[5]) then lost.add(dead, died.at, turn.now) end
   end
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys, seeds, seen
+-- Needs: keys, seeds, seen, lost
 -- Begin an import into an empty frontier. No worker joins until it has ended.
 --
 -- ARGV  id (which differs from that of any other import), the prefix of the frontier's keys, the spider's name,
@@ -26,6 +26,7 @@ if problem then return {'type', unpack(problem)} end
 redis.call('HSET', CONVERTING, 'from', 'import', 'id', id, 'step', 0)
 -- Delete the rest of a finished crawl. Because of its finish, the next worker would clear the imported frontier.
 redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
+lost.clear()
 seen.join(frontier)
 for _ = 1, number() do redis.call('HSET', META, argument(), argument()) end
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,

@@ -10,9 +10,13 @@ function queue.scores()
   return {}
 end
 
-function queue.add() end
+function queue.add()
+  return 0
+end
 
-function queue.add_one() end
+function queue.add_one()
+  return 0
+end
 
 function queue.take_one() end
 
@@ -20,7 +24,9 @@ function queue.take()
   return {}, {}
 end
 
-function queue.put_back() end
+function queue.put_back()
+  return 0
+end
 
 function queue.drop()
   return {}, {}

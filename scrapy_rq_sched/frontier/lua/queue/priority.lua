@@ -2,10 +2,12 @@
 -- By priority: a sorted set, the lowest score first.
 -- queue.length(key, call)  -> the number of requests; with redis.pcall as *call*, the error if the type is wrong
 -- queue.scores(ranks)      -> scores for queue.add; ranks: negative priorities, in order of arrival
--- queue.add(key, scores, requests); queue.add_one(key, score, request)
+-- queue.add(key, scores, requests); queue.add_one(key, score, request)  -> how many more requests wait now: a request
+--                          with the very same text as a waiting one replaces it
 -- queue.take(key, n)       -> scores, requests: lists of at most n, the next request first
 -- queue.take_one(key)      -> score, request of the next request; nil if there is none
 -- queue.put_back(key, entries)  entries = { {score, request}, … }: requests that were taken, back to their places
+--                          -> how many more requests wait now
 -- queue.drop(key, n)       -> like queue.take, but from the other end: the requests that would come last
 local queue = {type = 'zset'}
 -- The divisor for the counter's part of a score; see ORDER_BITS in queue.py.
@@ -25,13 +27,14 @@ function queue.scores(ranks)
 end
 
 function queue.add_one(key, score, request)
-  redis.call('ZADD', key, score, request)
+  return redis.call('ZADD', key, score, request)
 end
 
 function queue.add(key, scores, requests)
-  local values = {}
+  local values, added = {}, 0
   for i, request in ipairs(requests) do values[2 * i - 1], values[2 * i] = scores[i], request end
-  in_chunks(values, function(...) redis.call('ZADD', key, ...) end)
+  in_chunks(values, function(...) added = added + redis.call('ZADD', key, ...) end)
+  return added
 end
 
 local function pop(command, key, n)
@@ -56,9 +59,9 @@ function queue.drop(key, n)
 end
 
 function queue.put_back(key, entries)
-  for _, entry in ipairs(entries) do
-    redis.call('ZADD', key, entry[1], entry[2])
-  end
+  local added = 0
+  for _, entry in ipairs(entries) do added = added + redis.call('ZADD', key, entry[1], entry[2]) end
+  return added
 end
 
 return queue

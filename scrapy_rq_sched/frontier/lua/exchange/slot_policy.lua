@@ -1,0 +1,82 @@
+-- Needs: keys, slots, number_of, exchange/said
+-- The limits of slots in the settings of the workers: SlotPolicy in slot_limits.py. META has the name of the policy in
+-- force (rules), the limits of a slot by default, and the patterns; SLOT_LIMITS has the slots that the settings name.
+-- slot_policy.all: the limits of all slots, for limits.of()
+--
+-- turn: wants_policy: the frontier does not know the limits in this worker's settings, and until it does, it hands out
+--   nothing that may have limits; other_limits: the default limits of other workers with other settings, as text
+local slot_policy = {}
+-- The form of META's field rules: the name of a policy, in which there are the number of its names and the length of its
+-- patterns; or a number that an older version of this package has written. And of the field slot_default.
+local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)$', '^%d+$', '^(%S+) (%S+) (%S+)$'
+slot_policy.all = {
+  -- With FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
+  stays = said.order ~= 'priority' and not slots.are_shared,
+}
+
+-- Store the limits of the slots that the settings name, but leave those that were set during the crawl.
+local function store_named(named, rules)
+  local names = {}
+  for slot in pairs(named) do names[#names + 1] = slot end
+  in_chunks(names, function(...)
+    local some, fields = {...}, {}
+    for i, before in ipairs(redis.call('HMGET', SLOT_LIMITS, ...)) do
+      local its = named[some[i]]
+      if not (before and string.sub(before, -4) == ' set') then
+        fields[#fields + 1] = some[i]
+        fields[#fields + 1] = string.format('%.17g %.17g %d %s', its[1], its[2], its[3], rules)
+      end
+    end
+    if #fields > 0 then redis.call('HSET', SLOT_LIMITS, unpack(fields)) end
+  end)
+end
+
+-- Store the limits in the settings of a worker: see SlotPolicy in slot_limits.py. If the settings of several workers
+-- differ, those of the worker that joined last apply.
+local function store_policy(turn, policy)
+  local meta, its = turn.meta, policy.default
+  meta.rules, meta.slot_default = said.slot_policy, string.format('%.17g %.17g %d', its[1], its[2], its[3])
+  local fields = {'rules', meta.rules, 'slot_default', meta.slot_default}
+  if policy.named or policy.patterns then
+    meta.limited = '1'
+    fields[#fields + 1], fields[#fields + 2] = 'limited', '1'
+  end
+  if policy.patterns then
+    fields[#fields + 1], fields[#fields + 2] = 'slot_patterns', policy.patterns
+  else
+    redis.call('HDEL', META, 'slot_patterns')
+  end
+  redis.call('HSET', META, unpack(fields))
+  if policy.named then store_named(policy.named, meta.rules) end
+end
+
+-- -> the name of the policy in force; nil if any part of it is missing
+local function policy_in_force(turn)
+  local rules = turn.meta.rules or ''
+  if not string.match(turn.meta.slot_default or '', DEFAULT) then return nil end
+  if string.find(rules, VERSION) then return rules end
+  local names, length = string.match(rules, POLICY)
+  if not names or turn.named_slots < tonumber(names) then return nil end
+  if length ~= '0' and redis.call('HSTRLEN', META, 'slot_patterns') ~= tonumber(length) then return nil end
+  return rules
+end
+
+-- Learn the limits of slots from the worker's settings. A worker sends them in its first exchange, and when the frontier
+-- wants them. A worker without limits in its settings uses the limits of the other workers.
+function slot_policy.learn(turn)
+  local meta, known = turn.meta, policy_in_force(turn)
+  local differs = known and known ~= said.slot_policy and string.find(known, POLICY)
+  if differs and (said.limits or said.exchange == 1) then turn.other_limits = meta.slot_default end
+  if said.limits and known ~= said.slot_policy and not turn.over then
+    store_policy(turn, said.limits)
+  elseif said.slot_policy and not known and not turn.over then
+    -- A request may begin only within its limits, and somebody has removed these.
+    turn.wants_policy, turn.want, said.asks = true, 0, {}
+  end
+  local delay, jitter, concurrency = string.match(meta.slot_default or '', DEFAULT)
+  local all = slot_policy.all
+  all.delay, all.jitter, all.concurrency = number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
+  all.has_own, all.rules = meta.limited, meta.rules
+end
+
+return slot_policy -- seldom used
