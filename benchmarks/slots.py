@@ -13,7 +13,7 @@ import redis
 
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Finished, Push
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
+from scrapy_rq_sched.frontier.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.keys import Keys
 
 from .arena import Arena
@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, server: redis.Redis, slots: int, limits: SlotLimits | None = None) -> None:
         self._frontier = Frontier(server, Keys(f"slots{slots}"), "worker", "priority")
         if limits is not None:
-            self._frontier.limit_slots(limits)
+            self._frontier.limit_slots(SlotPolicy(limits))
         self._frontier.open({})
         self._slots = slots
         self._random = random.Random(slots)

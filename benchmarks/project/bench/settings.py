@@ -1,7 +1,7 @@
 """What all contenders have in common; each adds its scheduler with ``scrapy crawl -s``."""
 
 BOT_NAME = "bench"
-SPIDER_MODULES = ["bench.spiders", "bench.broad", "bench.cores"]
+SPIDER_MODULES = ["bench.spiders", "bench.broad", "bench.cores", "bench.polite"]
 EXTENSIONS = {"bench.meter.Meter": 0}
 DOWNLOAD_HANDLERS = {"http": "bench.site.Handler", "https": None, "ftp": None, "s3": None}
 CONCURRENT_REQUESTS = 16
