@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +15,8 @@ from scrapy_rq_sched.embedded import PrivateRedis
 from tests.crawl import Fleet, wait_until
 from tests.project.crawls.graph import page_url
 from tests.proxy import Proxy
+
+from .standstill import Watch
 
 Value = TypeVar("Value")
 
@@ -37,6 +39,8 @@ LEASES = 2.0, 5.0
 LONG_LEASE = {"FRONTIER_LEASE_TIMEOUT": 30}
 #: Seconds for which a scenario waits for something to happen.
 PATIENCE = 25.0
+#: The settings that say how long something takes or lasts.
+CLOCKS = ("DOWNLOAD_DELAY", "FRONTIER_LEASE_TIMEOUT", "GRAPH_LATENCY")
 #: How many workers may be starting at a time: more would keep those at work from the processors.
 STARTING = 2
 #: How many workers crawl once more when a scenario is over.
@@ -55,22 +59,29 @@ def _goes_on(fleet: Fleet, parsed: int) -> bool:
     return ended or len(fleet.events("parsed")) > parsed
 
 
+class OverdueError(AssertionError):
+    """Something has not happened in time, or has taken too long."""
+
+
 class Arena:
     """Everything that a scenario plays with; all of it is gone when it is over.
 
     :param folder: where logs, the record and Redis's data are.
     :param seed: of all that is random.
     :param long: whether to play the long form.
+    :param pace: how many times as long everything lasts: the crawl goes slowly where the machine does.
     """
 
-    def __init__(self, folder: Path, seed: int, long: bool) -> None:
+    def __init__(self, folder: Path, seed: int, long: bool, pace: int = 1) -> None:
         self.folder = folder
         self.seed = seed
         self.long = long
+        self.pace = pace
         self.random = random.Random(seed)
         self.pages: set[str] = set()
         #: Seconds between two requests to a host, where that is what is looked at; else 0.
         self.delay = 0.0
+        self._settings: dict[str, object] = {}
         self._parsed: set[str] = set()
         self._parses = 0
         self._stack = ExitStack()
@@ -82,11 +93,17 @@ class Arena:
             self.client = self.client_of(self.redis)
             self.fleet = Fleet(self.folder, self.proxy.url)
             self._stack.callback(self.fleet.stop)
+            workers = self.fleet.workers
+            self._watch = self._stack.enter_context(Watch(lambda: [worker.pid for worker in workers]))
             self._stack = self._stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+
+    def enter(self, context: AbstractContextManager[Value]) -> Value:
+        """Enter *context*, which is left when the scenario and the crawl after it are over."""
+        return self._stack.enter_context(context)
 
     # -- servers -------------------------------------------------------------------------------
 
@@ -137,14 +154,14 @@ class Arena:
         """
         pages = pages or self.choose(400, 3000)
         self.pages = {urls(number) for number in range(pages)}
-        self.delay = float(str(settings.get("DOWNLOAD_DELAY", 0)))
         self._spider, self._arguments = spider, arguments
-        self._settings = {
+        defaults = {
             "GRAPH_PAGES": pages,
             "GRAPH_LATENCY": self.choose(0.04, 0.1),
             "FRONTIER_LEASE_TIMEOUT": self.choose(*LEASES),
-            **settings,
         }
+        self._settings = self._slowed({**defaults, **settings})
+        self.delay = float(str(self._settings.get("DOWNLOAD_DELAY", 0)))
         if workers:
             self.join(workers)
             self.all_opened()
@@ -155,13 +172,17 @@ class Arena:
         """Start *count* more workers of the same crawl; return their numbers."""
         first = len(self.fleet.workers)
         environment = {"WATCH_LOOP": "1", **(environment or {})}
-        settings = {**self._settings, **settings}
+        settings = {**self._settings, **self._slowed(settings)}
         self.fleet.start(self._spider, count, *self._arguments, environment=environment, **settings)
         return list(range(first, first + count))
 
+    def _slowed(self, settings: Mapping[str, object]) -> dict[str, object]:
+        times = {name: self.pace * float(str(settings[name])) for name in CLOCKS if name in settings}
+        return {**settings, **times}
+
     def all_opened(self) -> None:
         """Wait until every worker that lives is at the crawl."""
-        wait_until(lambda: set(self.alive()) <= set(self.opened()), PATIENCE, "not every worker opened")
+        self.wait(lambda: set(self.alive()) <= set(self.opened()), "not every worker opened")
 
     @property
     def settings(self) -> dict[str, object]:
@@ -209,9 +230,9 @@ class Arena:
     def wait(self, condition: Callable[[], object], message: str, timeout: float = PATIENCE) -> None:
         """Wait for *condition*."""
         try:
-            wait_until(condition, timeout, message)
+            wait_until(condition, self.pace * timeout, message)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {self.share:.0%} of the pages are parsed") from None
+            raise OverdueError(f"{error}; {self.share:.0%} of the pages are parsed") from None
 
     def logged(self, text: str, workers: list[int]) -> int:
         """Return how often these workers have logged *text*."""
@@ -228,17 +249,17 @@ class Arena:
 
     def moments(self, until: float, shortest: float, longest: float) -> Iterator[int]:
         """Yield 1, 2, … at random moments, until the *until*-th part of the site is parsed."""
-        deadline = time.monotonic() + PATIENCE + self.choose(0, 600)
+        deadline = time.monotonic() + self.pace * (PATIENCE + self.choose(0, 600))
         count = 0
         while self.share < until and self.busy() and time.monotonic() < deadline:
             count += 1
             yield count
-            time.sleep(self.random.uniform(shortest, longest))
+            time.sleep(self.pace * self.random.uniform(shortest, longest))
 
     @contextmanager
     def lasting(self, seconds: float) -> Iterator[None]:
         """Do what is in the block, and be through with it not before *seconds* have passed."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self.pace * seconds
         yield
         time.sleep(max(0.0, end - time.monotonic()))
 
@@ -269,14 +290,24 @@ class Arena:
         with suppress(AssertionError):
             while any(worker.poll() is None for worker in again.workers):
                 parsed = len(again.events("parsed"))
-                wait_until(lambda: _goes_on(again, parsed), PATIENCE)  # noqa: B023 - it is called at once
+                wait_until(lambda: _goes_on(again, parsed), self.pace * PATIENCE)  # noqa: B023 - it is called at once
         again.stop()
         return again
 
     @property
+    def clock(self) -> float:
+        """The seconds in which a worker has to act: to begin a request, or to make an exchange."""
+        return self.delay or (self.lease if self._settings else 0.0)
+
+    @property
+    def standstill(self) -> float:
+        """The most of those seconds for which the machine kept one worker from a processor."""
+        return self._watch.longest(self.clock)
+
+    @property
     def limit(self) -> float:
         """Seconds after the last page within which every worker has to have ended."""
-        return 3 * self.lease + 10
+        return 3 * self.lease + 10 * self.pace
 
     def _last_parse(self) -> list[float]:
         return [event.time for event in self.fleet.events("parsed")[-1:]]

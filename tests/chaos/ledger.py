@@ -44,8 +44,11 @@ def line(texts: list[str], after: str = "") -> str:
 
 
 def remark(verdict: Verdict) -> str:
-    """Return ``ok``, or the complaints of a verdict."""
-    return "ok" if verdict.ok else "NOT OK: " + ", ".join(verdict.complaints)
+    """Return ``ok``, or why it was not played, or the complaints; and why it was played again."""
+    if verdict.skipped:
+        return f"SKIPPED: {verdict.skipped}"
+    result = "ok" if verdict.ok else "NOT OK: " + ", ".join(verdict.complaints)
+    return "; ".join([result, *(f"played again: {reason}" for reason in verdict.voided)])
 
 
 def redis_version() -> str:
@@ -77,6 +80,20 @@ def _politeness(verdicts: list[Verdict]) -> str:
 """
 
 
+def _repeats(verdicts: list[Verdict]) -> str:
+    again = [f"- **{verdict.scenario}**: {reason}" for verdict in verdicts for reason in verdict.voided]
+    if not again:
+        return ""
+    rows = "\n".join(again)
+    return f"""The following scenarios were played again, and everything lasted twice as long each time. In
+the play before, the machine kept a worker from a processor for so long that this could have caused what was
+found. Missing pages are never excused in this way.
+
+{rows}
+
+"""
+
+
 def page(verdicts: list[Verdict], long: bool) -> str:
     """Return the page: what was run, the table, and what each scenario does."""
     software = (
@@ -86,17 +103,21 @@ def page(verdicts: list[Verdict], long: bool) -> str:
     polite = [verdict for verdict in verdicts if verdict.least_gap is not None]
     rows = [COLUMNS, ["---", *["---:"] * (len(COLUMNS) - 1)], *map(cells, verdicts)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    broken = [f"- **{verdict.scenario}**: {remark(verdict)}" for verdict in verdicts if not verdict.ok]
+    noted = [verdict for verdict in verdicts if verdict.skipped or not verdict.ok]
+    broken = [f"- **{verdict.scenario}**: {remark(verdict)}" for verdict in noted]
     abouts = [f"- **{verdict.scenario}**: {SCENARIOS[verdict.scenario].about}" for verdict in verdicts]
-    all_in_all = "\n".join(["Failed scenarios:", "", *broken] if broken else ["All scenarios passed."])
+    all_in_all = "\n".join(
+        ["Scenarios that failed or were skipped:", "", *broken] if broken else ["All scenarios passed."]
+    )
     pages = sum(verdict.pages for verdict in verdicts)
     minutes = sum(verdict.seconds for verdict in verdicts) / 60
     form = "long" if long else "short"
     return f"""# Ledger of faults
 
-`make chaos` writes this page. Real `scrapy crawl` processes crawl a simulated site, with a real Redis and a
-proxy that can fail, while faults are caused one after the other. `make test` runs a part of the scenarios in
-a shorter form: for each protection of the crawl, the scenario that notices its absence best.
+`make chaos` writes this page. Real `scrapy crawl` processes crawl a simulated site or a local HTTP server,
+with a real Redis and a proxy that can fail, while faults are caused one after the other. `make test` runs a
+part of the scenarios in a shorter form: for each protection of the crawl, the scenario that notices its
+absence best, and the scenarios of restarts.
 
 {software}. {len(verdicts)} scenarios in their {form} form, {pages:,} pages, {minutes:.0f} minutes. Redis
 writes to its disk before it answers (`appendfsync always`). Leases last {LEASES[long]:g} s unless a scenario
@@ -119,7 +140,7 @@ needs another time.
 - **late**: the number of workers that did not close within three leases and 10 s after the last page.
 - **seed**: repeats the same random choices: `python -m tests.chaos --only NAME --seed SEED`.
 
-{_politeness(polite)}## Scenarios
+{_politeness(polite)}{_repeats(verdicts)}## Scenarios
 
 {chr(10).join(abouts)}
 """

@@ -320,7 +320,7 @@ MUTANTS = {
                 "if not self._is_time(head.lease.slot, head.at, now):",
                 "if False:",
             ),
-            ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
+            ("engine/downloader_slots.py", "LOCAL_PART = 0.99", "LOCAL_PART = 0.01"),
         ),
     ),
     "turns-of-anybody": Mutant(
@@ -340,7 +340,18 @@ MUTANTS = {
                 "return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))",
                 "return at",
             ),
-            ("engine/downloader_slots.py", "LOCAL_PART = 0.95", "LOCAL_PART = 0.01"),
+            ("engine/downloader_slots.py", "LOCAL_PART = 0.99", "LOCAL_PART = 0.01"),
+        ),
+    ),
+    "slots-are-inherited": Mutant(
+        "the target of a redirect counts for the slot of its own host",
+        ("polite-redirect",),
+        (
+            (
+                "engine/downloader_slots.py",
+                'return key if request.meta.get("download_slot") is not None else AssignedSlot(key)',
+                "return key",
+            ),
         ),
     ),
     "no-end-of-places": Mutant(
@@ -351,7 +362,7 @@ MUTANTS = {
     "places-of-the-dead": Mutant(
         "the place of a dead worker goes to the first in line",
         ("max-workers",),
-        (("frontier/lua/places.lua", "    redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)\n", ""),),
+        (("frontier/lua/places.lua", "  redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)\n", ""),),
     ),
     "orphans": Mutant(
         "workers do not outlive the supervisor that has started them",
@@ -369,13 +380,18 @@ MUTANTS = {
         ((UPKEEP, "  events.tell_gone(dead, 'worker_lost')\n  local back", "  local back"),),
     ),
     "finished-by-each": Mutant(
-        "a crawl is finished once, however many workers find it so",
+        "a crawl is finished once, and that is recorded when the last worker has left",
         ("events",),
+        ((LEAVE, "if #others > 0 then", "ending.tell()\nif #others > 0 then"),),
+    ),
+    "hung-is-alive": Mutant(
+        "a worker that hangs at a request is killed, so that the request can be set aside",
+        ("hang",),
         (
             (
-                "frontier/lua/ending.lua",
-                "  if redis.call('HSETNX', META, 'finished', now) == 0 then return end\n",
-                "  redis.call('HSET', META, 'finished', now)\n",
+                "supervise/supervisor.py",
+                "liveness.hung_at(process.report().worker) if may_hang else None",
+                "None",
             ),
         ),
     ),
@@ -385,10 +401,35 @@ MUTANTS = {
         (
             (
                 "events/webhook.py",
-                "if problem is not None and not self._gives_up(event, problem):",
-                "if False:",
+                "elif problem is None or self._gives_up(event, problem):",
+                "else:",
             ),
         ),
+    ),
+    "as-old-as-its-process": Mutant(
+        "a worker that is started again is as old as its supervisor: it begins no finished crawl anew",
+        ("kill-last",),
+        (("runtime/identity.py", "return run.clock() - supervised.started", "return 0.0"),),
+    ),
+    "flush-by-a-replacement": Mutant(
+        "SCHEDULER_FLUSH_ON_START clears a frontier when a crawl starts, and not when a worker is replaced",
+        ("flush-replaced",),
+        (("frontier/lua/open.lua", "  if took_part then return 'run' end\n", ""),),
+    ),
+    "renewed-each-time": Mutant(
+        "a worker that is late itself renews the leases of the silent ones once",
+        ("late-survivor",),
+        (("frontier/lua/renew.lua", "if tonumber(passed[i + 1]) % 1 == 0 then", "if true then"),),
+    ),
+    "named-limits-forgotten": Mutant(
+        "the limits of single slots hold from the first request after a restart on",
+        ("limits-resume", "limits-kill"),
+        ((LIMITS, "if is_set or rules == all.rules then\n    delay", "if is_set then\n    delay"),),
+    ),
+    "dead-of-other-spiders-live": Mutant(
+        "the downloads of another spider's worker count while that worker is alive",
+        ("limits-shared",),
+        (("frontier/lua/downloads.lua", "return sharing.lives(worker) end", "return nil end"),),
     ),
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",

@@ -43,7 +43,7 @@ def _rate(arena: Arena) -> float:
 
 def _repeats(arena: Arena, faults: int) -> int:
     # What a worker has begun and not released is what its hosts gave it within a lease.
-    return faults * HOSTS * (2 + int(arena.lease / DELAY))
+    return faults * HOSTS * (2 + int(arena.lease / arena.delay))
 
 
 @scenario("polite-fleet", f"Eight workers crawl hosts with a delay of {DELAY:g} s. No request comes sooner.")
@@ -70,6 +70,13 @@ def polite_slow(arena: Arena) -> Outcome:
     _crawl(arena, workers=4, spider="slowhosts", FRONTIER_LEASE_TIMEOUT=30)
     # Its processes are held up all the time, and have to keep the delay nevertheless.
     return Outcome(1, excuses=False)
+
+
+@scenario("polite-redirect", "Each page is found by a redirect from another host. No request comes sooner.")
+def polite_redirect(arena: Arena) -> Outcome:
+    # Nobody is to count as dead, however slow the machine is.
+    _crawl(arena, workers=4, spider="movedhosts", FRONTIER_LEASE_TIMEOUT=30)
+    return Outcome(1)
 
 
 @scenario("polite-kill", "Workers are killed at random moments, each after its successor was started.")

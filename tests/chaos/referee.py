@@ -10,6 +10,8 @@ from .arena import Arena
 
 #: The shortest time between two requests to a host, as a share of the delay, that is no complaint.
 POLITE = 0.95
+#: The share of the time for an exchange for which the machine may keep a worker from a processor.
+TOLERANCE = 0.25
 #: Seconds by which a process that is held up may notice it later.
 MARGIN = 0.05
 
@@ -22,6 +24,8 @@ class Outcome:
     :param explained: the most repeated downloads that they explain.
     :param absent: pages that are not to be crawled.
     :param rate: the least share of the requests that the delay allows, to the host with the most pages.
+    :param begun: when the last of several crawls began: before, workers close as finished for good reason.
+    :param refused: workers that were refused with a line, as they should be.
     """
 
     faults: int
@@ -30,6 +34,8 @@ class Outcome:
     rate: float = 0.0
     #: Whether a request that came late because its process was held up may be followed by one in time.
     excuses: bool = True
+    begun: float = 0.0
+    refused: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,13 @@ class Verdict:
         is none, and :param rude: how many were below :data:`POLITE`.
     :param rate: which share of the requests that the delay allows the host with the most pages was sent.
     :param problem: what else was not as it should be.
+    :param overdue: what did not happen in time.
     :param tolerant: whether missing and repeated pages are what the scenario is to show.
+    :param skipped: why the scenario could not be played here; empty if it was.
+    :param clock: the seconds in which a worker had to do something.
+    :param standstill: the most of those seconds for which the machine kept one worker from a processor.
+    :param allowed: the most for which that is no excuse.
+    :param voided: what was said of the plays before this one, in which the machine stood still.
     """
 
     scenario: str
@@ -68,25 +80,55 @@ class Verdict:
     least_rate: float = 0.0
     seconds: float = 0.0
     problem: str = ""
+    overdue: str = ""
     tolerant: bool = False
+    skipped: str = ""
+    clock: float = 0.0
+    standstill: float = 0.0
+    allowed: float = 0.0
+    voided: list[str] = field(default_factory=list)
 
     @property
     def complaints(self) -> list[str]:
         """What speaks against it. Where there was no fault, nothing is shown."""
-        if self.problem:
-            return [self.problem]
+        if self.problem or self.overdue:
+            return [self.problem or self.overdue]
+        if self.skipped:
+            return []
+        return [*self._of_the_crawl, *self._of_the_clock]
+
+    @property
+    def _of_the_crawl(self) -> list[str]:
+        """What no machine excuses, however slow it is."""
         found = {
-            "no fault was made": not self.faults,
             f"{self.early} ended early": self.early,
-            f"{self.late} ended late": self.late,
             f"{self.missing} pages are missing": self.missing and not self.tolerant,
-            f"{self.repeated} downloads are repeated": self.repeated > self.explained and not self.tolerant,
             f"{self.missing_again} pages are missing in the next crawl": self.missing_again,
-            f"{self.rude} requests came too soon, at {self.least_gap} of the delay": self.rude,
-            f"the rate was {self.rate} of what is allowed": (self.rate or 1.0) < self.least_rate,
             f"the workers of the next crawl ended as {self.ended_again}": self.ended_again,
         }
         return [complaint for complaint, holds in found.items() if holds]
+
+    @property
+    def _of_the_clock(self) -> list[str]:
+        """What a machine can cause that keeps a worker from a processor."""
+        found = {
+            "no fault was made": not self.faults,
+            f"{self.late} ended late": self.late,
+            f"{self.repeated} downloads are repeated": self.repeated > self.explained and not self.tolerant,
+            f"{self.rude} requests came too soon, at {self.least_gap} of the delay": self.rude,
+            f"the rate was {self.rate} of what is allowed": (self.rate or 1.0) < self.least_rate,
+        }
+        return [complaint for complaint, holds in found.items() if holds]
+
+    @property
+    def void(self) -> str:
+        """Why this verdict says nothing: only clocks speak against it, and the machine stood still."""
+        if self.ok or self.problem or self._of_the_crawl or self.standstill <= self.allowed:
+            return ""
+        return (
+            f"the machine kept a worker from a processor for {self.standstill:.2f} s of {self.clock:g} s "
+            f"({', '.join(self.complaints)})"
+        )
 
     @property
     def ok(self) -> bool:
@@ -105,7 +147,8 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
     finished = [event for event in arena.fleet.events("closed") if event.what == "finished"]
     last = max(first_parsed.values(), default=0.0)
     # How Scrapy says that it could not crawl; a signal has a negative number.
-    broken = [number for number, worker in enumerate(arena.fleet.workers) if (worker.poll() or 0) > 0]
+    failed = {number for number, worker in enumerate(arena.fleet.workers) if (worker.poll() or 0) > 0}
+    broken = sorted(failed - outcome.refused)
     gaps = _gaps(arena, outcome.excuses)
     longest = max(gaps.values(), key=len, default=[])
     least = min((gap for its in gaps.values() for gap in its), default=None)
@@ -118,7 +161,7 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
         missing=len(wanted - first_parsed.keys()),
         repeated=sum(downloads[page] - 1 for page in arena.pages & downloads.keys()),
         explained=outcome.explained,
-        early=sum(event.time < last for event in finished),
+        early=sum(outcome.begun < event.time < last for event in finished),
         late=len(arena.alive()),
         least_gap=None if least is None else round(least, 3),
         rude=sum(gap < POLITE for its in gaps.values() for gap in its),
@@ -126,6 +169,14 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
         least_rate=outcome.rate,
         problem=f"workers {broken} ended with an error" if broken else "",
         tolerant=tolerant,
+    )
+
+
+def measured(verdict: Verdict, arena: Arena) -> Verdict:
+    """Return *verdict* with how long the machine stood still in *arena*."""
+    tolerance = 1 - POLITE if arena.delay else TOLERANCE
+    return replace(
+        verdict, clock=arena.clock, standstill=round(arena.standstill, 3), allowed=tolerance * arena.clock
     )
 
 

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from . import data, deaths, events, fleets, network, politeness, server, supervised
+from . import (
+    data,
+    deaths,
+    events,
+    fleets,
+    network,
+    politeness,
+    restarts,
+    second_life,
+    server,
+    supervised,
+    upgrade,
+)
 from .registry import REGISTERED, Scenario, run
 
-__all__ = ["SCENARIOS", "Scenario", "run"]
+__all__ = ["RESTARTS", "SCENARIOS", "Scenario", "run"]
 
-THEMES = (deaths, network, server, data, fleets, supervised, events, politeness)
+#: What comes back: workers, limits, crawls, versions.
+RETURNS = (second_life, restarts, upgrade)
+THEMES = (deaths, network, server, data, fleets, supervised, events, politeness, *RETURNS)
 SCENARIOS = {
     found.name: found for theme in THEMES for found in REGISTERED if found.play.__module__ == theme.__name__
 }
+RESTARTS = [
+    found.name
+    for found in SCENARIOS.values()
+    if found.play.__module__ in {theme.__name__ for theme in RETURNS}
+]

@@ -31,8 +31,7 @@ ORPHANS = 15.0
 )
 def supervised(arena: Arena) -> Outcome:
     arena.crawl("pages", workers=0, pages=arena.choose(500, 8000), GRAPH_LATENCY=0.3, **MANY)
-    project = arena.folder / "project"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", ".scrapy"))
+    project = _project(arena)
     items = project / "items.jsonl"
     most, kills = arena.choose(6, 50), 0
     _type(arena, project, items)
@@ -55,10 +54,27 @@ def supervised(arena: Arena) -> Outcome:
     return Outcome(kills, kills * UNRELEASED)
 
 
+def _project(arena: Arena) -> Path:
+    project = arena.folder / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", ".scrapy"))
+    return project
+
+
 def _type(arena: Arena, project: Path, items: Path) -> None:
     log = arena.folder / f"worker-{len(arena.fleet.workers)}.log"
     options = [text for name, value in arena.settings.items() for text in ("-s", f"{name}={value}")]
-    command = ["-m", "scrapy", "frontier", "crawl", "pages", "-w", str(WORKERS), "-o", str(items), *options]
+    command = [
+        "-m",
+        "scrapy",
+        "frontier",
+        "crawl",
+        "pages",
+        "-w",
+        str(WORKERS),
+        "-o",
+        str(items),
+        *options,
+    ]
     environment = {**os.environ, "REDIS_URL": arena.proxy.url, "RECORD": str(arena.fleet.record)}
     arena.fleet.workers.append(start_interpreter(command, environment, log, project))
 
