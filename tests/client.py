@@ -13,9 +13,23 @@ from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Bounds, Finished, Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.keys import Keys
 
 MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}
+
+
+def bounds_of(
+    lease: float = 30.0,
+    deaths: int = 5,
+    slots: SlotLimits = UNLIMITED,
+    named: dict[str, SlotLimits] | None = None,
+    patterns: dict[str, SlotLimits] | None = None,
+    **bounds: Any,
+) -> Bounds:
+    """Return bounds with the limits of every slot, of named slots, and of slots that patterns fit."""
+    bounds.setdefault("slot_policy", SlotPolicy(slots, named or {}, tuple((patterns or {}).items())))
+    return Bounds(lease, deaths, **bounds)
 
 
 class Client:
@@ -32,7 +46,7 @@ class Client:
         keys: Keys | None = None,
         **bounds: Any,
     ) -> None:
-        bound_by = Bounds(lease, deaths, **bounds)
+        bound_by = bounds_of(lease, deaths, **bounds)
         self.frontier = Frontier(
             server, keys or Keys("s", hash_tag=needs_hash_tag(server)), name, discipline, bound_by, dupefilter
         )

@@ -25,7 +25,10 @@ from .topologies import TOPOLOGIES, Single, Topology
 #: The setting of Redis that bounds what a compact filter's buckets may hold.
 INTSETS = "set-max-intset-entries"
 #: Modules whose tests share what is made once and takes long.
-SHARING = {f"tests/processes/test_{name}.py" for name in ("commands", "frontier_command", "sharing")}
+SHARING = {
+    "tests/docs/test_site.py",
+    *(f"tests/processes/test_{name}.py" for name in ("commands", "frontier_command", "sharing")),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -72,18 +72,20 @@ class Site:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    # As many may connect at the same moment: who is not let in tries again a second later.
+    request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
         pass  # a worker was killed while it was answered
 
 
 @contextmanager
-def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Give the address of a server with this handler."""
-    with _Server(("127.0.0.1", 0), handler) as server:
+def listening(handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1") -> Iterator[str]:
+    """Give the URL of a server with this handler, which listens at *address*."""
+    with _Server((address, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http://{address}:{server.server_port}"
         finally:
             server.shutdown()
 

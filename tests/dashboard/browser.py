@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,13 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
+#: What apt says if another program holds one of its locks.
+LOCKED = "E: Could not get lock"
+#: Seconds for which an installation waits for such a lock, and after which it is tried again.
+PATIENCE, AGAIN = 600.0, 1.0
+
+#: As root in a container there is no sandbox; all that is opened is ours.
+BROWSER_ARGUMENTS = ["--no-sandbox"]
 
 HOW = "apt-get install -y chromium, or python -m playwright install chromium"
 
@@ -44,20 +52,52 @@ def install() -> None:
         commands = [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]]
     for command in commands:
         print(f"There is no browser for the tests of the web page: {' '.join(command)}", flush=True)
-        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+        if not succeeds(command):
             print(f"That failed, and these tests will fail. Install a browser: {HOW}", flush=True)
             return
 
 
+def succeeds(command: list[str], patience: float = PATIENCE) -> bool:
+    """Run *command*, and return whether it succeeded; while another program holds apt's lock, it is repeated.
+
+    ``DPkg::Lock::Timeout`` would wait for dpkg's lock only, and not for those of the lists and the archives.
+
+    :param patience: seconds for which it is repeated.
+    """
+    deadline = time.monotonic() + patience
+    has_waited = False
+    while True:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if LOCKED not in done.stderr or not done.returncode or time.monotonic() > deadline:
+            print(done.stderr, end="", file=sys.stderr, flush=True)
+            return not done.returncode
+        if not has_waited:
+            print(f"Another program holds apt's lock. This waits for it, {patience:g} s at most.", flush=True)
+        has_waited = True
+        time.sleep(AGAIN)
+
+
+def found(playwright: Playwright) -> str:
+    """Return the path of this machine's browser. Without one a test fails: it does not skip."""
+    path = find(playwright)
+    if path is None:
+        pytest.fail(f"There is no browser on this machine. Install one: {HOW}")
+    return path
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Give the browser of this machine. Without one a test fails: it does not skip."""
+    """Give the browser of this machine."""
     with sync_playwright() as playwright:
-        path = find(playwright)
-        if path is None:
-            pytest.fail(f"There is no browser to look at the page with. Install one: {HOW}")
-        # As root in a container there is no sandbox; all that is opened is ours.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found(playwright), args=BROWSER_ARGUMENTS)
         yield browser
         browser.close()
 

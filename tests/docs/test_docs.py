@@ -237,7 +237,7 @@ def test_the_look_into_redis_of_the_quickstart_sees_a_crawl(
 def test_a_page_names_only_commands_extras_targets_and_settings_that_exist(page: Path) -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     text = page.read_text()
     wrong = [
         name
@@ -246,7 +246,7 @@ def test_a_page_names_only_commands_extras_targets_and_settings_that_exist(page:
         if name not in setup["options.extras_require"]
     ]
     wrong += [
-        name for name in re.findall(r"(?:`|^    )make (\w+)", text, re.MULTILINE) if name not in targets
+        name for name in re.findall(r"(?:`|^    )make ([\w-]+)", text, re.MULTILINE) if name not in targets
     ]
     wrong += [name for name in re.findall(r"-s ([A-Z]+_[A-Z_]+)=", text) if not is_setting(name)]
     wrong += [name for name in re.findall(r"\bFRONTIER_[A-Z_]+\b", text) if not is_setting(name)]

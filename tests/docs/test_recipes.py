@@ -177,17 +177,35 @@ def items(server: redis.Redis, spider: str) -> list[dict[str, str]]:
 ORDERS = 60
 
 
-class Shop:
-    """A site that shows its orders to a session only."""
+#: The orders that a shop holds back begin with this one; and a worker that leaves some of them to the others.
+LAST_ORDERS = 20
+MODEST = (
+    "-s",
+    "CONCURRENT_REQUESTS=2",
+    "-s",
+    "FRONTIER_PREFETCH=2",
+    "-s",
+    f"ITEM_PIPELINES={ITEMS_IN_REDIS}",
+)
 
-    def __init__(self, pause: float = 0.0, forbidden: str = "", orders: int = ORDERS) -> None:
+
+class Shop:
+    """A site that shows its orders to a session only.
+
+    :param held_from: the orders from this one on are shown when :attr:`gate` is open. So a crawl does not end
+        before a test has seen all its workers.
+    """
+
+    def __init__(self, forbidden: str = "", orders: int = ORDERS, held_from: int = ORDERS) -> None:
         self.orders = orders
         self.password = "lovelace"
-        self.pause = pause
         self.forbidden = forbidden
+        self.held_from = held_from
+        self.gate = threading.Event()
         self.sessions: set[str] = set()
         self.logins = 0
-        self.shown: Counter[str] = Counter()
+        #: How many orders each session has asked for.
+        self.asked: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def __call__(self, asked: Asked) -> Answer:
@@ -198,10 +216,11 @@ class Shop:
         session = asked.cookies.get("session")
         if session not in self.sessions or asked.path == self.forbidden:
             return Answer(status=302, headers={"Location": f"/login?next={asked.path}"})
-        threading.Event().wait(self.pause)
         with self._lock:
-            self.shown[session] += 1
+            self.asked[session] += 1
         number = int(asked.path.partition("/orders/")[2] or 0)
+        if number >= self.held_from:
+            self.gate.wait()
         links = "".join(
             f"<a href=/orders/{next_}>"
             for next_ in (3 * number + 1, 3 * number + 2, 3 * number + 3)
@@ -233,29 +252,47 @@ def parsed(server: redis.Redis) -> set[str]:
 EVERY_ORDER = {"/orders", *(f"/orders/{number}" for number in range(1, ORDERS))}
 
 
-def test_each_worker_logs_in_also_the_one_that_replaces_a_killed_one(make: Make, server: redis.Redis) -> None:
-    shop = Shop(pause=0.2)
-    project, _ = make("login.md", shop)
+@pytest.fixture
+def held() -> Iterator[Shop]:
+    """A shop that holds back its last orders until its gate is opened."""
+    shop = Shop(held_from=LAST_ORDERS)
+    yield shop
+    shop.gate.set()
+
+
+def is_at_work(shop: Shop, sessions: int) -> bool:
+    """Return whether so many sessions have asked the shop for some orders each."""
+    return len(shop.asked) == sessions and min(shop.asked.values()) > 1
+
+
+def test_each_worker_logs_in_also_the_one_that_replaces_a_killed_one(
+    make: Make, server: redis.Redis, held: Shop
+) -> None:
+    project, _ = make("login.md", held)
     for _ in range(2):
-        project.crawl("orders", "-s", f"ITEM_PIPELINES={ITEMS_IN_REDIS}", **LOGIN)
-    wait_until(lambda: len(shop.shown) == 2 and min(shop.shown.values()) > 3)
+        project.crawl("orders", *MODEST, **LOGIN)
+    wait_until(lambda: is_at_work(held, 2))
     project.workers[0].send_signal(signal.SIGKILL)
-    project.crawl("orders", "-s", f"ITEM_PIPELINES={ITEMS_IN_REDIS}", **LOGIN)
+    project.crawl("orders", *MODEST, **LOGIN)
+    wait_until(lambda: is_at_work(held, 3))
+    held.gate.set()
     assert project.wait()[1:] == [0, 0]
     assert parsed(server) == EVERY_ORDER
-    assert 2 <= shop.logins <= 3
+    assert held.logins == 3
 
 
-def test_a_worker_logs_in_once_again_when_its_session_has_ended(make: Make, server: redis.Redis) -> None:
-    shop = Shop(pause=0.1)
-    project, _ = make("login.md", shop)
+def test_a_worker_logs_in_once_again_when_its_session_has_ended(
+    make: Make, server: redis.Redis, held: Shop
+) -> None:
+    project, _ = make("login.md", held)
     for _ in range(2):
-        project.crawl("orders", "-s", f"ITEM_PIPELINES={ITEMS_IN_REDIS}", **LOGIN)
-    wait_until(lambda: len(shop.shown) == 2 and min(shop.shown.values()) > 3)
-    shop.sessions.clear()
+        project.crawl("orders", *MODEST, **LOGIN)
+    wait_until(lambda: is_at_work(held, 2))
+    held.sessions.clear()
+    held.gate.set()
     assert project.wait() == [0, 0]
     assert parsed(server) == EVERY_ORDER
-    assert 3 <= shop.logins <= 4
+    assert 3 <= held.logins <= 4
 
 
 def test_no_session_gets_into_redis(make: Make, server: redis.Redis) -> None:

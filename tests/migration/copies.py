@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +15,18 @@ import redis
 
 from ..crawl import start_forked
 from ..forked import ForkedScrapy
+from ..pages import DOCS
 
 PROJECT = Path(__file__).parent / "project"
+#: What a project has installed that builds on scrapy-redis.
+INSTALLED = Path(__file__).parent / "installed"
 ORIGINAL, OURS = "scrapy_redis", "scrapy_rq_sched"
+
+
+def the_one_line() -> str:
+    """Return the command in the documentation that moves a project to this package."""
+    (line,) = re.findall(r"^    (grep .*sed .*)$", (DOCS / "migrating.md").read_text(), re.MULTILINE)
+    return line
 
 
 class Project:
@@ -27,10 +37,12 @@ class Project:
         self._package = package
         self.server = server
         self._environment = {**os.environ, "SHOP_URL": shop, "SHOP_REDIS": url}
-        shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
-        for file in self.folder.rglob("*.py"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROJECT, self.folder, ignore=ignore)
+        if package == OURS:
             # This is all that somebody has to do who comes from scrapy-redis.
-            file.write_text(file.read_text().replace(ORIGINAL, package))
+            subprocess.run(the_one_line(), shell=True, cwd=self.folder, check=True)
+        shutil.copytree(INSTALLED, self.folder, ignore=ignore, dirs_exist_ok=True)
         self.running: list[ForkedScrapy] = []
 
     def run(self, *arguments: str) -> str:

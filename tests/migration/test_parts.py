@@ -226,7 +226,7 @@ class NewConstructor(RFPDupeFilter):
 @pytest.mark.parametrize("cls", [OldConstructor, NewConstructor])
 def test_a_dupefilter_may_have_the_constructor_of_scrapy_redis(server: redis.Redis, cls: Any) -> None:
     crawler = get_crawler(PagesSpider, {"DUPEFILTER_CLASS": cls})
-    made = components.load_dupefilter(crawler, server, "seen")
+    made = components.load_dupefilter(crawler, PagesSpider(), server, "seen")
     assert type(made) is cls
     assert made.fingerprinter is crawler.request_fingerprinter
 

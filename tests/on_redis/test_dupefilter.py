@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import redis
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler as ScrapysScheduler
 from scrapy.crawler import Crawler
 from scrapy.utils.request import fingerprint
@@ -218,3 +218,11 @@ def test_a_logged_duplicate_names_its_spider(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.DEBUG, "scrapy_rq_sched.dupefilter"):
         log_three(debug=False)
     assert [record.__dict__["spider"].name for record in caplog.records] == ["pages"]
+
+
+def test_a_filter_is_made_for_a_spider_class_without_a_name(redis_url: str) -> None:
+    class Nameless(Spider):
+        """Its name is an argument."""
+
+    made = RFPDupeFilter.from_crawler(get_crawler(Nameless, {"REDIS_URL": redis_url}))
+    assert made.key.startswith("dupefilter:")

@@ -75,7 +75,7 @@ def test_a_finished_crawl_is_told_once_and_the_next_one_starts_anew(join: Join, 
         assert worker.say(in_hand=0, finishing=True).finished
         worker.frontier.leave(finished=True, persist=False)
         worker.frontier.leave(finished=True, persist=False)
-    assert told() == [("crawl_finished", ""), ("worker_left", "a"), ("worker_left", "b")]
+    assert told() == [("worker_left", "a"), ("worker_left", "b"), ("crawl_finished", "")]
     join("c")
     assert told() == [("crawl_started", "c"), ("worker_joined", "c")]
 
@@ -86,19 +86,140 @@ def test_the_end_says_how_many_pages_there_were(join: Join, server: redis.Redis,
     leases = a.take(2)
     a.say(finished=[leases[0].name], failed=[Failed(leases[1].name, 0, "no price")], pages=2)
     a.say(in_hand=0, finishing=True)
+    a.frontier.leave(finished=True, persist=False)
     details = the_last(server, stream).details
     assert (details["pages"], details["failed"]) == (2, 1)
     assert 0 <= details["seconds"] < 60
 
 
-def test_what_was_thought_to_be_the_end_and_was_not_is_told(join: Join, told: Told) -> None:
+def finish(worker: Client, persist: bool = False) -> bool:
+    """Have *worker* close because the fleet is finished; return whether it must ask again."""
+    assert worker.say(in_hand=0, finishing=True).finished
+    return worker.frontier.leave(finished=True, persist=persist).awaits
+
+
+def crawl_one_page(worker: Client, name: str = "one") -> None:
+    worker.push(name, mode="start")
+    worker.say(finished=[worker.take(1)[0].name], pages=1, in_hand=0)
+
+
+def test_a_crawl_that_another_worker_continues_has_not_finished(join: Join, told: Told) -> None:
     a, b = join("a"), join("b")
-    a.push("one", mode="start")
-    a.say(finished=[a.take(1)[0].name])
-    a.say(in_hand=0, finishing=True)
+    crawl_one_page(a)
     told()
-    b.push("two")
-    assert told() == [("crawl_going_on", "")]
+    finish(a)
+    assert told() == [("worker_left", "a")]
+    crawl_one_page(b, "two")
+    assert told() == []
+    finish(b)
+    assert told() == [("worker_left", "b"), ("crawl_finished", "")]
+
+
+def test_a_finished_worker_waits_until_every_other_is_heard_or_dead(
+    join: Join, told: Told, server: redis.Redis
+) -> None:
+    a, b, killed = join("a"), join("b"), join("killed")
+    crawl_one_page(a)
+    told()
+    assert finish(a)
+    b.say(in_hand=0)
+    server.zadd(a.frontier.keys.workers, {"killed": server.time()[0] * 1000 + 60_000})
+    assert a.frontier.leave(finished=True, persist=False).awaits
+    killed.say(in_hand=0)
+    assert not a.frontier.leave(finished=True, persist=False).awaits
+    server.zadd(a.frontier.keys.workers, {"killed": 1, "b": 1})
+    assert a.frontier.leave(finished=True, persist=False).cleared
+    assert [event for event in told() if event[0] != "worker_lost"] == [
+        ("worker_left", "a"),
+        ("crawl_finished", ""),
+    ]
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_the_next_crawl_records_the_end_of_one_whose_last_worker_was_killed(
+    join: Join, told: Told, server: redis.Redis, flush: bool
+) -> None:
+    a, b = join("a"), join("killed")
+    crawl_one_page(a)
+    b.say(in_hand=0)
+    finish(a)
+    server.zadd(a.frontier.keys.workers, {"killed": 1})
+    told()
+    join("next", flush=flush)
+    kinds = [kind for kind, _ in told() if kind != "worker_lost"]
+    assert kinds == ["crawl_finished", "crawl_started", "worker_joined"]
+
+
+# A worker of version c8219d1 recorded the event as soon as it found the finish, if META did not have the
+# finish yet. It cleared the frontier without recording it.
+
+
+def _of_older_version(worker: Client) -> Client:
+    """Make *worker* look like one of version c8219d1."""
+    worker.frontier.server.hdel(worker.frontier.keys.worker(worker.name), "records_end")
+    return worker
+
+
+def _note_the_finish_as_before(worker: Client, stream: Stream) -> None:
+    server = worker.frontier.server
+    if server.hsetnx(worker.frontier.keys.meta, "finished", server.time()[0] * 1000):
+        event = {"v": 1, "type": "crawl_finished", "time": server.time()[0], "spider": "s"}
+        server.xadd(stream.key, {"event": json.dumps(event)})
+
+
+def test_a_finish_that_an_older_worker_recorded_is_recorded_once(
+    join: Join, told: Told, stream: Stream
+) -> None:
+    a, older = join("a"), _of_older_version(join("older"))
+    crawl_one_page(a)
+    told()
+    _note_the_finish_as_before(older, stream)
+    older.frontier.leave(finished=False, persist=True)
+    finish(a)
+    assert [kind for kind, _ in told()].count("crawl_finished") == 1
+
+
+def test_a_finish_beside_an_older_worker_is_recorded_before_it_clears_the_frontier(
+    join: Join, told: Told, stream: Stream
+) -> None:
+    a, older = join("a"), _of_older_version(join("older"))
+    crawl_one_page(a)
+    told()
+    finish(a)
+    assert told() == [("crawl_finished", ""), ("worker_left", "a")]
+    _note_the_finish_as_before(older, stream)
+    older.frontier.leave(finished=True, persist=False)
+    assert told() == [("worker_left", "older")]
+
+
+def test_a_finish_that_an_older_worker_recorded_after_more_pages_is_recorded_once(
+    join: Join, told: Told, stream: Stream
+) -> None:
+    a, b = join("a"), join("b")
+    crawl_one_page(a)
+    finish(a)
+    # An older worker joins, goes on with another request, and removes the note of the finish.
+    older = _of_older_version(join("older", age=60.0))
+    older.frontier.server.hdel(older.frontier.keys.meta, "finished")
+    told()
+    _note_the_finish_as_before(older, stream)
+    for worker in (older, b):
+        worker.say(in_hand=0)
+        worker.frontier.leave(finished=True, persist=False)
+    assert [kind for kind, _ in told()].count("crawl_finished") == 1
+
+
+def test_a_worker_whose_data_were_lost_records_the_end_when_it_leaves(
+    join: Join, told: Told, server: redis.Redis
+) -> None:
+    a, b = join("a"), join("b")
+    server.flushall()
+    for worker in (a, b):
+        worker.say()
+    crawl_one_page(a)
+    told()
+    finish(a)
+    assert told() == [("worker_left", "a")]
 
 
 def test_a_worker_that_dies_is_told_once_and_again_when_it_is_back(
@@ -429,7 +550,7 @@ def test_a_worker_that_sleeps_through_the_end_is_lost_and_the_end_is_told_once(
     server.zadd(a.frontier.keys.workers, {"sleeper": 1})
     told()
     a.frontier.leave(finished=True, persist=persist)
-    assert told() == [("worker_left", "a"), ("worker_lost", "sleeper")]
+    assert told() == [("worker_left", "a"), ("worker_lost", "sleeper"), ("crawl_finished", "")]
     for _ in range(2):
         sleeper.say(in_hand=0, finishing=True)
     sleeper.frontier.leave(finished=True, persist=persist)
@@ -499,7 +620,7 @@ def test_a_long_reason_holds_up_nobody_and_is_cut_between_characters(
 
 def webhook(server: redis.Redis, worker: str, lease: int, sent: str = "") -> tuple[int, str]:
     script = register(server, "webhook")
-    is_ours, last = script(Keys("s", hash_tag=needs_hash_tag(server)).all(), [worker, lease, sent])
+    is_ours, last, _ = script(Keys("s", hash_tag=needs_hash_tag(server)).all(), [worker, lease, sent, 0])
     return is_ours, last.decode()
 
 

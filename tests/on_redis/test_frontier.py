@@ -158,6 +158,30 @@ def test_a_worker_that_is_always_late_does_not_keep_the_dead_alive(join: Join) -
     assert late.say().dead == ("dead",)
 
 
+def test_a_survivor_that_is_always_late_takes_over_the_requests_of_the_dead(join: Join) -> None:
+    dead, survivor = join("dead", lease=0.1), join("survivor", lease=0.1)
+    survivor.push("one")
+    dead.take(1)
+    returned = []
+    for _ in range(3):
+        deadline = time.monotonic() + 0.15
+        wait_until(lambda by=deadline: time.monotonic() > by)
+        returned.append(survivor.say().returned)
+    # The first time, Redis may have been away. The second time, only the dead worker was silent.
+    assert returned == [0, 1, 0]
+
+
+def test_a_worker_that_was_heard_since_an_outage_is_excused_in_the_next_one(join: Join) -> None:
+    first, second = join("a", lease=0.2), join("b", lease=0.2)
+    first.push("one")
+    first.take(1)
+    for _ in range(3):
+        deadline = time.monotonic() + 0.3
+        wait_until(lambda by=deadline: time.monotonic() > by)  # neither gets through
+        assert second.say().returned == 0
+        assert first.say().standing == Standing.KNOWN
+
+
 def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
     join: Join, server: redis.Redis
 ) -> None:

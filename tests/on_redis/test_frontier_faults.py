@@ -12,9 +12,10 @@ import redis
 
 from scrapy_rq_sched.connection import ResponseError
 from scrapy_rq_sched.embedded import PrivateRedis
-from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push
+from scrapy_rq_sched.errors import FrontierMismatchError
+from scrapy_rq_sched.frontier.messages import FORMAT, Batch, Failed, Finished, Push
 from scrapy_rq_sched.frontier.replies import Standing
-from scrapy_rq_sched.frontier.scripts import register
+from scrapy_rq_sched.frontier.scripts import Script, register
 
 from ..client import Client, Join, failed, payloads
 from ..crawl import wait_until
@@ -274,6 +275,44 @@ def test_a_flush_right_after_redis_was_away_clears_no_crawl(join: Join, server: 
     assert new.say().waiting == 1
 
 
+# -- another version of this package --------------------------------------------------------------------
+
+
+def test_a_worker_that_comes_back_to_data_of_a_newer_format_changes_nothing(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
+    worker = join()
+    worker.push("one", "two")
+    (lease,) = worker.take(1)
+    server.hset("s:meta", "format", "7")  # a worker of a newer version has joined meanwhile
+    before = dumped(server)
+    with pytest.raises(FrontierMismatchError, match=f"has the format 7, and this version uses {FORMAT}"):
+        worker.say(finished=[lease.name], pushes=[push("three")], want=1)
+    assert dumped(server) == before
+
+
+def test_a_newer_format_is_noticed_before_its_types(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    server.hset("s:meta", "format", "7")
+    server.set("s:slots", "something else")
+    with pytest.raises(FrontierMismatchError):
+        worker.say()
+
+
+def test_a_frontier_whose_keys_were_deleted_refuses_no_worker(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    server.delete("s:meta")
+    assert worker.push("one").waiting == 1
+    assert worker.push("two").waiting == 2
+
+
+def test_a_worker_of_another_format_does_not_join(join: Join, server: redis.Redis) -> None:
+    join("old")
+    server.hset("s:meta", "format", "7")
+    with pytest.raises(FrontierMismatchError, match="scrapy frontier stop s"):
+        join("new")
+
+
 # -- replicas ------------------------------------------------------------------------------------------
 
 
@@ -315,6 +354,31 @@ def test_one_death_is_one_death_of_each_of_equal_requests(server: redis.Redis) -
 
 
 # -- garbage -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["leasing.seeds", "leasing.delayed", "turns.take", "leasing.drop"])
+def test_a_step_that_fails_after_requests_were_handed_out_loses_none_of_them(
+    join: Join, server: redis.Redis, discipline: str, step: str
+) -> None:
+    worker = join()
+    worker.say(pushes=[push("one"), Push("filter", "fp-two", 0, b"two", "slot")])
+    server.rpush("s:start_urls", "seed")
+    right = worker.frontier._exchange
+    # The step does its work, and then fails.
+    steps = b"local steps = {leasing.seeds, leasing.share, leasing.delayed, turns.take, leasing.drop}"
+    fails = f"function(turn) {step}(turn) error('injected') end".encode()
+    wrong = right.text.replace(steps, steps.replace(step.encode(), fails))
+    assert wrong != right.text
+    worker.frontier._exchange = Script(server, wrong)
+    said = {"pushes": [push("three")], "want": 5, "want_seeds": 1}
+    with pytest.raises(ResponseError, match="injected"):
+        worker.say(**said)
+    worker.frontier._exchange = right
+    reply = worker.repeat(**said)
+    assert reply.duplicates == ()
+    leases = [*reply.leases, *worker.say(want=5, want_seeds=1).leases]
+    assert sorted(payloads(leases)) == ["one", "seed", "three", "two"]
+
 
 FIXED = ["requests", "requests:count", "dupefilter", "started", "delayed", "workers", "history"]
 OWN = ["failed", "meta", "finished", "leases:a", "worker:a"]

@@ -13,11 +13,12 @@ import pytest
 import redis
 from scrapy import Request, Spider
 from scrapy.settings import Settings
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.frontier.client import FORMAT
-from scrapy_rq_sched.frontier.messages import Failed, Push
+from scrapy_rq_sched.frontier.messages import FORMAT, Failed, Push
 from scrapy_rq_sched.inspect import ArchiveReader, Export, Import, View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.control import Control
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
@@ -26,6 +27,7 @@ from scrapy_rq_sched.inspect.explain import Explainer
 from scrapy_rq_sched.inspect.fingerprint import Fingerprinter
 from scrapy_rq_sched.inspect.queues import Queues
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.worker.log.notices import Notices
 
 from ..client import MADE_WITH, Client, Join
 
@@ -745,7 +747,9 @@ def test_a_frontier_is_not_cleared_while_workers_are_alive(
         clear(look())
     assert server.zcard("s:requests") == 1
     clear(look(), force=True)
-    assert left(server) == {b"s:finished"}
+    # From these the workers that are alive find out, for ten minutes.
+    assert left(server) == {b"s:finished", b"s:worker:a"}
+    assert 0 < server.ttl("s:worker:a") <= 600
     assert 0 < server.ttl("s:finished") <= 600
 
 
@@ -809,3 +813,21 @@ def test_a_filter_that_is_anothers_as_well_is_not_cleared(server: redis.Redis, r
 def test_what_workers_have_to_have_in_common_is_told(join: Join, look: Look) -> None:
     join("a")
     assert read_status(look()).made_with == {"format": FORMAT, "dupefilter": "exact", **MADE_WITH}
+
+
+def test_no_worker_takes_a_clear_for_a_crash_of_redis(
+    look: Look, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    workers = [join(name) for name in "abc"]
+    workers[0].push("one", "two", "three")
+    for worker in workers:
+        worker.take(1)
+        worker.say()
+    clear(look(), force=True)
+    # The first has nothing in hand, so it makes a new frontier. The others find that one.
+    for worker, in_hand in zip(workers, (0, 1, 0), strict=True):
+        reply = worker.say(in_hand=in_hand)
+        assert (reply.epoch, reply.lost, reply.leases) == ("", (), [])
+        Notices(StatsCollector(get_crawler()), "s").reply(reply, 0)
+    assert not caplog.records
+    assert workers[0].push("four").waiting == 1

@@ -8,15 +8,20 @@ from typing import Any
 
 import pytest
 import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.slot_rules import SlotRule
+from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.messages import Push, Turns
 from scrapy_rq_sched.frontier.replies import Lease
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
+from scrapy_rq_sched.frontier.scripts import compose
+from scrapy_rq_sched.frontier.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
+from scrapy_rq_sched.keys import Keys
 
 from ..client import Client, Join, payloads
 from ..crawl import wait_until
@@ -62,6 +67,15 @@ def test_a_slot_with_a_delay_gives_one_request_that_is_due(join: Join, server: r
     push(worker, "a", 3)
     assert begins(take(worker), server) == [0]
     assert take(worker) == []
+
+
+def test_a_worker_that_asks_in_vain_learns_the_owner_of_the_only_slot(join: Join) -> None:
+    owner, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(owner, "a", 5)
+    assert len(take(owner, 1)) == 1
+    assert (owner.say(want=1).owner, other.say(want=1).owner) == ("", "a")
+    push(owner, "b", 1)
+    assert other.say(want=2).owner == ""
 
 
 def test_each_slot_has_a_delay_of_its_own(join: Join, server: redis.Redis) -> None:
@@ -137,8 +151,8 @@ def test_who_has_asked_a_slot_has_its_next_turn_before_others(join: Join, server
 
 
 def test_a_slot_with_limits_of_its_own_has_no_others(join: Join, server: redis.Redis) -> None:
-    worker = join(bounds=DELAY)
-    push(worker, "fast", 9, limits={"fast": SlotLimits(delay=0)})
+    worker = join(bounds={**DELAY, "named": {"fast": SlotLimits(delay=0)}})
+    push(worker, "fast", 9)
     push(worker, "slow", 9)
     taken = [lease.slot for lease in take(worker)]
     assert (taken.count("fast"), taken.count("slow")) == (9, 1)
@@ -147,8 +161,8 @@ def test_a_slot_with_limits_of_its_own_has_no_others(join: Join, server: redis.R
 def test_what_settings_said_of_a_slot_is_void_when_all_workers_that_have_them_are_gone(
     join: Join, server: redis.Redis
 ) -> None:
-    before = join("before")
-    push(before, "a", 3, limits={"a": SlotLimits(delay=60)})
+    before = join("before", bounds={"named": {"a": SlotLimits(delay=60)}})
+    push(before, "a", 3)
     assert len(take(before)) == 1
     before.frontier.leave(finished=False, persist=True)
     server.zremrangebyscore("s:workers", "-inf", "+inf")
@@ -173,6 +187,171 @@ def test_a_worker_is_told_that_a_slot_was_set_to_have_no_limits(join: Join, slot
     reply = worker.say(want=9)
     assert [lease.begin for lease in reply.leases] == [0, 0]
     assert reply.limits == {"a": SlotLimits()}
+
+
+# -- the policy: the limits in the settings of the workers -------------------------------------------
+
+ONE_AT_A_TIME = SlotLimits(concurrency=1)
+POLICIES: list[dict[str, Any]] = [
+    {"named": {"a": ONE_AT_A_TIME}},
+    {"patterns": {"?": ONE_AT_A_TIME}},
+    {"slots": SlotLimits(delay=0.001), "named": {"a": ONE_AT_A_TIME}},
+    {"slots": ONE_AT_A_TIME},
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_fleet_that_is_started_again_keeps_the_limits_from_the_first_request_on(
+    join: Join, policy: dict[str, Any]
+) -> None:
+    first = join("first", bounds=policy)
+    push(first, "a", 9)
+    first.frontier.leave(finished=False, persist=False)
+    again = join("again", bounds=policy)
+    assert len(take(again)) == 1
+    assert take(join("more", bounds=policy)) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_frontier_that_lost_the_limits_hands_out_nothing_until_a_worker_sends_them(
+    join: Join, server: redis.Redis, policy: dict[str, Any]
+) -> None:
+    worker = join(bounds=policy)
+    push(worker, "a", 9)
+    server.hdel("s:meta", "rules", "slot_default", "slot_patterns", "limited")
+    server.delete("s:slots:limits")
+    reply = worker.say(want=9)
+    assert (reply.leases, reply.wants_policy) == ([], True)
+    reply = worker.say(want=9)
+    assert (len(reply.leases), reply.wants_policy) == (1, False)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_slot_that_is_reset_has_the_limits_of_the_settings_at_once(
+    join: Join, slots: Slots, policy: dict[str, Any]
+) -> None:
+    worker = join(bounds=policy)
+    push(worker, "a", 9)
+    slots.set("a", SlotRule("a", concurrency=0, delay=0.0))
+    assert len(take(worker, want=2)) == 2
+    worker.say(downloaded={"a": 2})
+    slots.reset("a")
+    while worker.say(want=0).wants_policy:
+        pass
+    assert len(take(worker)) == 1
+    assert take(worker) == []
+
+
+def test_limits_by_a_pattern_keep_nothing_in_redis_for_a_slot(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"patterns": {"*.test": SlotLimits(delay=5)}})
+    for n in range(50):
+        push(worker, f"host{n}.test", 2)
+    leases = take(worker)
+    assert len(leases) == 50
+    assert not server.exists("s:slots:limits")
+    assert {server.hget(f"s:slots:state:{lease.slot}", "delay") for lease in leases} == {b"5000"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "lost"),
+    [
+        ({"named": {"a": ONE_AT_A_TIME}}, "slots:limits"),
+        ({"patterns": {"a": ONE_AT_A_TIME}}, "slot_patterns"),
+    ],
+)
+def test_a_frontier_that_lost_a_part_of_the_limits_wants_them_again(
+    join: Join, server: redis.Redis, policy: dict[str, Any], lost: str
+) -> None:
+    worker = join(bounds=policy)
+    push(worker, "a", 9)
+    server.delete(f"s:{lost}")
+    server.hdel("s:meta", lost)
+    assert worker.say(want=9).wants_policy
+    assert len(take(worker)) == 1
+
+
+@pytest.mark.parametrize("kind", ["named", "patterns"])
+def test_a_new_crawl_beside_an_idle_worker_of_the_last_one_keeps_the_limits(join: Join, kind: str) -> None:
+    policy: dict[str, Any] = {kind: {"a": ONE_AT_A_TIME}}
+    idle = join("idle", bounds=policy)
+    assert idle.say(in_hand=0, finishing=True).finished
+    fresh = join("fresh", bounds=policy, age=-1, persist=True)
+    push(fresh, "a", 9)
+    assert len(take(fresh)) == 1
+
+
+def test_a_repeated_exchange_that_wants_the_limits_gives_no_turn_again(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join(bounds=DELAY)
+    assert worker.say(asks={"a": 1}).given
+    server.hdel("s:meta", "rules")
+    assert worker.say(asks={"a": 1}).wants_policy
+    assert not worker.repeat(asks={"a": 1}).given
+
+
+def test_a_name_in_the_settings_has_its_own_limits_though_a_pattern_fits(join: Join) -> None:
+    own = {"a.test": SlotLimits()}
+    worker = join(bounds={"named": own, "patterns": {"*.test": ONE_AT_A_TIME}})
+    push(worker, "a.test", 3)
+    push(worker, "b.test", 3)
+    slots = [lease.slot for lease in take(worker)]
+    assert (slots.count("a.test"), slots.count("b.test")) == (3, 1)
+
+
+def test_a_limit_that_is_not_set_stays_that_of_the_settings(join: Join, slots: Slots) -> None:
+    worker = join(bounds={"named": {"a": SlotLimits(delay=7)}, "patterns": {"b*": SlotLimits(delay=8)}})
+    for slot in ("a", "bb"):
+        push(worker, slot, 2)
+        slots.set(slot, SlotRule(slot, concurrency=3))
+    take(worker)
+    assert {slot: its.delay for slot, its in by_name(slots).items()} == {"a": 7, "bb": 8}
+
+
+def test_the_limits_of_the_worker_that_joined_last_apply(join: Join, slots: Slots) -> None:
+    first = join("first", bounds=DELAY)
+    push(first, "a", 2)
+    last = join("last", bounds={"slots": SlotLimits(delay=3)})
+    assert last.say().other_limits == DELAY["slots"]
+    take(first)
+    assert by_name(slots)["a"].delay == 3
+    assert first.say().other_limits is None
+
+
+def test_a_worker_without_limits_hears_once_that_the_others_have_some(join: Join) -> None:
+    join("first", bounds=DELAY).say()
+    other = join("other")
+    assert other.say().other_limits == DELAY["slots"]
+    assert other.say().other_limits is None
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_workers_with_the_same_settings_hear_of_no_others(join: Join, count: int) -> None:
+    workers = [join(str(n), bounds=DELAY) for n in range(count)]
+    assert [worker.say().other_limits for worker in workers * 2] == [None] * 2 * count
+
+
+names = st.text("abC.-%2]~", max_size=8)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([*"ab.-%*?", "[ab]", "[!a]", "[a-c]", "]"]), min_size=1).map("".join), names)
+def test_a_pattern_fits_the_same_slots_in_redis_as_in_a_worker(
+    server: redis.Redis, glob: str, name: str
+) -> None:
+    rule = SlotRule(glob)
+    policy = SlotPolicy(patterns=((glob, SlotLimits(delay=1)),))
+    text = compose("slot_patterns").rpartition(b"return slot_patterns")[0]
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    server.hset(keys.meta, "slot_patterns", policy.to_wire()["patterns"])
+    try:
+        found = server.eval(
+            text + b"return slot_patterns.limits_of(ARGV[1])", len(keys.all()), *keys.all(), name
+        )
+    except redis.ResponseError as error:
+        pytest.fail(f"{policy.to_wire()}: {error}")
+    assert bool(found) == rule.fits(name)
 
 
 # -- requests in a worker's memory -------------------------------------------------------------------
@@ -236,12 +415,12 @@ def test_a_slow_slot_keeps_no_request_of_another_waiting(join: Join, server: red
 
 
 def test_slots_that_have_to_wait_take_no_share_of_the_others(join: Join) -> None:
-    worker = join(bounds=DELAY)
+    worker = join(bounds={**DELAY, "named": {"fast": SlotLimits(delay=0)}})
     for n in range(50):
         push(worker, f"slow{n}", 2)
     while take(worker, ahead=20_000):
         pass
-    push(worker, "fast", 40, limits={"fast": SlotLimits(delay=0)})
+    push(worker, "fast", 40)
     assert [lease.slot for lease in take(worker, want=32, ahead=20_000)] == ["fast"] * 32
 
 
@@ -376,9 +555,10 @@ def by_name(slots: Slots, *names: str) -> dict[str, SlotStatus]:
 
 
 def test_how_slots_stand_is_seen_from_outside(join: Join, slots: Slots) -> None:
-    worker = join("a", bounds=DELAY)
+    own = {"b": SlotLimits(delay=2, jitter=0.5, concurrency=1)}
+    worker = join("a", bounds={**DELAY, "named": own})
     push(worker, "a", 3)
-    push(worker, "b", 2, limits={"b": SlotLimits(delay=2, jitter=0.5, concurrency=1)})
+    push(worker, "b", 2)
     take(worker)
     found = by_name(slots)
     assert (found["a"].waiting, found["a"].owner, found["a"].why) == (2, "a", "delay")
@@ -410,14 +590,15 @@ def test_a_slot_that_is_blocked_for_a_moment_goes_on_by_itself(join: Join, slots
 def test_limits_that_were_set_hold_over_those_of_workers_until_they_are_reset(
     join: Join, slots: Slots
 ) -> None:
-    worker = join("a")
+    worker = join("a", bounds={"named": {"a": SlotLimits(delay=0.001)}})
     slots.set("a", SlotRule("a", delay=2.0))
-    push(worker, "a", 9, limits={"a": SlotLimits(delay=0.001)})
+    push(worker, "a", 9)
     assert len(take(worker)) == 1
     assert take(worker) == []
     assert (by_name(slots)["a"].delay, by_name(slots)["a"].is_set) == (2, True)
     slots.reset("a")
-    wait_until(lambda: take(worker, limits={"a": SlotLimits(delay=0.001)}))
+    wait_until(lambda: take(worker))
+    assert by_name(slots)["a"].delay == 0.001
 
 
 def test_a_delay_that_is_made_shorter_is_not_waited_for(join: Join, slots: Slots) -> None:

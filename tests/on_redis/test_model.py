@@ -110,6 +110,8 @@ class Member:
     registered: bool = True
     #: When it was dead, in an order only; 0 while it is alive.
     dead_since: int = 0
+    #: Whether its lease was renewed after an outage, and it was not heard since.
+    renewed: bool = False
     held: list[Held] = field(default_factory=list)
     #: The last request and the last seed that it has said it had begun.
     begun: Held | None = None
@@ -225,6 +227,7 @@ class Model:
         if member.held:
             self.expire(name)
             member.registered = member.left = True
+            member.renewed = False
         else:
             member.registered = False
         nothing_is_left = not (
@@ -240,10 +243,11 @@ class Model:
         member = self.members[name]
         alive = [other for other in self.registered().values() if not other.dead_since]
         if member.registered and not alive:
-            # Nobody got through in time, so it was not the workers.
+            # Nobody got through in time, so it was not the workers. But that is believed of each only once.
             for other in self.registered().values():
-                other.dead_since = 0
-        member.registered, member.dead_since = True, 0
+                if not other.renewed:
+                    other.dead_since, other.renewed = 0, True
+        member.registered, member.dead_since, member.renewed = True, 0, False
         member.left = member.left and said.number == member.exchange
         repeated = said.number == member.exchange
         lost = member.reclaimed or (repeated and member.lost)
@@ -274,6 +278,7 @@ class Model:
             "returned": returned,
             "set_aside": len(self.failed) - failed_before,
             "dead": tuple(dead),
+            "lost": (),
             "seeds_problem": (),
         }
 
@@ -563,8 +568,9 @@ class Crawl(RuleBasedStateMachine):
 
     def expire(self, name: str) -> None:
         # Who was reclaimed already is no longer there, and joins again with its next word.
-        if self.model.members[name].registered:
-            self.server.zadd("s:workers", {name: self.model.expire(name)}, xx=True)
+        if (member := self.model.members[name]).registered:
+            renewed = 0.5 if member.renewed else 0
+            self.server.zadd("s:workers", {name: self.model.expire(name) + renewed}, xx=True)
 
     @precondition(lambda self: self.workers)
     @rule(who=WHO, want=WANT)

@@ -235,6 +235,17 @@ def test_after_an_outage_nobody_takes_the_places_of_those_that_could_not_be_hear
     assert a.client.say().told == Told.CRAWL
 
 
+def test_a_worker_in_line_that_is_always_late_gets_the_place_of_a_dead_worker(arrive: Arrive) -> None:
+    dead, waiting = arrive("dead", 1, lease=0.2), arrive("waiting", 1, lease=0.2)
+    assert (dead.place, waiting.place) == (0, 1)
+    found = []
+    for _ in range(2):
+        time.sleep(0.3)
+        found.append(waiting.place)
+    # The first time, Redis may have been away. The second time, only the dead worker was silent.
+    assert found == [1, 0]
+
+
 def test_after_a_restart_of_redis_nobody_takes_the_places_of_those_that_could_not_be_heard(
     arrive: Arrive,
 ) -> None:

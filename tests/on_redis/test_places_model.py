@@ -46,6 +46,8 @@ class Fleet(RuleBasedStateMachine):
         #: Who has a place, and whether that is late; who waits, in order, and whether that is late.
         self.places: dict[str, bool] = {}
         self.line: dict[str, bool] = {}
+        #: Whose place was renewed after an outage, and has not been heard since.
+        self.renewed: set[str] = set()
         for who in range(COUNT - 1):
             self.ask(self.workers[who])
 
@@ -57,11 +59,14 @@ class Fleet(RuleBasedStateMachine):
         """Return the place in the line that this worker is told; 0 if it has one in the fleet."""
         if name in self.places:
             self.places[name] = False
+            self.renewed.discard(name)
             return 0
         if self.line.get(name):
-            self.places = dict.fromkeys(self.places, False)
-        else:
-            self.places = {other: late for other, late in self.places.items() if not late}
+            excused = {other for other, late in self.places.items() if late and other not in self.renewed}
+            self.places.update(dict.fromkeys(excused, False))
+            self.renewed |= excused
+        self.places = {other: late for other, late in self.places.items() if not late}
+        self.renewed &= set(self.places)
         self.line[name] = False
         self.line = {other: late for other, late in self.line.items() if not late}
         before = list(self.line).index(name)
@@ -109,7 +114,7 @@ class Fleet(RuleBasedStateMachine):
     def be_late(self, who: int) -> None:
         name = self.workers[who].client.name
         if name in self.places:
-            self.server.zadd(self.keys.places, {name: 1})
+            self.server.zadd(self.keys.places, {name: 1.5 if name in self.renewed else 1})
             self.places[name] = True
         if name in self.line:
             self.server.zadd(f"{self.keys.line}:heard", {name: 1})

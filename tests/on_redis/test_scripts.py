@@ -13,7 +13,7 @@ from scrapy_rq_sched.frontier import scripts
 
 #: Lua allows 200 local variables in a chunk: so many must be free, for the next idea.
 SPARE = 80
-LONGEST_FILE = 150
+LONGEST_FILE = 190
 LONGEST_FUNCTION = 60
 
 FOLDER = Path(str(files("scrapy_rq_sched.frontier.lua")))

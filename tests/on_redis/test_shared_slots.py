@@ -11,6 +11,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.messages import Push, Turns
+from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots
@@ -18,6 +19,7 @@ from scrapy_rq_sched.keys import Keys
 
 from ..client import Client
 from ..crawl import wait_until
+from .test_limits import server_ms
 
 pytestmark = pytest.mark.single("keys of several spiders are on several slots")
 
@@ -104,15 +106,137 @@ def test_two_spiders_keep_one_concurrency(spider: Callable[..., Client]) -> None
     assert len(other.take(9)) == 1
 
 
-def test_the_downloads_of_a_spider_that_is_gone_do_not_count_for_ever(
+def has_long_to_wait(reply: Reply) -> bool:
+    assert reply.next_turn is not None
+    assert reply.now is not None
+    return reply.next_turn - reply.now > 10_000
+
+
+def wake(server: redis.Redis, spider: str) -> None:
+    """Let the slot of a spider be due now, as if its time had come."""
+    server.zadd(f"{spider}:slots", {"a": 1})
+
+
+def test_the_downloads_of_a_dead_worker_of_another_spider_do_not_count(
     spider: Callable[..., Client], server: redis.Redis
 ) -> None:
     one, other = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
     assert len(one.take(1)) == 1
     assert other.take(9) == []
-    server.hset("polite:a", "a:w-one", "1 1000")
-    server.zadd("other:slots", {"a": 1})
+    server.zadd("polite:~workers", {"w-one": server.time()[0] * 1000 - 1000})  # its deadline has passed
+    wake(server, "other")
     assert len(other.take(9)) == 1
+
+
+def test_a_download_of_a_live_worker_of_another_spider_counts_however_long_it_takes(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    one, other = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
+    assert len(one.take(1)) == 1
+    server.hset("polite:a", "a:w-one", "1 1000")  # it began long ago
+    wake(server, "other")
+    assert other.take(9) == []
+
+
+def test_all_workers_of_all_spiders_have_a_full_lease_after_redis_was_away(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    one, other = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
+    assert len(one.take(1)) == 1
+    an_hour_ago = (server.time()[0] - 3600) * 1000
+    server.hset("polite:~clock", "clock", an_hour_ago)
+    server.zadd("polite:~workers", {"w-one": an_hour_ago + 1000, "w-other": an_hour_ago + 1000})
+    wake(server, "other")
+    assert other.take(9) == []
+
+
+def test_a_worker_that_is_always_late_keeps_no_dead_worker_of_another_spider_alive(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    one, other = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
+    assert len(one.take(1)) == 1
+
+    def is_late() -> list[Lease]:
+        """Let other be later than its lease."""
+        now = int(server_ms(server))
+        server.hset("polite:~clock", "clock", now - 40_000)
+        server.zadd("polite:~workers", {"w-other": now - 10_000})
+        (deadline,) = server.zmscore("polite:~workers", ["w-one"])
+        server.zadd("polite:~workers", {"w-one": float(deadline or 0) - 40_000})
+        wake(server, "other")
+        return other.take(9)
+
+    assert is_late() == []
+    assert len(is_late()) == 1
+
+
+@pytest.mark.parametrize("key", ["polite:~workers", "polite:~moved"])
+def test_a_value_of_another_type_fails_no_exchange(
+    spider: Callable[..., Client], server: redis.Redis, key: str
+) -> None:
+    one, _ = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
+    assert len(one.take(1)) == 1
+    server.set(key, "text")
+    assert len(one.say(want=1, downloaded={"a": 1}).leases) == 1
+    server.set(key, "text")
+    one.frontier.leave(finished=False, persist=False)
+
+
+def test_an_ended_download_wakes_the_slot_of_another_spider(spider: Callable[..., Client]) -> None:
+    one, other = (spider(name, SlotLimits(concurrency=1)) for name in ("one", "other"))
+    assert len(one.take(1)) == 1
+    assert has_long_to_wait(other.say(want=9))
+    one.say(downloaded={"a": 1})
+    assert one.take(9) == []  # the turn is left to the spider that has asked
+    assert len(other.take(9)) == 1
+
+
+def test_a_slot_that_is_unblocked_wakes_in_all_spiders(spider: Callable[..., Client], redis_url: str) -> None:
+    one, other = (spider(name, SlotLimits()) for name in ("one", "other"))
+    view = View.from_settings(Settings({"REDIS_URL": redis_url, "FRONTIER_SLOTS_KEY": "polite"}), "one")
+    Slots(view).block("a", 600)
+    assert one.take(9) == other.take(9) == []
+    Slots(view).unblock("a")
+    assert one.take(9)
+    assert other.take(9)
+
+
+def test_a_spider_that_waits_for_a_long_delay_has_the_next_turn(spider: Callable[..., Client]) -> None:
+    long = SlotLimits(delay=2.5)
+    one, other = spider("one", long), spider("other", long)
+    assert len(one.take(1)) == 1
+    one.say(turns={"a": Turns(1, 0)})
+    assert other.take(9) == []
+    met: list[str] = []
+
+    def have_taken() -> bool:
+        for worker in (one, other):
+            met.extend(worker.name for _ in worker.say(want=1, ahead=2000).leases)
+        return bool(met)
+
+    wait_until(have_taken)
+    assert met == ["w-other"]
+
+
+def test_slots_that_sleep_cost_an_exchange_nothing_and_let_a_new_slot_begin(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    one, other = spider("one", DELAY), spider("other", DELAY)
+    for worker in (one, other):
+        worker.say(pushes=[Push("force", "", 0, b"%d" % n, f"host{n}") for n in range(300)] * 2)
+    assert len(list(iter(lambda: one.take(100), []))) >= 3
+    # Every slot is looked at once.
+    wait_until(lambda: other.say(want=100) and not server.zcount("other:slots", 0, 1000 * server_ms(server)))
+
+    def looks() -> int:
+        return int(server.info("commandstats").get("cmdstat_hgetall", {}).get("calls", 0))
+
+    before = looks()
+    reply = other.say(want=16)
+    assert looks() == before
+    assert has_long_to_wait(reply)
+    other.push("first", mode="force", slot="new")
+    assert [lease.slot for lease in other.take(16)] == ["new"]
 
 
 def test_a_block_holds_for_all_of_them(

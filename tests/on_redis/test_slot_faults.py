@@ -13,6 +13,7 @@ from scrapy_rq_sched.errors import RedisUnsuitableError
 from scrapy_rq_sched.frontier.messages import Push, Turns
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.edit import Waiting, clear
 from scrapy_rq_sched.inspect.slots import Slots
 
 from ..client import Client, Join, payloads
@@ -28,8 +29,8 @@ def slots_of(redis_url: str) -> Slots:
 
 
 def test_limits_of_a_wrong_type_are_named_before_anything_is_taken(join: Join, server: redis.Redis) -> None:
-    worker = join(bounds=DELAY)
-    push(worker, "a", 3, limits={"a": SlotLimits(delay=1)})
+    worker = join(bounds={**DELAY, "named": {"a": SlotLimits(delay=1)}})
+    push(worker, "a", 3)
     worker.push("flat")
     server.set("s:slots:limits", "x")
     with pytest.raises((redis.ResponseError, RedisUnsuitableError), match="s:slots:limits"):
@@ -58,12 +59,14 @@ def test_a_state_of_a_wrong_type_does_not_stop_the_report_of_a_download(
     assert len(take(worker, downloaded={"a": 1})) == 1
 
 
-@pytest.mark.parametrize("field", ["in_slots", "clock", "clock_ahead", "rewound", "rules", "slot_default"])
+@pytest.mark.parametrize(
+    "field", ["in_slots", "clock", "clock_ahead", "rewound", "rules", "slot_default", "slot_patterns"]
+)
 @pytest.mark.parametrize("value", ["inf", "nan", "-1", "x", ""])
 def test_garbage_in_what_is_known_of_slots_stops_nothing(
     join: Join, server: redis.Redis, field: str, value: str
 ) -> None:
-    worker = join(bounds={"slots": SlotLimits(delay=0.001)})
+    worker = join(bounds={"slots": SlotLimits(delay=0.001), "patterns": {"?": SlotLimits(delay=0.002)}})
     push(worker, "a", 2)
     server.hset("s:meta", field, value)
     met: list[Any] = []
@@ -114,6 +117,144 @@ def test_a_slot_that_sleeps_and_was_deleted_does_not_keep_the_crawl_open(
     assert worker.say(want=5, in_hand=0).finished
 
 
+def fill(worker: Client, sizes: dict[str, int], **options: Any) -> None:
+    """Push so many requests to each slot."""
+    names = [f"{slot}-{n}" for slot, size in sizes.items() for n in range(size)]
+    for first in range(0, len(names), 2000):
+        some = names[first : first + 2000]
+        pushes = [Push("filter", f"fp-{name}", 0, name.encode(), name.partition("-")[0]) for name in some]
+        worker.say(pushes=pushes, **options)
+
+
+def crawl(worker: Client, want: int = 50) -> tuple[int, list[int]]:
+    """Crawl until nothing waits; return how many pages there were, and each reported loss."""
+    pages, lost, reply = 0, [], worker.say(want=want)
+    while True:
+        if reply.lost:
+            assert reply.lost[0] == "requests"
+            lost.append(int(reply.lost[1]))
+        pages += len(reply.leases)
+        if reply.finished or not (reply.leases or reply.waiting):
+            return pages, lost
+        reply = worker.say(want=want, finished=[lease.name for lease in reply.leases], in_hand=0)
+
+
+def delete_queues(server: redis.Redis, pattern: str = "*") -> None:
+    for key in server.scan_iter(f"*s*:requests:slot:{pattern}"):
+        server.delete(key)
+
+
+def test_the_loss_of_the_queues_of_all_slots_is_reported_once(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
+    worker = join()
+    fill(worker, {f"s{n}": 100 for n in range(10)})
+    (first, *_) = [worker.say(want=418)]
+    assert len(first.leases) == 418
+    delete_queues(server)
+    worker.say(finished=[lease.name for lease in first.leases])
+    assert crawl(worker) == (0, [582])
+
+
+def test_the_loss_of_one_slots_queue_is_reported(join: Join, server: redis.Redis, discipline: str) -> None:
+    worker = join()
+    fill(worker, {"a": 30, "b": 40, "c": 30})
+    delete_queues(server, "b")
+    assert crawl(worker) == (60, [40])
+
+
+@pytest.mark.parametrize("order", ["slots", "priority"])
+def test_the_loss_of_queues_is_reported_with_every_order_of_slots(
+    join: Join, server: redis.Redis, order: str
+) -> None:
+    worker = join(bounds={"order": order})
+    fill(worker, {"a": 30, "b": 40, "c": 30})
+    delete_queues(server, "b")
+    assert crawl(worker) == (60, [40])
+
+
+def test_the_loss_of_a_part_of_a_queue_is_reported_when_its_rest_is_crawled(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    fill(worker, {"a": 50})
+    server.zremrangebyrank(worker.frontier.keys.queue("a"), 0, 29)
+    assert crawl(worker) == (20, [30])
+
+
+def test_the_loss_of_a_few_requests_is_not_reported(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    fill(worker, {"a": 50, "b": 9})
+    delete_queues(server, "b")
+    assert crawl(worker) == (50, [])
+
+
+def test_the_loss_of_the_index_of_slots_is_reported_once(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    fill(worker, {"a": 30, "b": 40})
+    server.delete(worker.frontier.keys.slots)
+    assert worker.say(want=5).lost == ("requests", "70")
+    fill(worker, {"c": 20})
+    assert crawl(worker) == (20, [])
+
+
+def test_equal_requests_that_replace_each_other_are_no_loss(join: Join) -> None:
+    worker = join()
+    worker.say(pushes=[Push("force", "", 0, b"same", "a") for _ in range(50)])
+    assert crawl(worker) == (1, [])
+
+
+def test_requests_that_were_removed_on_purpose_are_no_loss(
+    join: Join, server: redis.Redis, redis_url: str, discipline: str
+) -> None:
+    queue = {"priority": "PriorityQueue", "fifo": "FifoQueue", "lifo": "LifoQueue"}[discipline]
+    settings = Settings({"REDIS_URL": redis_url, "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.queue.{queue}"})
+    worker = join()
+    fill(worker, {"a": 40, "b": 40})
+    gone = [b"a-%d" % n for n in range(20)] + [b"b-%d" % n for n in range(40)]
+    view = View.from_settings(settings, "s")
+    server.hset(view.keys.meta, "state", "paused")
+    assert sum(map(len, Waiting(view).remove(lambda entry: entry.data in gone))) == 60
+    server.hdel(view.keys.meta, "state")
+    assert crawl(worker) == (20, [])
+
+
+def test_a_clear_and_the_next_crawl_report_no_loss(join: Join, redis_url: str) -> None:
+    worker = join()
+    fill(worker, {"a": 40, "b": 40})
+    clear(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"), force=True)
+    assert worker.say(in_hand=0).lost == ()
+    next_one = join("next", age=0.0)
+    fill(next_one, {"a": 30})
+    assert crawl(next_one) == (30, [])
+
+
+SIZES = {f"n{number}": max(1, 2000 // (number + 1)) for number in range(3000)}
+
+
+@pytest.mark.slow
+def test_the_estimate_of_a_sample_of_many_slots_is_never_taken_for_a_loss(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    fill(worker, SIZES)
+    delete_queues(server, "n2999")  # one request: the count of all others is now an estimate
+    pages, lost = crawl(worker, 1000)
+    assert (pages, lost) == (sum(SIZES.values()) - 1, [])
+
+
+@pytest.mark.slow
+def test_the_loss_of_very_many_slots_is_reported_with_no_more_than_was_lost(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    fill(worker, SIZES)
+    delete_queues(server)
+    pages, lost = crawl(worker)
+    assert pages == 0
+    assert len(SIZES) - 100 <= sum(lost) <= sum(SIZES.values())
+
+
 # -- what Redis has lost -----------------------------------------------------------------------------
 
 
@@ -131,12 +272,12 @@ def test_turns_of_requests_in_memory_do_not_outlive_older_data(join: Join, serve
 def test_after_all_keys_are_deleted_a_slot_with_a_rule_waits_for_its_delay(
     join: Join, server: redis.Redis
 ) -> None:
-    worker, other = join("a"), join("b")
-    rule = {"limits": {"x": SlotLimits(delay=10)}}
-    push(worker, "x", 3, **rule)
+    rule = {"named": {"x": SlotLimits(delay=10)}}
+    worker, other = join("a", bounds=rule), join("b", bounds=rule)
+    push(worker, "x", 3)
     assert len(take(worker)) == 1
     server.flushall()
-    push(worker, "x", 3, **rule)
+    push(worker, "x", 3)
     assert take(other) == []
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -625,9 +626,16 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
 
 @each_queue
 def test_workers_of_scrapy_redis_and_of_ours_crawl_one_queue(
-    fleet: Fleet, server: redis.Redis, name: str
+    fleet: Fleet, server: redis.Redis, name: str, tmp_path: Path
 ) -> None:
-    common = {"GRAPH_PAGES": 400, "GRAPH_LATENCY": 0.05, "SCHEDULER_PERSIST": True}
+    gate = tmp_path / "gate"
+    common = {
+        "GRAPH_PAGES": 400,
+        "GRAPH_LATENCY": 0.05,
+        "GRAPH_GATE": gate,
+        "GRAPH_GATED_FROM": 100,
+        "SCHEDULER_PERSIST": True,
+    }
     their_own = {
         "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
         "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -641,6 +649,8 @@ def test_workers_of_scrapy_redis_and_of_ours_crawl_one_queue(
         "REQUEST_FINGERPRINTER_CLASS": FINGERPRINTER,
     }
     fleet.start("graph", 1, **common, **our_own)
+    wait_until(lambda: fleet.events("downloaded", 1))
+    gate.touch()
     fleet.wait()
     assert set(fleet.urls("parsed")) == pages(400)
     assert all(len(fleet.urls("parsed", worker)) > 40 for worker in (0, 1))

@@ -255,10 +255,16 @@ def test_a_redis_that_goes_away_and_comes_back_loses_nothing(fleet: Fleet, tmp_p
     assert fleet.reasons() == ["finished", "finished"]
 
 
-def test_a_redis_spider_is_not_idle_while_another_worker_is_busy(fleet: Fleet, server: redis.Redis) -> None:
-    fleet.start("seeds", 2, GRAPH_LATENCY=4, MAX_IDLE_TIME_BEFORE_CLOSE=3)
-    wait_until(lambda: len(fleet.events("opened")) == 2)
+def test_a_redis_spider_is_not_idle_while_another_worker_is_busy(
+    fleet: Fleet, server: redis.Redis, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
     server.lpush("seeds:start_urls", page_url(1))
+    fleet.start("seeds", 2, GRAPH_GATE=gate, MAX_IDLE_TIME_BEFORE_CLOSE=3)
+    wait_until(lambda: len(fleet.events("opened")) == 2 and fleet.events("downloaded"))
+    longer_than_idle = time.monotonic() + 4
+    wait_until(lambda: time.monotonic() > longer_than_idle)
+    gate.touch()
     fleet.wait()
     (parsed,) = fleet.events("parsed")
     assert [closed.what for closed in fleet.events("closed")] == ["finished", "finished"]
@@ -376,13 +382,34 @@ def test_an_error_text_that_cannot_be_sent_stops_no_worker(fleet: Fleet, server:
 def test_a_worker_that_slept_through_the_finish_crawls_nothing_again(fleet: Fleet) -> None:
     settings = {"GRAPH_PAGES": 300, "GRAPH_LATENCY": 0.05, "FRONTIER_LEASE_TIMEOUT": 1}
     fleet.start("graph", 2, **settings)
-    wait_until(lambda: len(fleet.events("parsed", 0)) > 20)
-    fleet.kill(0, signal.SIGSTOP)
-    fleet.wait(workers=[1])
-    fleet.kill(0, signal.SIGCONT)
+    stopped = first_to_parse(fleet, 20, workers=2)
+    fleet.kill(stopped, signal.SIGSTOP)
+    fleet.wait(workers=[1 - stopped])
+    fleet.kill(stopped, signal.SIGCONT)
     fleet.wait()
     assert set(fleet.urls("parsed")) == pages(300)
     # What it had begun and not released, three and a quarter for each concurrent request: not the site.
     repeated = sum(fleet.urls("downloaded").values()) - 300
-    assert repeated <= 52, fleet.log()[-3000:]
+    assert repeated <= 52, fleet.log(stopped)[-3000:]
     assert fleet.reasons() == ["finished", "finished"]
+
+
+def test_a_suspended_worker_whose_crawl_a_newer_version_continues_closes_with_one_line(
+    fleet: Fleet, server: redis.Redis
+) -> None:
+    fleet.start("graph", GRAPH_LATENCY=0.2, FRONTIER_LEASE_TIMEOUT=1)
+    wait_until(lambda: len(fleet.events("parsed")) > 3)
+    fleet.kill(0, signal.SIGSTOP)
+    server.hset("graph:meta", "format", "7")
+    worker, *_ = server.zrange("graph:workers", 0, -1)
+    server.zrem("graph:workers", worker)
+    waiting = server.zcard("graph:slots")
+    fleet.kill(0, signal.SIGCONT)
+    fleet.wait(timeout=30)
+    assert fleet.reasons() == ["frontier_error"]
+    assert fleet.workers[0].returncode == 1
+    assert fleet.log().count("] ERROR: ") == 1
+    assert "its data in Redis now has the format 7" in fleet.log()
+    # It has neither joined again nor put back what belongs to others.
+    assert not server.exists("graph:workers")
+    assert server.zcard("graph:slots") == waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from scrapy_rq_sched.supervise import supervisor
 
 from ..crawl import PROJECT, is_alive, wait_until
 from ..project.crawls.graph import page_url
+from ..proxy import Proxy
 
 pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matter")
 
@@ -45,8 +47,14 @@ class Terminal:
         self, *arguments: str, command: str = "crawl", environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
         """Type ``scrapy frontier crawl``, or another command."""
+        return self.start_python("-m", "scrapy", "frontier", command, *arguments, environment=environment)
+
+    def start_python(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Start Python with *arguments* in the project."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "frontier", command, *arguments],
+            [sys.executable, *arguments],
             cwd=self.folder,
             env={**self._environment, **(environment or {})},
             stdin=subprocess.DEVNULL,
@@ -68,7 +76,8 @@ class Terminal:
 
     def events(self, kind: str) -> list[tuple[int, str]]:
         """Return the process and the text of what workers have recorded."""
-        rows = [line.split(" ", 3) for line in self.record.read_text().splitlines()]
+        whole, _, _ = self.record.read_text().rpartition("\n")  # a worker may be writing the last line
+        rows = [line.split(" ", 3) for line in whole.splitlines()]
         return [(int(pid), text) for _, pid, event, text in rows if event == kind]
 
     def workers(self) -> set[int]:
@@ -119,11 +128,13 @@ def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: 
     process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl", "-s", "GRAPH_PAGES=800")
     for parsed in (20, 100, 200):
         wait_until(lambda: len(terminal.events("parsed")) > parsed and len(terminal.workers()) == 2)  # noqa: B023
-        os.kill(terminal.workers().pop(), signal.SIGKILL)
+        killed = terminal.workers().pop()
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: not is_alive(killed))  # noqa: B023
     code, said = ended(process)
     assert code == 0, said
     assert set(terminal.found()) == {page_url(number) for number in range(800)}
-    assert "all workers write to the same place" not in said
+    assert "all workers have the same URI" not in said
     assert said.count("has died (killed by signal 9 (SIGKILL)). It will be restarted in") == 3
     assert "is finished" in said
 
@@ -281,6 +292,31 @@ def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal, ser
     assert said.count("The crawl cannot start: Key 'pages:started' in Redis is a string") == 1
 
 
+def test_a_worker_that_has_not_joined_does_not_report_its_name(
+    terminal: Terminal, server: redis.Redis
+) -> None:
+    server.set("pages:started", "x")
+    terminal.run("pages", "-w", "1")
+    (report,) = (terminal.folder / ".scrapy/frontier/pages").glob("*/worker-1.json")
+    assert json.loads(report.read_text())["worker"] == ""
+
+
+def test_a_worker_that_is_refused_in_mid_crawl_is_restarted(terminal: Terminal, server: redis.Redis) -> None:
+    process = terminal.start(*CRAWL, "-w", "1", "-O", "items.jsonl")
+    wait_until(lambda: len(terminal.events("parsed")) > 20)
+    used = server.hget("pages:meta", "format")
+    assert used is not None
+    server.hset("pages:meta", "format", "7")  # a worker of a newer version has joined meanwhile
+    wait_until(lambda: any("was refused" in log.read_text() for log in supervisor_logs(terminal)))
+    server.hset("pages:meta", "format", used)
+    code, said = ended(process)
+    assert code == 0, said
+    assert (
+        "Worker 1 was refused by the frontier in mid-crawl, and has closed. It will be restarted in" in said
+    )
+    assert set(terminal.found()) == ALL
+
+
 def test_the_log_of_a_worker_that_cannot_start_is_shown(terminal: Terminal) -> None:
     code, said = terminal.run("pages", "-w", "1", "-s", 'EXTENSIONS={"nowhere.Extension": 1}')
     assert code == 1
@@ -334,3 +370,120 @@ def test_warnings_of_all_workers_are_said_once(terminal: Terminal) -> None:
     assert code == 0
     assert said.count("Spider error processing") == 1
     assert "'spider_exceptions/KeyError': 30" in said
+
+
+# -- workers that hang -------------------------------------------------------------------------------
+
+HANGING = ("hanging", "-s", "SPIDER_MODULES=crawls.unusual", "-s", "GRAPH_PAGES=100")
+
+
+@pytest.mark.parametrize("waits", ["", "1"], ids=["computing", "waiting"])
+def test_a_callback_that_never_returns_is_set_aside_and_the_crawl_ends(
+    terminal: Terminal, server: redis.Redis, waits: str
+) -> None:
+    short = ("-s", "FRONTIER_LEASE_TIMEOUT=2", "-s", "FRONTIER_MAX_DELIVERIES=4")
+    code, said = terminal.run(*HANGING, "-w", "2", "-a", f"waits={waits}", *short, "-O", "items.jsonl")
+    assert code == 0, said
+    assert set(terminal.found()) == {page_url(number) for number in range(100)} - {page_url(50)}
+    assert [json.loads(entry)["deaths"] for entry in server.lrange("hanging:failed", 0, -1)] == [4]
+    killed = rf"Worker \d has died \(killed after \d+ s without a heartbeat, at {page_url(50)}.*\)\. It will"
+    assert re.search(killed, said)
+    assert not terminal.workers()
+
+
+def test_a_hung_worker_does_not_hold_up_an_interrupted_crawl_for_ever(terminal: Terminal) -> None:
+    soon = ("-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_LEASE_TIMEOUT=2")
+    process = terminal.start(*HANGING, "-w", "1", *soon)
+    wait_until(lambda: terminal.events("hangs"))
+    process.send_signal(signal.SIGTERM)
+    code, said = ended(process)
+    assert code == 130, said
+    assert re.search(r"Worker 1 was killed because it did not close, and sent no heartbeat for \d+ s", said)
+    assert not terminal.workers()
+
+
+def test_a_worker_that_hangs_before_it_joins_does_not_hold_up_a_finished_crawl(terminal: Terminal) -> None:
+    # The crawl must be finished before: otherwise the worker that hangs is restarted.
+    soon = ("-s", "DOWNLOAD_TIMEOUT=15", "-s", "FRONTIER_LEASE_TIMEOUT=1")
+    code, said = terminal.run("hanginit", *HANGING[1:], *soon, "-w", "2", "-O", "items.jsonl")
+    assert code == 0, said
+    assert len(terminal.found()) == 100
+    assert re.search(r"Worker \d was killed because it did not close", said)
+
+
+def test_a_worker_that_is_slow_to_write_its_last_items_is_left_alone(terminal: Terminal) -> None:
+    slow = ("-s", 'ITEM_PIPELINES={"crawls.unusual.SlowLastPipeline": 1}', "-s", "FRONTIER_LEASE_TIMEOUT=0.5")
+    code, said = terminal.run("pages", "-s", "GRAPH_PAGES=20", "-w", "1", *slow)
+    assert code == 0, said
+    assert len(terminal.events("written")) == 1
+    assert "was killed" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ("pages", "-w", "1", "-s", 'ITEM_PIPELINES={"crawls.unusual.HangLastPipeline": 1}'),
+            "killed because it did not close, and sent no heartbeat",
+        ),
+        (
+            ("hangstart", "-w", "2", "-s", "SPIDER_MODULES=crawls.unusual"),
+            "without a heartbeat, although it holds no request",
+        ),
+    ],
+    ids=["close_spider", "start"],
+)
+def test_workers_that_hang_again_and_again_without_a_request_are_given_up(
+    terminal: Terminal, arguments: tuple[str, ...], line: str
+) -> None:
+    # A worker may stand still for 7.5 s at all: also while it is started, on a slow machine.
+    soon = ("-s", "DOWNLOAD_TIMEOUT=6", "-s", "FRONTIER_LEASE_TIMEOUT=0.5")
+    few = ("-s", "GRAPH_PAGES=5")
+    code = (
+        "from scrapy_rq_sched.supervise import supervisor; from scrapy.cmdline import execute; "
+        "supervisor.MOST_DEATHS = 2; execute()"
+    )
+    process = terminal.start_python("-c", code, "frontier", "crawl", *arguments, *soon, *few)
+    code_, said = ended(process)
+    assert code_ == 1, said
+    assert line in said
+    assert "has died 2 times in a row" in said
+    assert not terminal.workers()
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_redis_that_does_not_answer_does_not_keep_a_hung_worker_alive(
+    terminal: Terminal, server: redis.Redis, is_interrupted: bool
+) -> None:
+    soon = ("-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_LEASE_TIMEOUT=2")
+    with Proxy(server.connection_pool.connection_kwargs["port"]) as proxy:
+        process = terminal.start(*HANGING, "-w", "1", *soon, environment={"REDIS_URL": proxy.url})
+        wait_until(lambda: terminal.events("hangs"))
+        hung = terminal.workers().pop()
+        proxy.stall()
+        if is_interrupted:
+            process.send_signal(signal.SIGINT)
+        wait_until(lambda: not is_alive(hung), timeout=30)
+        proxy.go()
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        _, said = ended(process)
+    assert ("it did not close" if is_interrupted else "Redis does not answer which request it holds") in said
+
+
+# -- start() -----------------------------------------------------------------------------------------
+
+
+def test_a_start_that_raises_in_every_worker_is_a_failure(terminal: Terminal) -> None:
+    code, said = terminal.run("brokenstart", "-w", "2")
+    assert code == 1, said
+    assert "The crawl of spider brokenstart has failed: 1 page on this machine, in " in said
+    assert said.rstrip().endswith("start() raised an exception: see the log")
+    assert said.count("ValueError: the list of start requests is broken") <= 1
+
+
+def test_a_start_that_raises_in_one_of_the_workers_is_a_warning(terminal: Terminal) -> None:
+    code, said = terminal.run("sometimesbroken", "-s", "SPIDER_MODULES=crawls.unusual", "-w", "2")
+    assert code == 0, said
+    assert "The crawl of spider sometimesbroken is finished: " in said
+    assert "But start() raised an exception in 1 worker, and ended early there: see the log" in said

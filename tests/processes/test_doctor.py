@@ -16,7 +16,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
-from scrapy_rq_sched.frontier.client import FORMAT
+from scrapy_rq_sched.frontier.messages import FORMAT
 from scrapy_rq_sched.frontier.scripts import part
 from scrapy_rq_sched.inspect import Finding, View, examine, find_frontiers
 from scrapy_rq_sched.inspect import server_checks as checks

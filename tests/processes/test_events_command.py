@@ -51,10 +51,10 @@ def test_a_crawl_can_be_read_when_it_is_over(fleet: Fleet, redis_url: str) -> No
     assert [line.split()[2] for line in lines] == [
         "crawl_started",
         "worker_joined",
-        "crawl_finished",
         "worker_left",
+        "crawl_finished",
     ]
-    assert lines[2].endswith("the crawl is finished (pages: 20, set aside: 0)")
+    assert lines[3].endswith("the crawl is finished (pages: 20, set aside: 0)")
 
 
 def test_those_of_a_type_and_since_an_event_are_chosen(server: redis.Redis, redis_url: str) -> None:

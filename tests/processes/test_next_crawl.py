@@ -10,6 +10,8 @@ import pytest
 import redis
 
 from scrapy_rq_sched.connection import ResponseError
+from scrapy_rq_sched.errors import FrontierMismatchError
+from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.inspect.status import Status
 
 from ..client import Client, Join, failed, payloads
@@ -130,6 +132,36 @@ def test_a_crawl_that_never_began_leaves_nothing_without_a_time_to_live(
 ) -> None:
     join("worker").frontier.leave(finished=False, persist=False)
     assert [key for key in server.scan_iter() if server.ttl(key) < 0] == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_that_is_late_for_a_finished_crawl_leaves_nothing_without_a_time_to_live(
+    join: Join, server: redis.Redis, workers: int
+) -> None:
+    first = join("first")
+    first.push("one", mode="start+filter")
+    first.say(finished=[first.take(1)[0].name], in_hand=0)
+    first.say(finishing=True, in_hand=0)
+    assert first.frontier.leave(finished=True, persist=False).cleared
+    late = [join(f"late{number}", age=60.0, busy=True) for number in range(workers)]
+    for worker in late:
+        assert worker.push("one", mode="start+filter").duplicates == (0,)
+        worker.say(in_hand=0)
+    for worker in late:
+        worker.say(in_hand=0, finishing=True)
+        worker.frontier.leave(finished=True, persist=False)
+    assert [key for key in server.scan_iter() if server.ttl(key) < 0] == []
+    Frontier(server, late[0].frontier.keys, "next", "fifo").open({"SCHEDULER_SERIALIZER": "pickle"})
+
+
+def test_a_worker_that_was_killed_before_it_began_binds_no_crawl_to_its_settings(
+    join: Join, server: redis.Redis
+) -> None:
+    killed = join("killed", busy=True)
+    server.zadd(killed.frontier.keys.workers, {"killed": 1})
+    Frontier(server, killed.frontier.keys, "next", "fifo").open({"SCHEDULER_SERIALIZER": "pickle"})
+    with pytest.raises(FrontierMismatchError):
+        join("other")
 
 
 # -- deaths that are nobody's fault ----------------------------------------------------------------------
@@ -275,6 +307,18 @@ def test_a_callback_that_computes_for_longer_than_a_lease_is_not_set_aside(
     assert set(fleet.urls("parsed")) == pages(30)
     # What stood beside it in both workers may be: two deaths are all that are allowed here.
     assert page_url(5) not in {json.loads(entry["data"])["url"] for entry in failed(server, "slowpage")}
+
+
+def test_a_callback_that_never_returns_is_set_aside_by_the_last_worker_that_does_not_hang(
+    fleet: Fleet, server: redis.Redis
+) -> None:
+    limits = {"FRONTIER_LEASE_TIMEOUT": 3, "FRONTIER_MAX_DELIVERIES": 3, "CONCURRENT_REQUESTS": 4}
+    site = {"GRAPH_PAGES": 100, "GRAPH_LATENCY": 0.1, "SPIDER_MODULES": "crawls.unusual"}
+    fleet.start("hanging", 4, "-a", "waits=1", **limits, **site)
+    wait_until(lambda: fleet.reasons() == ["finished"])
+    assert set(fleet.urls("parsed")) == pages(100) - {page_url(50)}
+    assert len(fleet.events("hangs")) == 3
+    assert [json.loads(entry["data"])["url"] for entry in failed(server, "hanging")] == [page_url(50)]
 
 
 def test_the_second_crawl_of_a_persistent_spider_says_what_it_does_not_fetch_again(fleet: Fleet) -> None:

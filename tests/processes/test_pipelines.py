@@ -26,6 +26,7 @@ from scrapy_rq_sched.pipelines import RedisPipeline
 
 from ..crawl import Fleet, wait_until
 from ..proxy import Proxy
+from .test_crawl import first_to_parse
 
 OURS = "scrapy_rq_sched.pipelines.RedisPipeline"
 APPEND_ONLY = ["--appendonly", "yes", "--appendfsync", "always"]
@@ -80,8 +81,7 @@ def test_an_item_is_processed_when_redis_has_it(fleet: Fleet, tmp_path: Path) ->
 def test_what_a_killed_worker_had_not_stored_is_crawled_again(fleet: Fleet, server: redis.Redis) -> None:
     settings = {"GRAPH_PAGES": 1000, "GRAPH_LATENCY": 0.05, "FRONTIER_LEASE_TIMEOUT": 1}
     fleet.start("items", 2, ITEM_PIPELINES=pipelines(OURS), **settings)
-    wait_until(lambda: len(fleet.events("parsed", 0)) > 100)
-    fleet.kill(0)
+    fleet.kill(first_to_parse(fleet, 100, workers=2))
     fleet.wait()
     assert set(stored(server)) == set(range(1000))
 

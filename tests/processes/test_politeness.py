@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 import redis
 
 from ..crawl import Fleet, wait_until
-from ..project.crawls.hosts import host_url
+from ..project.crawls.hosts import MovedSpider, host_url
+from ..site import listening
 
 #: Seconds between two requests to a host, and which part of it a gap has to have: a process may be held up
 #: between the time of a request and its record.
@@ -134,3 +138,111 @@ def test_limits_that_are_not_valid_are_one_line_and_the_end(fleet: Fleet, limits
     fleet.wait()
     assert "The crawl cannot start: FRONTIER_SLOTS" in fleet.log()
     assert not fleet.events("downloaded")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "limits"),
+    [
+        ("host1.test", {}),
+        ("*1.test", {"FRONTIER_FLEET_LIMITS": "delay,concurrency"}),
+        ("*1.test", {"DOWNLOAD_DELAY": 0.02}),
+    ],
+)
+def test_a_rule_for_one_slot_is_kept_by_a_fleet_that_was_started_again(
+    fleet: Fleet, pattern: str, limits: dict[str, Any]
+) -> None:
+    latency, count = 0.3, 30
+    settings = {
+        **POLITE,
+        "DOWNLOAD_DELAY": 0,
+        "HOSTS": 2,
+        "GRAPH_LATENCY": latency,
+        "GRAPH_PAGES": count,
+        **limits,
+    }
+    settings["FRONTIER_SLOTS"] = f'{{"{pattern}": {{"concurrency": 1}}}}'
+    fleet.start("hosts", 2, **settings)
+    wait_until(lambda: is_under_way(fleet, 18))
+    for worker in (0, 1):
+        fleet.kill(worker, signal.SIGINT)
+    fleet.wait()
+    fleet.start("hosts", 2, **settings)
+    fleet.wait()
+    asked = sorted(event.time for event in fleet.events("downloaded") if "//host1.test/" in event.what)
+    assert len(asked) >= count // 2
+    assert min(after - before for before, after in pairwise(asked)) >= PART * latency
+
+
+def test_a_worker_with_another_delay_than_the_others_warns_once(fleet: Fleet) -> None:
+    fleet.start("hosts", 1, **POLITE)
+    wait_until(lambda: is_under_way(fleet, 4))
+    fleet.start("hosts", 1, **POLITE | {"DOWNLOAD_DELAY": 0.2})
+    fleet.wait()
+    warning = "(by default delay 0.2 s, jitter 0; the others have delay 0.4 s, jitter 0)"
+    assert fleet.log(1).count(warning) == 1
+    assert "The limits of slots in this worker's settings" not in fleet.log(0)
+
+
+# -- redirects ---------------------------------------------------------------------------------------
+
+
+def test_the_target_of_a_redirect_counts_for_its_own_host(fleet: Fleet) -> None:
+    fleet.start("moved", 2, **POLITE)
+    fleet.wait()
+    moved = [f"http://{host}.test/{page}" for host in ("www", "other") for page in range(MovedSpider.PAGES)]
+    own = [f"http://{host}.test/own" for host in ("www", "other")]
+    assert fleet.urls("slot") == {
+        **{f"{url} {url.split('/')[2]}": 1 for url in moved},
+        **{f"{url} proxy-1": 1 for url in own},
+    }
+    asked = defaultdict(list)
+    for event in fleet.events("downloaded"):
+        if event.what in moved:
+            asked[event.what.split("/")[2]].append(event.time)
+    gaps_of_moved = [after - before for times in asked.values() for before, after in pairwise(sorted(times))]
+    assert len(gaps_of_moved) == len(moved) - 2
+    assert min(gaps_of_moved) >= PART * DELAY
+
+
+# -- robots.txt --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def forbidding_site(fleet: Fleet, asked: Counter[str]) -> Iterator[str]:
+    """Yield the URL of a site that forbids its odd pages, once the worker has begun several requests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked[self.path] += 1
+            body = b""
+            if self.path == "/robots.txt":
+                wait_until(lambda: len(fleet.urls("begun")) > 8)
+                forbidden = "".join(f"Disallow: /{number}$\n" for number in range(1, 16, 2))
+                body = f"User-agent: *\n{forbidden}".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with listening(Handler) as url:
+        yield url
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "select"])
+def test_no_page_that_robots_txt_forbids_is_fetched(fleet: Fleet, event_loop: str) -> None:
+    asked: Counter[str] = Counter()
+    with forbidding_site(fleet, asked) as url:
+        fleet.start(
+            "manypages",
+            1,
+            environment={"SITE_URL": url, "REAL_DOWNLOADS": "1", "EVENT_LOOP": event_loop},
+            SPIDER_MODULES="crawls.hosts",
+            ROBOTSTXT_OBEY=True,
+        )
+        fleet.wait()
+    allowed = Counter(f"/{number}" for number in range(0, 16, 2))
+    assert asked == allowed + Counter(["/robots.txt"])
+    assert fleet.stat("robotstxt/forbidden") == 8

@@ -153,8 +153,8 @@ def test_a_feed_that_is_the_same_for_all_workers_is_warned_of_with_what_to_do(
     fleet.start("starts", 1, "-o", f"{tmp_path}/items.json")
     fleet.wait()
     assert warnings_of(fleet) == [
-        f"Feed '{tmp_path}/items.json': all workers write to the same place, so one worker damages or "
-        "replaces the items of another. Put %(worker)s into its URI, as in "
+        f"Feed '{tmp_path}/items.json': all workers have the same URI. If this is the same place for them, "
+        "one worker damages or replaces the items of another. Put %(worker)s into its URI, as in "
         f"'{tmp_path}/items-%(worker)s.json'; or store items with RedisPipeline"
     ]
 
@@ -168,7 +168,7 @@ OURS = {"FEED_URI_PARAMS": feeds.URI_PARAMS}
 )
 def test_a_feed_without_a_part_that_differs_is_warned_of(uri: str) -> None:
     (line,) = said(FEEDS={uri: {"format": "json"}}, **OURS)
-    assert line.startswith(f"Feed {uri!r}: all workers write to the same place")
+    assert line.startswith(f"Feed {uri!r}: all workers have the same URI")
     assert "FEED_URI_PARAMS" not in line
 
 

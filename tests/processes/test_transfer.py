@@ -21,8 +21,7 @@ from scrapy_rq_sched.codec.failed_request import FailedRequest
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, InspectionError
 from scrapy_rq_sched.failed import FailedRequests
-from scrapy_rq_sched.frontier.client import FORMAT
-from scrapy_rq_sched.frontier.messages import Failed, Push
+from scrapy_rq_sched.frontier.messages import FORMAT, Failed, Push
 from scrapy_rq_sched.inspect import (
     ArchiveReader,
     Export,
@@ -90,7 +89,16 @@ def contents(server: redis.Redis, spider: str = "s") -> dict[str, Any]:
     found["seeds"] = [read[server.type(key)](key) for key in keys.start_urls]
     found["counter"] = server.get(f"{keys.requests}:count")
     own = (b"epoch", b"spider", b"requests_key", b"dupefilter_key", b"start_urls_keys", b"imported")
-    own += (b"in_slots", b"clock", b"clock_ahead", b"rules", b"slot_default", b"slot_states", b"run_since")
+    own += (
+        b"in_slots",
+        b"in_slots_estimated",
+        b"clock",
+        b"clock_ahead",
+        b"rules",
+        b"slot_default",
+        b"slot_states",
+        b"run_since",
+    )
     own += (b"began", b"going_since")
     found["meta"] = {k: v for k, v in server.hgetall(keys.meta).items() if k not in own}
     return found

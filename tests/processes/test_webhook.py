@@ -159,6 +159,34 @@ def test_what_could_not_be_sent_the_next_crawl_sends(
     assert receiver.types().count("crawl_finished") == 2
 
 
+def test_events_that_redis_has_removed_before_they_were_sent_are_counted_in_the_log(
+    fleet: Fleet, receiver: Receiver, server: redis.Redis
+) -> None:
+    crawl: dict[str, Any] = {"GRAPH_PAGES": 5, "FRONTIER_WEBHOOK_URL": receiver.url}
+    fleet.start("graph", **crawl)
+    fleet.wait()
+    sent = len(receiver.events)
+    for _ in range(2):
+        fleet.start("graph", GRAPH_PAGES=5)  # without a webhook
+        fleet.wait()
+    server.xtrim("graph:events", maxlen=1, approximate=False)
+    removed = server.xrevrange("graph:events")[0][1][b"event"]
+    lost = json.loads(removed)["number"] - sent - 1
+    assert lost > 1
+    fleet.start("graph", **crawl)
+    fleet.wait()
+    assert [line for line in fleet.log(3).splitlines() if f"has missed {lost} events: Redis keeps" in line]
+    numbers = [event["number"] for event in receiver.events]
+    assert numbers == [*range(1, sent + 1), *range(sent + lost + 1, numbers[-1] + 1)]
+
+
+def test_a_receiver_that_has_missed_nothing_is_in_no_error(fleet: Fleet, receiver: Receiver) -> None:
+    for _ in range(2):
+        fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=receiver.url)
+        fleet.wait()
+    assert "has missed" not in fleet.log(0) + fleet.log(1)
+
+
 @pytest.mark.parametrize("status", [404, 302])
 def test_an_event_that_the_receiver_does_not_want_does_not_hold_up_the_others(
     fleet: Fleet, receiver: Receiver, status: int
@@ -170,6 +198,20 @@ def test_an_event_that_the_receiver_does_not_want_does_not_hold_up_the_others(
     fleet.wait()
     assert "crawl_finished" in receiver.types()
     assert f"it answered with status {status}" in fleet.log()
+
+
+def test_the_end_is_sent_once_and_after_the_last_page_whatever_handlers_of_spider_idle_add(
+    fleet: Fleet, receiver: Receiver
+) -> None:
+    ends = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_TYPES": "crawl_finished,worker_left"}
+    settings = {"GRAPH_PAGES": 20, "GRAPH_LATENCY": 0.5, "SPIDER_MODULES": "crawls.unusual", **ends}
+    for rounds in (0, 2, 4):
+        fleet.start("latecoming", 1, "-a", f"rounds={rounds}", **settings)
+    fleet.wait()
+    assert fleet.reasons() == ["finished"] * 3
+    assert len(fleet.urls("parsed")) == 20 + 2 + 4
+    assert receiver.types() == ["worker_left"] * 3 + ["crawl_finished"]
+    assert receiver.events[-1]["pages"] == 20 + 2 + 4
 
 
 def test_only_those_that_are_wanted_are_sent(fleet: Fleet, receiver: Receiver) -> None:

@@ -11,10 +11,16 @@ import pytest
 from scrapy import Request
 from scrapy.core.downloader import Slot
 
-from scrapy_rq_sched.engine.downloader_slots import LOCAL_PART, DownloaderSlots
+from scrapy_rq_sched.codec.slots import slot_of
+from scrapy_rq_sched.engine.downloader_slots import CONNECTING, LOCAL_PART, DownloaderSlots
 
 #: A slot of this concurrency may have one more, that waits.
 CONCURRENCY, MOST = 4, 5
+
+
+def own_key(request: Request) -> str:
+    """Scrapy's rule."""
+    return str(request.meta.get("download_slot") or request.url.split("/")[2])
 
 
 def a_slot() -> Slot:
@@ -30,12 +36,13 @@ def downloader() -> Any:
         return key, downloader.slots.setdefault(key, a_slot())
 
     downloader._get_slot = get_slot
+    downloader.get_slot_key = own_key
     return downloader
 
 
 @pytest.fixture
 def slots(downloader: Any) -> DownloaderSlots:
-    return DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock()))
+    return DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock()), Mock())
 
 
 def begin(slots: DownloaderSlots, count: int) -> list[Request]:
@@ -83,7 +90,7 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
     slots: DownloaderSlots, downloader: Any
 ) -> None:
     gaps: dict[str, float] = {"a.test": 5.0}
-    slots.follow(gaps.get, Mock(), Mock())
+    slots.follow(gaps.get, Mock(), Mock(), Mock())
     its = downloader.slots["a.test"] = a_slot()
     its.delay = 2.0
     (request,) = begin(slots, 1)
@@ -95,7 +102,7 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
 
 
 def test_no_request_waits_in_the_downloader_where_the_fleet_keeps_the_delay(slots: DownloaderSlots) -> None:
-    slots.follow(lambda slot: 1.0, lambda request, slot, at: None, lambda request: None)
+    slots.follow(lambda slot: 1.0, Mock(), Mock(), Mock())
     begin(slots, CONCURRENCY - 1)
     assert slots.load("a.test") == CONCURRENCY - 1
     begin(slots, 1)
@@ -107,12 +114,71 @@ def test_a_request_is_sent_when_the_downloader_s_own_clock_says_so(
 ) -> None:
     monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", lambda: 1.7e9)
     sent: list[float] = []
-    slots.follow(lambda slot: 2.0, lambda request, slot, at: sent.append(at), lambda request: None)
+    slots.follow(lambda slot: 2.0, lambda request, slot, at: sent.append(at), Mock(), Mock())
     (request,) = begin(slots, 1)
     downloader.slots["a.test"] = its = a_slot()
     its.lastseen = 1.7e9 - 1
     slots._on_reached(request)
     assert sent[0] - time.monotonic() == pytest.approx(2.0 * LOCAL_PART - 1, abs=0.2)
+
+
+def reached(
+    slots: DownloaderSlots, downloader: Any, gap: float, lastseen: float
+) -> tuple[Request, Mock, Mock]:
+    """Have a request of a slot with a delay reach the downloader; return it, and two expected calls."""
+    is_reached, is_sent = Mock(), Mock()
+    slots.follow(lambda slot: gap, is_reached, Mock(), is_sent)
+    downloader.slots["a.test"] = its = a_slot()
+    its.lastseen = lastseen
+    (request,) = begin(slots, 1)
+    slots._on_reached(request)
+    return request, is_reached, is_sent
+
+
+@pytest.mark.parametrize("gap", [0.1, 5.0])
+def test_the_first_request_of_a_slot_counts_as_sent_when_it_is_answered(
+    slots: DownloaderSlots, downloader: Any, gap: float
+) -> None:
+    request, is_reached, is_sent = reached(slots, downloader, gap, lastseen=0.0)
+    latest = is_reached.call_args.args[2]
+    assert latest - time.monotonic() == pytest.approx(max(gap, CONNECTING), abs=0.2)
+    answered = time.monotonic()
+    slots._on_left(request)
+    slot, noted, at = is_sent.call_args.args
+    assert (slot, noted) == ("a.test", latest)
+    assert answered <= at <= time.monotonic()
+    assert downloader.slots["a.test"].lastseen >= answered
+
+
+def test_a_slow_answer_to_the_first_request_does_not_hold_up_its_slot_for_long(
+    slots: DownloaderSlots, downloader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, is_reached, is_sent = reached(slots, downloader, 0.1, lastseen=0.0)
+    latest = is_reached.call_args.args[2]
+    monkeypatch.setattr("time.monotonic", lambda: latest + 60)
+    slots._on_left(request)
+    assert is_sent.call_args.args == ("a.test", latest, latest)
+
+
+@pytest.mark.parametrize(("late", "counted"), [(0.04, 0.0), (0.5, 0.45)])
+def test_a_later_request_counts_as_sent_some_turns_of_the_event_loop_later(
+    slots: DownloaderSlots,
+    downloader: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    late: float,
+    counted: float,
+) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(slots, "_loop", SimpleNamespace(call_later=lambda delay, call: calls.append(call)))
+    _, is_reached, is_sent = reached(slots, downloader, 1.0, lastseen=time.monotonic() - 10)
+    noted = is_reached.call_args.args[2]
+    monkeypatch.setattr("time.monotonic", lambda: noted + late)
+    turns = 0
+    while calls and not is_sent.called:
+        calls.pop()()
+        turns += 1
+    assert turns > 2
+    assert is_sent.call_args.args == ("a.test", noted, pytest.approx(noted + counted))
 
 
 @pytest.mark.parametrize("has_to_be", [True, False])
@@ -126,7 +192,36 @@ def test_a_downloader_is_told_the_spider_only_if_it_has_to_be(has_to_be: bool) -
     def takes_spider(request: Request, spider: Any = None) -> tuple[str, Slot]:
         return needs_spider(request, spider)
 
-    downloader = SimpleNamespace(slots={}, per_slot_settings={})
+    downloader = SimpleNamespace(slots={}, per_slot_settings={}, get_slot_key=own_key)
     downloader._get_slot = needs_spider if has_to_be else takes_spider
-    DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock(), spider="it")).by_settings()
+    engine = SimpleNamespace(downloader=downloader, signals=Mock(), spider="it")
+    DownloaderSlots(engine, Mock()).by_settings()
     assert told == ["it" if has_to_be else None]
+
+
+def test_the_target_of_a_redirect_within_the_downloader_has_the_slot_of_its_host(
+    slots: DownloaderSlots, downloader: Any
+) -> None:
+    request = Request("http://a.test/1")
+    request.meta["download_slot"] = downloader.get_slot_key(request)
+    target = request.replace(url="http://b.test/1")
+    assert downloader.get_slot_key(target) == "b.test"
+    # To ask for a slot does not change the request.
+    assert target.meta == {"download_slot": "a.test"}
+
+
+def test_a_slot_that_the_user_has_set_stays_the_users(slots: DownloaderSlots, downloader: Any) -> None:
+    request = Request("http://a.test/1", meta={"download_slot": "proxy-1"})
+    request.meta["download_slot"] = downloader.get_slot_key(request)
+    target = request.replace(url="http://b.test/1")
+    assert downloader.get_slot_key(target) == "proxy-1"
+    assert slot_of(target) == "proxy-1"
+
+
+def test_a_request_that_is_sent_again_keeps_the_slot_of_its_host(
+    slots: DownloaderSlots, downloader: Any
+) -> None:
+    request = Request("http://a.test/1")
+    for _ in range(2):
+        request.meta["download_slot"] = downloader.get_slot_key(request)
+        assert (slot_of(request), request.meta) == ("a.test", {"download_slot": "a.test"})

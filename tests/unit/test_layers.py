@@ -15,7 +15,7 @@ PACKAGE = "scrapy_rq_sched"
 #: A module stands at the root only if a user names it: in a setting, an import, or in what Redis keeps.
 MOST_AT_THE_ROOT = 24
 #: In lines. What is longer has more than one idea.
-LONGEST_MODULE, LONGEST_CLASS = 300, 250
+LONGEST_MODULE, LONGEST_CLASS = 360, 260
 FILES = sorted(ROOT.rglob("*.py"))
 
 

@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import succeed
 
 from scrapy_rq_sched.connection import RedisConnectionError
+from scrapy_rq_sched.frontier.client import Left
 from scrapy_rq_sched.frontier.replies import Reply
 from scrapy_rq_sched.worker.exchange_loop import ExchangeLoop
 from scrapy_rq_sched.worker.rhythm import PLENTY, POLL_UNKNOWN, Rhythm
@@ -157,11 +158,12 @@ def test_a_crawl_whose_start_has_nothing_asks_at_once(clock: Waited) -> None:
     assert is_due(rhythm, None)
 
 
-def test_to_leave_is_tried_again_until_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def answers_of_leaving(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[Any]:
+    """Have a worker leave, with these answers of Redis; return what it takes for the result."""
     left: list[Any] = []
     event_loop, worker = Mock(), a_worker()
     frontier: Any = worker.frontier
-    frontier.leave.side_effect = [RedisConnectionError("reset"), RedisConnectionError("reset"), "gone"]
+    frontier.leave.side_effect = answers
     event_loop.call_later.side_effect = lambda delay, call: call()
     loop: Any = ExchangeLoop(worker, event_loop)
 
@@ -176,6 +178,18 @@ def test_to_leave_is_tried_again_until_it_is_heard(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loop, "_exchange", lambda: loop._stopping.callback(None))
     monkeypatch.setattr(loop, "stop", lambda: succeed(None))
     loop._stop_by = time.monotonic() + 30
-    loop.leave(True, False, lambda result, error: left.append((result, error)))
-    assert left == [("gone", None)]
-    assert frontier.leave.call_count == 3
+    loop.leave(frontier.leave, lambda result, error: left.append((result, error)))
+    assert frontier.leave.call_count == len(answers)
+    return left
+
+
+GONE, AWAITS = Left(False, 0, 0), Left(False, 0, 0, awaits=True)
+
+
+def test_to_leave_is_tried_again_until_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = RedisConnectionError("reset"), RedisConnectionError("reset")
+    assert answers_of_leaving(monkeypatch, *lost, GONE) == [(GONE, None)]
+
+
+def test_a_worker_stays_until_every_other_is_heard_or_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answers_of_leaving(monkeypatch, AWAITS, AWAITS, GONE) == [(GONE, None)]

@@ -135,6 +135,31 @@ def test_a_setting_may_be_given_as_text_as_on_the_command_line(
     assert (got, type(got)) == (value, type(value))
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "values"),
+    [
+        ("FRONTIER_FLEET_LIMITS", "fleet_limits", ["delay", "concurrency"]),
+        ("FRONTIER_SET_ASIDE", "set_aside", ["callback", "download"]),
+        ("FRONTIER_WEBHOOK_TYPES", "webhook_types", ["paused", "resumed"]),
+        ("REDIS_START_URLS_KEY", "start_urls_keys", ["%(name)s:now", "%(name)s:later"]),
+    ],
+)
+def test_a_list_is_read_from_json_and_from_text_with_commas(name: str, field: str, values: list[str]) -> None:
+    as_list = getattr(read(**{name: values}), field)
+    assert set(as_list) == set(values)
+    for text in (json.dumps(values), f" {json.dumps(values)} ", ",".join(values), ", ".join(values)):
+        assert getattr(read(**{name: text}), field) == as_list
+
+
+@pytest.mark.parametrize("text", ["", " ", "[]"])
+def test_an_empty_list_is_read_from_text(text: str) -> None:
+    assert read(FRONTIER_FLEET_LIMITS=text).fleet_limits == frozenset()
+
+
+def test_a_key_in_brackets_is_one_key() -> None:
+    assert read(REDIS_START_URLS_KEY="[shop]:seeds").start_urls_keys == ("[shop]:seeds",)
+
+
 @each_setting
 def test_a_setting_changes_no_other(name: str, field: str, default: Any, text: str, value: Any) -> None:
     assert read(**{name: text}) == FrontierSettings(**{field: value})
@@ -189,11 +214,25 @@ def test_the_settings_do_not_change_once_read() -> None:
 NOT_NUMBERS: list[Any] = ["", "many", "5s", "nan", "inf", "-inf", float("nan"), True, False, [5], b"\xff", {}]
 BAD_SWITCHES: list[Any] = ["yes", "on", "", "perhaps", [1], {}, object]
 BAD_TEMPLATES: list[Any] = ["  ", "%(worker)s", "%s:%s", "100%", "%d", 5, ["a"], b"requests"]
-BAD_SEEDS_KEYS: list[Any] = [*(bad for bad in BAD_TEMPLATES if bad != ["a"]), "a,,b", ["a", 5], {"a": 1}]
+BAD_SEEDS_KEYS: list[Any] = [
+    *(bad for bad in BAD_TEMPLATES if bad != ["a"]),
+    "a,,b",
+    ["a", 5],
+    {"a": 1},
+    {"a"},
+]
 BAD_ENCODINGS: list[Any] = ["utf-9", "hex", "rot13", "undefined", "a\0b", 8, b"utf-8"]
 BAD_VALUES: dict[str, list[Any]] = {
     "FRONTIER_MAX_WAITING_POLICY": ["fast", 5, ["slow"], b"slow"],
-    "FRONTIER_SET_ASIDE": ["errback", "callback;download", ["callback", "x"], 5, [["callback"]]],
+    "FRONTIER_SET_ASIDE": [
+        "errback",
+        "callback;download",
+        ["callback", "x"],
+        5,
+        [["callback"]],
+        '["x"]',
+        '[["callback"]]',
+    ],
     "FRONTIER_MAX_FAILED": [*NOT_NUMBERS, 0, -1, 1.5],
     "FRONTIER_MAX_WAITING": [*NOT_NUMBERS, -1, 1.5],
     "FRONTIER_CLOSE_PAGECOUNT": [*NOT_NUMBERS, -1, 1.5],
@@ -342,14 +381,14 @@ def test_the_shared_filter_is_used_unless_the_project_names_another(
     settings: dict[str, Any], cls: type
 ) -> None:
     crawler = get_crawler(PagesSpider, settings)
-    assert type(load_dupefilter(crawler, fakeredis.FakeRedis(), "seen")) is cls
+    assert type(load_dupefilter(crawler, PagesSpider(), fakeredis.FakeRedis(), "seen")) is cls
 
 
 @pytest.mark.parametrize("value", ["no.such.Filter", "scrapy_rq_sched.NoFilter", "nothing", 5], ids=repr)
 def test_a_bad_dupefilter_is_refused_with_what_it_was(value: Any) -> None:
     crawler = get_crawler(PagesSpider, {"DUPEFILTER_CLASS": value})
     with pytest.raises(SettingError) as refusal:
-        load_dupefilter(crawler, fakeredis.FakeRedis(), "seen")
+        load_dupefilter(crawler, PagesSpider(), fakeredis.FakeRedis(), "seen")
     assert str(refusal.value).startswith(f"DUPEFILTER_CLASS is {value!r}")
 
 

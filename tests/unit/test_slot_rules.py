@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
+import json
+import pickle
 from typing import Any
 
 import pytest
 from scrapy import Request
 
 from scrapy_rq_sched.codec.slot_rules import SlotRule, slot_rules
-from scrapy_rq_sched.codec.slots import LONGEST, slot_name, slot_of
+from scrapy_rq_sched.codec.slots import LONGEST, AssignedSlot, forget_assigned_slot, slot_name, slot_of
 from scrapy_rq_sched.errors import SettingError
-from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
-from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits
+from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.worker.politeness import Politeness
 
 # -- names -------------------------------------------------------------------------------------------
@@ -65,6 +67,42 @@ def test_different_slots_have_different_names() -> None:
 
 def test_a_slot_that_is_no_text_has_a_name() -> None:
     assert slot_of(Request("http://example.com", meta={"download_slot": 7})) == "7"
+
+
+def test_a_slot_that_the_downloader_has_assigned_does_not_count() -> None:
+    request = Request("http://www.example.com", meta={"download_slot": AssignedSlot("example.com")})
+    assert slot_of(request) == "www.example.com"
+    forget_assigned_slot(request)
+    assert request.meta == {}
+
+
+def test_a_slot_of_the_user_is_kept() -> None:
+    request = Request("http://www.example.com", meta={"download_slot": "proxy-1"})
+    forget_assigned_slot(request)
+    assert request.meta == {"download_slot": "proxy-1"}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda request: Request("http://b.test", meta=request.meta),
+        lambda request: request.replace(url="http://b.test"),
+        lambda request: Request("http://b.test", meta=copy.copy(request.meta)),
+        lambda request: Request("http://b.test", meta=copy.deepcopy(request.meta)),
+        lambda request: Request("http://b.test", meta={**request.meta, "page": 2}),
+    ],
+    ids=["meta", "replace", "copy", "deepcopy", "unpacked"],
+)
+def test_a_copy_of_meta_shows_that_the_downloader_has_assigned_the_slot(copied: Any) -> None:
+    request = Request("http://a.test", meta={"download_slot": AssignedSlot("a.test")})
+    assert slot_of(copied(request)) == "b.test"
+
+
+def test_an_assigned_slot_is_the_same_text_to_others() -> None:
+    slot = AssignedSlot("a.test")
+    assert {slot: 1}["a.test"] == 1
+    assert json.dumps({"download_slot": slot}) == '{"download_slot": "a.test"}'
+    assert type(pickle.loads(pickle.dumps(slot))) is str
 
 
 # -- rules -------------------------------------------------------------------------------------------
@@ -136,7 +174,7 @@ def test_the_fleet_keeps_no_limit_that_is_not_named() -> None:
 
 def test_a_slot_of_scrapys_settings_has_limits_of_its_own() -> None:
     polite = Politeness(DELAYED, {"slow": SlotLimits(delay=9)}, fleet=frozenset({"delay"}))
-    assert polite.own(["slow", "a", ""]) == {"slow": SlotLimits(delay=9)}
+    assert polite.policy == SlotPolicy(SlotLimits(2.0, 0.5), {"slow": SlotLimits(delay=9)})
 
 
 def test_the_first_rule_that_fits_holds_over_scrapys_settings() -> None:
@@ -149,10 +187,24 @@ def test_a_rule_holds_for_the_fleet_though_the_setting_names_no_limits() -> None
     assert Politeness(DELAYED, rules=slot_rules("S", {"a": {"concurrency": 1}})).of("a").concurrency == 1
 
 
-def test_a_rule_for_all_slots_is_no_limit_of_their_own() -> None:
+def test_a_rule_for_all_slots_is_a_pattern_of_the_policy() -> None:
     polite = Politeness(DELAYED, rules=slot_rules("S", {"*": {"delay": 5}}))
-    assert polite.default.delay == 5
-    assert polite.own(["a", "b"]) == {}
+    assert polite.policy.patterns == (("*", SlotLimits(delay=5)),)
+    assert not polite.policy.named
+
+
+def test_a_rule_without_wildcards_names_its_slot_as_the_frontier_does() -> None:
+    polite = Politeness(rules=slot_rules("S", {"My Shop": {"delay": 5}}))
+    assert set(polite.policy.named) == {"my shop", "my%20shop"}
+
+
+def test_a_name_has_the_limits_of_the_first_rule_that_fits_it() -> None:
+    polite = Politeness(rules=slot_rules("S", {"*.com": {"delay": 5}, "a.com": {"delay": 1}}))
+    assert polite.policy.named["a.com"] == SlotLimits(delay=5)
+
+
+def test_settings_without_limits_are_no_policy() -> None:
+    assert not Politeness(DELAYED, {"slow": SlotLimits(delay=9)}).policy
 
 
 def test_of_very_many_slots_not_all_are_remembered() -> None:
@@ -167,36 +219,10 @@ def test_limits_that_were_set_hold_until_a_turn_comes_without_them() -> None:
     leased = [Lease("1.1", "request", 0, b"x", "a", 1.0)]
     polite.take_reply(Reply("1", leases=leased, limits={"a": SlotLimits(delay=0.5)}))
     assert (polite.gap_of("a"), polite.gap_of("b")) == (0.5, 1.0)
-    assert polite.own(["a"]) == {}
     polite.take_reply(Reply("1"))
     assert polite.gap_of("a") == 0.5
     polite.take_reply(Reply("1", leases=leased))
     assert polite.gap_of("a") == 1.0
-
-
-def test_the_frontier_is_told_once_of_limits_that_it_did_not_know() -> None:
-    politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
-    lease = Lease("1.1", "request", 0, b"", slot="a")
-    assert politeness.is_news(lease)
-    assert not politeness.is_news(lease)
-    assert not politeness.is_news(replace(lease, slot="b"))
-    assert not politeness.is_news(replace(lease, name="1.2", begin=5.0))
-
-
-def test_the_frontier_is_told_again_when_it_has_known_the_limits_and_no_longer_does() -> None:
-    politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
-    lease = Lease("1.1", "request", 0, b"", slot="a")
-    assert politeness.is_news(lease)
-    politeness.take_reply(Reply("1", leases=[replace(lease, begin=5.0)]))
-    assert politeness.is_news(lease)
-
-
-def test_the_frontier_is_told_again_when_redis_has_lost_what_it_knew() -> None:
-    politeness = Politeness(rules=slot_rules("FRONTIER_SLOTS", {"a": {"delay": 2}}))
-    lease = Lease("1.1", "request", 0, b"", slot="a")
-    assert politeness.is_news(lease)
-    politeness.take_reply(Reply("1", Standing.REWOUND))
-    assert politeness.is_news(lease)
 
 
 def test_the_downloader_keeps_its_own_delay_only_of_slots_whose_delay_the_fleet_does_not_keep() -> None:

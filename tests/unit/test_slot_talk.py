@@ -53,7 +53,7 @@ def test_leases_of_a_slot_that_the_downloader_can_take_are_at_hand(worker: Sessi
 
 
 def test_start_is_read_on_when_all_leases_are_of_sated_slots(worker: Session) -> None:
-    engine = Mock(reads_lazily=False, backs_out=lambda: "")
+    engine = Mock(reads_lazily=False, start_items=1000, backs_out=lambda: "")
     gate = StartGate(worker.state, worker.limits, worker.settings, engine)
     worker.state.ready.extend(lease(number, "slow") for number in range(6))
     assert gate.holds(None)
@@ -166,3 +166,19 @@ def test_turns_of_requests_in_memory_are_given_back_by_a_worker_that_was_given_u
     worker.state.memory.give({"a": [1.0]})
     worker.state.settle(Reply("1", standing=Standing.LOST))
     assert worker.batch().turns["a"].unused == 1
+
+
+def test_start_is_read_though_a_lease_that_is_no_start_request_is_ready(worker: Session) -> None:
+    engine = Mock(reads_lazily=False, start_items=0, backs_out=lambda: "")
+    gate = StartGate(worker.state, worker.limits, worker.settings, engine)
+    worker.state.ready.extend([lease(1, "fast")])
+    assert not gate.holds(None)
+
+
+def test_start_waits_until_its_first_request_is_begun(worker: Session) -> None:
+    engine = Mock(reads_lazily=False, start_items=1, backs_out=lambda: "")
+    gate = StartGate(worker.state, worker.limits, worker.settings, engine)
+    worker.state.ready.extend([lease(1, "fast")])
+    assert gate.holds(None)
+    worker.state.begun = 1
+    assert not gate.holds(None)

@@ -200,3 +200,19 @@ def test_the_gap_is_kept_however_often_something_is_said_in_between(turns: SlotT
 def test_where_gaps_may_be_nothing_a_late_turn_delays_none(turns: SlotTurns) -> None:
     turns.begun(a_request(), "a", 10.0, 13.0)
     assert turns.earliest("a", 11.0, gap=0.0) == 13
+
+
+def test_the_gap_counts_from_the_corrected_time_of_sending(turns: SlotTurns) -> None:
+    request = a_request()
+    turns.begun(request, "a", 10.0, 10.0)
+    turns.reached_downloader(request, "a", 10.1)
+    turns.sent("a", 10.1, 10.4)
+    assert turns.earliest("a", 20.0) == pytest.approx(10.4 + 0.99 * 10)
+    assert said(turns) == {"a": Turns(1, 10_400)}
+
+
+def test_the_time_of_sending_is_not_corrected_after_a_later_request(turns: SlotTurns) -> None:
+    turns.reached_downloader(a_request(), "a", 10.0)
+    turns.reached_downloader(a_request(), "a", 12.0)
+    turns.sent("a", 10.0, 10.5)
+    assert turns.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)

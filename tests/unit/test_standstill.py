@@ -69,6 +69,10 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
         ("1 worker still reads start(), or has", {"reply": Reply(b"1", leased=0, busy=1)}),
         ("5 requests are left for another worker", {"reply": Reply(b"1", leased=0, delayed=5)}),
         ("waits for seeds in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
+        (
+            "7 requests are in the queue of one slot, and worker b begins them",
+            {"reply": Reply(b"1", waiting=7, slots=1, owner="b")},
+        ),
         ("the downloader is full, with 3 downloads", {"reply": Reply(b"1"), "backs_out": "downloader"}),
         ("the scraper is full", {"reply": Reply(b"1"), "backs_out": "scraper"}),
         ("the engine is still opening the spider", {"reply": Reply(b"1"), "backs_out": "engine"}),

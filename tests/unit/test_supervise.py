@@ -314,8 +314,8 @@ def test_the_statistics_of_all_workers() -> None:
 
 
 def test_a_report_that_is_none_is_nothing(tmp_path: Path) -> None:
-    assert report.read(tmp_path / "none") == (False, "", {})
+    assert report.read(tmp_path / "none") == (False, "", {}, "", False)
     (tmp_path / "half").write_text('{"a": ')
-    assert report.read(tmp_path / "half") == (False, "", {})
+    assert report.read(tmp_path / "half") == (False, "", {}, "", False)
     (tmp_path / "begun").write_text("{}")
-    assert report.read(tmp_path / "begun") == (True, "", {})
+    assert report.read(tmp_path / "begun") == (True, "", {}, "", False)

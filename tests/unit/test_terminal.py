@@ -9,6 +9,8 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.failed_request import FailedRequest
 from scrapy_rq_sched.commands import failed, output
-from scrapy_rq_sched.commands.crawl_view import line_of, pairs_of
+from scrapy_rq_sched.commands.crawl_view import Screen, line_of, pairs_of
 from scrapy_rq_sched.commands.formats import bar, sparkline
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.commands.layout import Column, Entry, Fields, Table, cells, plain, wrap
@@ -315,6 +317,37 @@ def test_the_line_of_a_crawl_has_singulars() -> None:
     assert line_of(supervisor, replace(status, workers=[])) == "1 page, 0 waiting, 1 worker, 1 error"
     assert dict(pairs_of(supervisor, crawl()))["workers"] == "1 here, 2 on other machines"
     assert "pages" not in dict(pairs_of(supervisor, Status("site", "k", "finished", NOW)))
+
+
+class _Lines:
+    """What ``scrapy frontier crawl`` writes where there is no terminal."""
+
+    has_picture = is_terminal = False
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text.partition(" ")[2])
+
+
+def test_the_first_line_of_a_new_crawl_has_no_pages_of_the_last_one(tmp_path: Path) -> None:
+    output, supervisor = _Lines(), SimpleNamespace(running=1, errors=0, requests_to_end=0, reasons=[])
+    screen = Screen(SimpleNamespace(output=output), tmp_path, "site", 1)  # type: ignore[arg-type]
+    over = Status("site", "k", "finished", NOW, pages=1329)
+    begun = Status("site", "k", "crawling", NOW, pages=7, workers=[worker("w")], per_second=2.0)
+    for status in (over, begun, replace(over, pages=12)):
+        screen.draw(supervisor, status)  # type: ignore[arg-type]
+    pages = [line.partition(",")[0] for line in output.lines[1:]]
+    assert pages == ["0 pages", "7 pages", "12 pages"]
+
+
+def test_a_crawl_that_ends_before_its_first_line_has_its_pages(tmp_path: Path) -> None:
+    output = _Lines()
+    supervisor = SimpleNamespace(running=0, errors=0, requests_to_end=0, reasons=["finished"])
+    screen = Screen(SimpleNamespace(output=output), tmp_path, "site", 1)  # type: ignore[arg-type]
+    screen.draw(supervisor, Status("site", "k", "finished", NOW, pages=12))  # type: ignore[arg-type]
+    assert output.lines[-1].startswith("12 pages")
 
 
 def test_the_failed_list_is_counted_by_kind_and_then_by_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 
 from scrapy import Request, Spider
@@ -29,13 +30,19 @@ def links_of(number: int, pages: int) -> list[int]:
 
 
 class GraphHandler:
-    """Answers at once, or after ``GRAPH_LATENCY`` seconds, with the page's links as text."""
+    """Answers at once, or after ``GRAPH_LATENCY`` seconds, with the page's links as text.
+
+    If ``GRAPH_GATE`` is the path of a file, pages from ``GRAPH_GATED_FROM`` on wait for it.
+    So a crawl does not end before a test has seen what it waits for.
+    """
 
     lazy = False
 
     def __init__(self, crawler: Crawler) -> None:
         self._pages = crawler.settings.getint("GRAPH_PAGES")
         self._latency = crawler.settings.getfloat("GRAPH_LATENCY")
+        self._gate = crawler.settings.get("GRAPH_GATE")
+        self._gated_from = crawler.settings.getint("GRAPH_GATED_FROM")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GraphHandler:
@@ -47,6 +54,8 @@ class GraphHandler:
         if latency:
             await _sleep(latency)
         number = request.url.rpartition("/")[2]
+        while self._gate and int(number) >= self._gated_from and not os.path.exists(self._gate):
+            await _sleep(0.02)
         links = links_of(int(number), self._pages) if number.isdigit() else []
         return TextResponse(request.url, body=" ".join(map(str, links)).encode(), encoding="utf-8")
 

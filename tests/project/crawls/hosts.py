@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import scrapy
@@ -72,3 +73,63 @@ class SlowHostsSpider(HostsSpider):
     def parse(self, response):
         time.sleep(0.5)
         yield from super().parse(response)
+
+
+class RecordBegun:
+    """A downloader middleware that records each request before robots.txt is asked for."""
+
+    def process_request(self, request, spider=None):
+        record("begun", request.url)
+
+
+class ManyPagesSpider(scrapy.Spider):
+    """Asks the site at SITE_URL for many pages at once."""
+
+    name = "manypages"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {RecordBegun: 1}}
+
+    async def start(self):
+        for number in range(16):
+            yield scrapy.Request(f"{os.environ['SITE_URL']}/{number}")
+
+    def parse(self, response):
+        record("parsed", response.url)
+
+
+class MovedHosts:
+    """A downloader middleware that redirects each page of a host "old….HOST" to the same page of HOST."""
+
+    def process_response(self, request, response, spider=None):
+        host = request.url.removeprefix("http://")
+        if not host.startswith("old"):
+            return response
+        return response.replace(status=302, headers={"Location": f"http://{host.partition('.')[2]}"})
+
+
+class MovedSpider(scrapy.Spider):
+    """Finds pages of several hosts, which have all moved to one host, and follows each to a third host."""
+
+    name = "moved"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {MovedHosts: 700}}
+    PAGES = 5
+
+    async def start(self):
+        for number in range(self.PAGES):
+            yield scrapy.Request(f"http://old{number}.www.test/{number}")
+        yield scrapy.Request("http://old.www.test/own", meta={"download_slot": "proxy-1"})
+
+    def parse(self, response):
+        record("slot", f"{response.url} {response.meta['download_slot']}")
+        if "www.test" in response.url:
+            yield scrapy.Request(response.url.replace("www", "other"), meta=response.meta)
+
+
+class MovedHostsSpider(HostsSpider):
+    """Follows every link to a host of its own, which redirects to the page."""
+
+    name = "movedhosts"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {MovedHosts: 700}}
+
+    def request(self, url):
+        number = url.rpartition("/")[2]
+        return scrapy.Request(url.replace("http://", f"http://old{number}."))

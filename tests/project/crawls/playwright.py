@@ -1,4 +1,4 @@
-"""Spiders with what scrapy-playwright takes from a request's meta, and puts there; without a browser."""
+"""Spiders with what scrapy-playwright takes from a request's meta, and puts there; one has a browser."""
 
 from __future__ import annotations
 
@@ -83,3 +83,19 @@ class MethodsSpider(PlaywrightSpider):
     def parse_waited(self, response):
         (waited,) = response.meta["playwright_page_methods"]
         record("methods", f"{response.url} {waited.method} {waited.args} {waited.kwargs}")
+
+
+class BrowserSpider(scrapy.Spider):
+    """Follows the links of a site with a browser, from the address *site*."""
+
+    name = "browser"
+    custom_settings = {
+        "DOWNLOAD_HANDLERS": {"http": "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"}
+    }
+
+    async def start(self):
+        yield scrapy.Request(self.site, meta={"playwright": True})
+
+    def parse(self, response):
+        record("parsed", f"{response.url} {response.css('h1::text').get()}")
+        yield from response.follow_all(css="a", meta={"playwright": True})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import time
 
 import scrapy
 from scrapy.statscollectors import MemoryStatsCollector
@@ -384,3 +387,33 @@ class FailAlways:
 
     def process_response(self, request, response, spider=None):
         return response.replace(status=503) if request.url == page_url(1_000_003) else response
+
+
+class ChainSpider(scrapy.Spider):
+    """Each page has an item, and links to the next one, so that one worker at a time has work.
+
+    GRAPH_PAGES is their number. With ``-a kill_after=N`` each process is killed at its N-th page. The last
+    page takes ``last`` seconds, and closing ``linger`` seconds.
+    """
+
+    name = "chain"
+    kill_after = last = linger = "0"
+
+    async def start(self):
+        yield self.page(0)
+
+    def page(self, number):
+        is_last = number + 1 == self.settings.getint("GRAPH_PAGES")
+        return scrapy.Request(page_url(number), meta={"latency": float(self.last)} if is_last else {})
+
+    def parse(self, response):
+        number = int(response.url.rpartition("/")[2]) + 1
+        yield {"url": response.url}
+        if number < self.settings.getint("GRAPH_PAGES"):
+            yield self.page(number)
+        record("parsed", response.url)
+        if self.crawler.stats.get_value("response_received_count") == int(self.kill_after):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def closed(self, reason):
+        time.sleep(float(self.linger))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import scrapy
 from scrapy import signals
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 
 from scrapy_rq_sched import RedisSpider
 
 from .graph import page_url
 from .record import record
-from .spiders import GraphSpider, PlainQueue
+from .spiders import GraphSpider, PagesSpider, PlainQueue
 
 
 class OwnReasonSpider(GraphSpider):
@@ -29,6 +30,26 @@ class OwnReasonSpider(GraphSpider):
 
     def idle(self):
         raise CloseSpider("nothing_left")
+
+
+class LatecomingSpider(GraphSpider):
+    """Adds a page of its own, ROUNDS times, whenever it is idle."""
+
+    name = "latecoming"
+    rounds = "0"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.add, signals.spider_idle)
+        spider.left = int(spider.rounds)
+        return spider
+
+    def add(self):
+        if self.left:
+            self.left -= 1
+            self.crawler.engine.crawl(scrapy.Request(page_url(1_000_000 + 10 * os.getpid() + self.left)))
+            raise DontCloseSpider
 
 
 class TwiceSpider(scrapy.Spider):
@@ -170,3 +191,84 @@ class RefusingQueue(PlainQueue):
         if request.url.endswith("7"):
             self.server.lpush(self.key, {"url": request.url})
         super().push(request)
+
+
+class HangingSpider(PagesSpider):
+    """A page whose callback never returns; with ``-a waits=1``, it waits in a call that never returns."""
+
+    name = "hanging"
+    waits = ""
+    page = 50
+
+    def parse(self, response):
+        if response.url == page_url(self.page):
+            record("hangs", response.url)
+            if self.waits:
+                threading.Event().wait()
+            while True:
+                pass
+        yield from super().parse(response)
+
+
+def is_first(text):
+    """Return whether this process is the first that asks, by a file next to the record."""
+    try:
+        os.close(os.open(f"{os.environ['RECORD']}.{text}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+class HangInitSpider(PagesSpider):
+    """The first process never gets beyond ``__init__``."""
+
+    name = "hanginit"
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if is_first("init"):
+            threading.Event().wait()
+
+
+class SometimesBrokenSpider(PagesSpider):
+    """A start() that raises in the first process only."""
+
+    name = "sometimesbroken"
+
+    async def start(self):
+        yield scrapy.Request(page_url(1_000_001))
+        if is_first("start"):
+            raise ValueError("the list of start requests is broken")
+
+
+class SlowLastPipeline:
+    """Writes its items when the spider is closed, for a long time."""
+
+    def process_item(self, item, spider=None):
+        return item
+
+    def close_spider(self, spider=None):
+        time.sleep(8)
+        record("written", "")
+
+
+class HangLastPipeline:
+    """Never returns when the spider is closed."""
+
+    def process_item(self, item, spider=None):
+        return item
+
+    def close_spider(self, spider=None):
+        record("hangs", "pipeline")
+        threading.Event().wait()
+
+
+class HangStartSpider(scrapy.Spider):
+    """A blocking call in ``start()`` never returns."""
+
+    name = "hangstart"
+
+    async def start(self):
+        record("hangs", "start")
+        threading.Event().wait()
+        yield scrapy.Request(page_url(0))

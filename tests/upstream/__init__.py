@@ -1,0 +1,1 @@
+"""The tests of Scrapy and of scrapy-redis themselves, run on this package."""
