@@ -194,7 +194,7 @@ class Crawling:
         self._session = session
         self._refuse = refuse
         self._exchanges = ExchangeLoop(session, EventLoop())
-        self._closed = False
+        self._closed = self._may_be_in_line = False
 
     def open(self) -> Deferred[None]:
         """Join the frontier; return a Deferred that fires when this is done, even without a reactor."""
@@ -204,6 +204,7 @@ class Crawling:
 
         def joined(found: Any, error: Exception | None) -> None:
             nonlocal patience
+            self._may_be_in_line = bool(line.came) or error is None
             try:
                 if error is not None and not self._closed and patience.again(error, join):
                     return
@@ -212,8 +213,6 @@ class Crawling:
                         self._leave_line()  # without a reactor, there is no event before the shutdown
                         raise InterruptedInLineError("it was told to end while it waited for a place")
                     patience = Patience(join_timeout)
-                    if not line.came:
-                        loop.before_shutdown(self._leave_line)
                     loop.call_later(line.wait(found), join)
                     return
                 self._joined(found, error, line)
@@ -229,14 +228,17 @@ class Crawling:
         def join() -> None:
             if self._closed:
                 return  # this worker has left the line, and must not enter it again
+            # It may be in line before it learns of that.
+            self._may_be_in_line = True
             self._exchanges.call(lambda: membership.join(self._session, line), joined)
 
+        loop.before_shutdown(self._leave_line)
         join()
         return opened
 
     def _leave_line(self) -> Deferred[None] | None:
         """Leave the line at once, so that it moves. Scrapy does not close a spider that is being opened."""
-        if self.session is not None or self._closed:
+        if self.session is not None or self._closed or not self._may_be_in_line:
             return None
         self._closed = True
         gone: Deferred[None] = Deferred()
