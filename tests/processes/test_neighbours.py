@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.convert import Conversion
 from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, InspectionError
 from scrapy_rq_sched.frontier.messages import FORMAT, Push
-from scrapy_rq_sched.inspect import Control, Export, Import, View, find_frontiers
+from scrapy_rq_sched.inspect import Control, Export, Import, View, find_frontiers, own_keys
 from scrapy_rq_sched.inspect.archive import ArchiveReader, Writer
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.seed_rules import SeedRules
@@ -406,3 +407,32 @@ def test_a_frontier_that_claims_a_spider_is_not_read_with_the_pickles_of_its_cla
     (found,) = find_frontiers(Settings({"REDIS_URL": redis_url}))
     with pytest.raises(InspectionError, match="may run code"):
         found.of_spider(Trusting).serializer  # noqa: B018 - raises
+
+
+#: The scripts of inspect/ that use no key that meta names, or that only read.
+READING = {"find", "control", "doctor"}
+#: The scripts of inspect/ after a check of the keys, each with the function or class that makes the check.
+CHECKED = {
+    "clear": clear,
+    "sweep": clear,
+    "forget": forget,
+    "rewrite": Waiting,
+    "sift": Waiting,
+    "seed": Seeding,
+    "slot": Slots,
+    "export/begin": Export,
+    "export/end": Export,
+    "import/begin": Import,
+    "import/step": Import,
+    "import/compact": Import,
+    "import/back": Import,
+    "import/end": Import,
+}
+
+
+def test_every_script_that_changes_a_frontier_comes_after_a_check_of_its_keys() -> None:
+    folder = Path(own_keys.__file__).parent
+    text = "".join(path.read_text() for path in folder.glob("*.py"))
+    assert set(re.findall(r'register\([\w.]+, "([^"]+)"', text)) == READING | set(CHECKED)
+    for what in CHECKED.values():
+        assert "own_keys.require(" in inspect.getsource(what)
