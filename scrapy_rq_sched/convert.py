@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickletools
 import secrets
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from typing_extensions import Self
 from . import connection, serializers
 from .codec import request
 from .codec.stand_in import spider_for
-from .engine.components import load_keys, load_queue_class
+from .engine.components import PICKLE, load_keys, load_queue_class
 from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
 from .frontier import refusals
 from .frontier.scripts import register
@@ -93,11 +94,11 @@ class Conversion:
 
         :param settings: the project's, as ``scrapy.utils.project.get_project_settings()`` returns them.
         :param source: a name such as ``"pickle"``, the import path of a serializer, or the serializer itself.
-            The default is the serializer that the frontier was made with, or ``"pickle"`` if no worker of
-            this package has joined it.
+            The default is the serializer that Redis names for the frontier, if that runs no code.
         :param target: the same. The default is the target of an interrupted conversion, else
             ``SCHEDULER_SERIALIZER``, or JSON if that setting names *source*.
         :raises SettingError: if a setting is not valid, or if *source* and *target* are the same.
+        :raises FrontierError: if only Redis names a serializer that may run code, or if nothing names it.
         """
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
@@ -107,9 +108,11 @@ class Conversion:
                 f"SCHEDULER_QUEUE_CLASS is {read.queue_class!r}, which keeps requests in its own way"
             )
         keys = load_keys(read, server, spider)
-        known_source, known_target = _known_serializers(server, keys)
-        loaded_source = serializers.load_serializer(source or known_source)
-        loaded_target = serializers.load_serializer(target or known_target or read.serializer)
+        if not source or not target:
+            known_source, known_target = _known_serializers(server, keys, source, target, read.serializer)
+            source, usual_target = source or known_source, known_target or read.serializer
+        loaded_source = serializers.load_serializer(source)
+        loaded_target = serializers.load_serializer(target or usual_target)
         names = [serializers.serializer_name(serializer) for serializer in (loaded_source, loaded_target)]
         if names[0] == names[1]:
             if target or names[0] == "json":
@@ -120,6 +123,18 @@ class Conversion:
             # SCHEDULER_SERIALIZER still names the source: the project changes it after the conversion.
             loaded_target = serializers.load_serializer("json")
         return cls(server, keys, queue_class, loaded_source, loaded_target, read.max_failed)
+
+    @property
+    def warning(self) -> str:
+        """The warning for the user before the first request is read; empty if the source runs no code."""
+        name = serializers.serializer_name(self._source)
+        if name in serializers.HARMLESS:
+            return ""
+        code = "runs any code that is in it" if serializers.names_pickle(name) else "may run code"
+        return (
+            f"reading a request with the serializer {name!r} {code}, also in a dry run: every program that "
+            f"can write to the queue of spider {self._keys.spider!r} must be trusted"
+        )
 
     def look(self) -> Converted:
         """Return the result that :meth:`run` would have. Change nothing."""
@@ -262,6 +277,8 @@ class Conversion:
         return faithful.dump(self._target, request.request_to_dict(made, spider, nonce))
 
     def _is_converted(self, entry: bytes) -> bool:
+        if serializers.names_pickle(serializers.serializer_name(self._target)):
+            return _is_pickle(entry)
         try:
             data = self._target.loads(entry)
         except Exception:  # a serializer may raise anything
@@ -288,13 +305,39 @@ class Conversion:
         return b"", json.dumps(failed)
 
 
-def _known_serializers(server: Any, keys: Keys) -> tuple[str, str]:
+def _is_pickle(entry: bytes) -> bool:
+    """Return whether *entry* is a pickle, without running it."""
+    try:
+        return entry.startswith(PICKLE) and sum(1 for _ in pickletools.genops(entry)) > 0
+    except Exception:  # bytes that are not a pickle may raise anything
+        return False
+
+
+def _known_serializers(
+    server: Any, keys: Keys, source: Any, target: Any, usual_target: Any
+) -> tuple[str, str]:
     """Return the serializer of the waiting requests, and the target of an interrupted conversion.
 
-    scrapy-redis does not store the name of its serializer; it writes pickles.
+    Everybody who can write to the frontier can write these names. So a name of a serializer that may run code
+    is not used.
+
+    :param source: the source that the user has named, if any.
+    :param target: the target that the user has named, if any.
+    :param usual_target: the serializer in the settings.
+    :raises FrontierError: if a name that is needed may run code, or is missing.
     """
-    source, target = server.hmget(keys.converting, "from", "to")
-    if source and target and source != b"import":
-        return source.decode(), target.decode()
-    made_with = server.hget(keys.meta, "SCHEDULER_SERIALIZER") or b"pickle"
-    return made_with.decode(), ""
+    begun = [name and name.decode("utf-8", "replace") for name in server.hmget(keys.converting, "from", "to")]
+    if begun[0] and begun[1] and begun[0] != "import":
+        if not source and begun[0] not in serializers.HARMLESS:
+            raise refusals.untrusted_serializer(keys.spider, keys.converting, begun[0])
+        ours = serializers.serializer_name(serializers.load_serializer(usual_target))
+        if not target and begun[1] not in serializers.HARMLESS and begun[1] != ours:
+            raise refusals.untrusted_serializer(keys.spider, keys.converting, begun[1], "--to")
+        return begun[0], "" if begun[1] == ours else begun[1]
+    if source:
+        return "", ""
+    made_with = server.hget(keys.meta, "SCHEDULER_SERIALIZER")
+    name = made_with and made_with.decode("utf-8", "replace")
+    if name not in serializers.HARMLESS:
+        raise refusals.untrusted_serializer(keys.spider, keys.meta, name)
+    return name, ""

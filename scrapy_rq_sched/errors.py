@@ -10,12 +10,19 @@ import traceback
 
 #: The longest reason that is logged and stored, in characters.
 LONGEST_REASON = 1000
+#: The longest name from Redis that a message repeats, in characters.
+LONGEST_NAME = 100
 
 
 def one_line(text: object) -> str:
     """Return *text* as one printable line of limited length: *text* may quote untrusted data."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text)[:LONGEST_REASON])
     return line if len(str(text)) <= LONGEST_REASON else f"{line}…"
+
+
+def bounded(name: str) -> str:
+    """Return *name*, which Redis has, as one printable line for a message that also names other things."""
+    return one_line(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…")
 
 
 def shown(value: object) -> str:

@@ -23,7 +23,7 @@ class Convert(Action):
         "the same command again to continue it. The project's settings, or -s, name the queue and the keys."
     )
     examples = (
-        "scrapy frontier convert quotes --dry-run",
+        "scrapy frontier convert quotes --from pickle --dry-run",
         "scrapy frontier convert quotes --from pickle --to json",
         "scrapy frontier convert quotes --to json+deflate --set-aside",
     )
@@ -34,8 +34,8 @@ class Convert(Action):
             "--from",
             dest="source",
             metavar="SERIALIZER",
-            help="their serializer now (default: the frontier's; pickle, if scrapy-redis filled it. "
-            "Reading a pickle runs the code in it)",
+            help="their serializer now (default: the frontier's, if it runs no code). After scrapy-redis, it "
+            "is pickle. Reading one runs any code in it: trust every program that can write to this Redis",
         )
         parser.add_argument(
             "--to",
@@ -56,6 +56,8 @@ class Convert(Action):
         :raises FrontierError: if they cannot be converted.
         """
         conversion = Conversion.from_settings(context.settings, opts.spider, opts.source, opts.target)
+        if conversion.warning:
+            context.output.warn(conversion.warning)
         _convert(conversion, context.output, opts.dry_run, opts.set_aside)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ..codec.patterns import Host, Pattern
 from ..errors import InspectionError, frontier_command, one_line
-from ..inspect import View, read_status
+from ..inspect import View, own_keys, read_status
 from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget
 from ..inspect.entries import STEP, Entry
 from ..inspect.explain import needle_of
@@ -198,6 +198,7 @@ class Clear(Action):
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Show its contents, ask, and clear it."""
         view = context.view(opts.spider)
+        own_keys.require(view)
         status = read_status(view)
         if status.alive and not opts.force:
             raise InspectionError(

@@ -78,7 +78,7 @@ class Failed(Action):
         """
         view = context.view(opts.spider)
         chosen = {"reason": opts.reason, "id": opts.id, "url": opts.url}
-        failed = _failed(view, context.output, again=opts.requeue)
+        failed = _failed(view, context.output, opts.requeue, opts.requeue or opts.forget)
         if opts.requeue or opts.forget:
             count = (failed.requeue if opts.requeue else failed.forget)(**chosen)
             done = "put back" if opts.requeue else "removed; their URLs still count as seen"
@@ -144,8 +144,8 @@ def _none(opts: argparse.Namespace) -> str:
     return f"The failed list of spider {opts.spider} has no such entry"
 
 
-def _failed(view: View, output: Output, again: bool) -> FailedRequests:
-    failed, problem = set_aside(view, again)
+def _failed(view: View, output: Output, again: bool, changes: bool) -> FailedRequests:
+    failed, problem = set_aside(view, again, changes)
     if problem:
         output.warn(f"{problem}. The URLs of these requests are not shown, and --url does not match them")
     return failed

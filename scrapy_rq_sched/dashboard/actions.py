@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..codec.slot_rules import FIELDS, LONGEST_DELAY, slot_rule
 from ..errors import InspectionError
-from ..inspect import Control, Seeding, View, read_status
+from ..inspect import Control, Seeding, View, own_keys, read_status
 from ..inspect.edit import forget
 from ..inspect.explain import Explainer
 from ..inspect.fingerprint import Fingerprinter
@@ -133,6 +133,7 @@ def seed(view: View, given: Arguments, dry: bool) -> Done:
 
 def forget_urls(view: View, given: Arguments, dry: bool) -> Done:
     """Forget URLs, so that they count as not seen; with ``crawl``, push them as seeds, too."""
+    own_keys.require(view)
     urls, crawl = given.texts("urls", MOST), given.flag("crawl")
     given_urls = counted(len(urls), "URL")
     if dry:
@@ -170,7 +171,7 @@ def forget_failed(view: View, given: Arguments, dry: bool) -> Done:
 
 def _of_failed(view: View, given: Arguments, dry: bool, again: bool) -> Done:
     chosen = {name: given.optional(name) for name in ("reason", "id", "url")}
-    failed, problem = set_aside(view, again)
+    failed, problem = set_aside(view, again, changes=True)
     if problem and chosen["url"] is not None:
         raise InspectionError(problem)
     if dry:
@@ -239,6 +240,7 @@ def reset_slot(view: View, given: Arguments, dry: bool) -> Done:
 def _slot(view: View, given: Arguments) -> tuple[Slots, str, int]:
     if not view.settings.by_slot:
         raise InspectionError("FRONTIER_BY_SLOT is False, so this frontier has no slots")
+    own_keys.require(view)
     slots = Slots(view)
     slot = slots.named(given.text("slot"))
     (status,) = slots.read([slot])

@@ -12,7 +12,9 @@ from scrapy import Spider
 from scrapy.utils.misc import load_object
 
 from .. import connection
+from ..engine.components import load_keys
 from ..inspect import View, find_frontiers
+from ..settings import FrontierSettings
 
 #: Seconds between two searches for frontiers, at least.
 SEARCH = 30.0
@@ -34,6 +36,7 @@ class Frontiers:
         self._only = spider
         self._redis_key = redis_key
         self._server = connection.get_client(settings)
+        self._read = FrontierSettings.from_settings(settings)
         self._loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings.frozencopy())
         self._lock = threading.Lock()
         self._views: dict[str, View] = {}
@@ -62,12 +65,13 @@ class Frontiers:
         found: dict[str, View] = {}
         for spider, views in by_spider.items():
             cls = self._class(spider)
-            usual = self._of_spider(spider).keys.requests if len(views) > 1 else views[0].keys.requests
+            # Any frontier may claim to be a spider's: the name is for the one at the keys of the settings.
+            usual = self._usual_queue(spider)
             for view in views:
                 requests = view.keys.requests
                 found[spider if requests == usual else requests] = view.of_spider(cls)
         for spider in self._loader.list():
-            if spider not in by_spider:
+            if spider not in found:
                 found[spider] = self._of_spider(spider)
         with self._lock:
             # Known frontiers keep their connections.
@@ -104,6 +108,11 @@ class Frontiers:
             return view  # its class sets another Redis
         connection.close(view.server)
         return replace(view, server=self._server)
+
+    def _usual_queue(self, spider: str) -> str:
+        if spider in self._loader.list():
+            return self._of_spider(spider).keys.requests
+        return load_keys(self._read, self._server, spider).requests
 
     def _class(self, spider: str) -> type[Spider] | None:
         return self._loader.load(spider) if spider in self._loader.list() else None

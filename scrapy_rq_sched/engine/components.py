@@ -13,12 +13,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from .. import connection
 from ..codec.templates import templates_of_seeds
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
-from ..errors import FrontierMismatchError, SettingError, frontier_command
+from ..errors import FrontierMismatchError, SettingError
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.custom_queue import CustomQueueFrontier
 from ..frontier.messages import Bounds
+from ..frontier.refusals import how_to_convert
 from ..keys import Keys, dupefilter_frontiers
 from ..queue import DISCIPLINES
 from ..serializers import load_serializer, serializer_name
@@ -154,8 +155,7 @@ def check_readable(queue: Any) -> None:
         raise FrontierMismatchError(
             f"{queue.key!r} contains pickled requests, as scrapy-redis writes them, but SCHEDULER_SERIALIZER "
             f"is {serializer_name(queue.serializer)!r}. To crawl them as they are, set SCHEDULER_SERIALIZER "
-            "= 'scrapy_rq_sched.picklecompat'. To convert them, run: "
-            f"{frontier_command('convert', queue.spider.name)}"
+            f"= 'scrapy_rq_sched.picklecompat'. {how_to_convert(queue.spider.name, 'pickle')}"
         ) from error
 
 

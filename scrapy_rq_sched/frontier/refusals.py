@@ -11,11 +11,14 @@ from ..errors import (
     FleetStoppedError,
     FrontierError,
     FrontierMismatchError,
+    InspectionError,
     RedisUnsuitableError,
+    bounded,
     frontier_command,
     one_line,
 )
 from ..keys import Keys
+from ..serializers import HARMLESS, PickleSerializer, names_pickle
 from .messages import FORMAT
 
 
@@ -26,7 +29,7 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
     :param rest: the rest of its reply.
     """
     if problem == b"type":
-        return _wrong_type(keys, *(text.decode() for text in rest))
+        return _wrong_type(keys, *map(_text, rest))
     if problem == b"full":
         return FleetFullError(
             f"{_running(rest[0])}, and FRONTIER_MAX_WORKERS allows no more for spider {keys.spider!r}. To "
@@ -46,9 +49,9 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
     if problem == b"converting":
         return FrontierMismatchError(
             f"The requests of spider {keys.spider!r} are being converted to another serializer, or a "
-            f"conversion was interrupted. To complete it: {frontier_command('convert', keys.spider)}"
+            f"conversion was interrupted. {how_to_convert(keys.spider, _text(rest[0]))}"
         )
-    return _made_with_something_else(keys, *(text.decode() for text in rest))
+    return _made_with_something_else(keys, *map(_text, rest))
 
 
 def _wrong_type(keys: Keys, key: str, found: str, expected: str) -> FrontierError:
@@ -109,8 +112,7 @@ def _made_with_something_else(
         )
     convert = ""
     if name == "SCHEDULER_SERIALIZER":
-        options = ("--from", shlex.quote(one_line(there)), "--to", shlex.quote(ours))
-        convert = f"convert the waiting requests ({frontier_command('convert', keys.spider, *options)}), "
+        convert = f". {how_to_convert(keys.spider, there, ours)}"
     clear = "with SCHEDULER_FLUSH_ON_START"
     if unflushed:
         clear = (
@@ -118,9 +120,69 @@ def _made_with_something_else(
             f"because {why_not_flushed(unflushed)}"
         )
     return FrontierMismatchError(
-        f"The frontier of spider {keys.spider!r} was made with {name} {there!r}, but this worker has "
-        f"{ours!r}. Set up this worker in the same way, {convert}or clear the frontier {clear}"
+        f"The frontier of spider {keys.spider!r} was made with {name} {bounded(there)!r}, but this worker "
+        f"has {ours!r}. Set up this worker in the same way, or clear the frontier {clear}{convert}"
     )
+
+
+def how_to_convert(spider: str, source: str, target: str = "") -> str:
+    """Return a sentence with the command that converts the waiting requests, and what it means.
+
+    :param source: the serializer of the requests, which Redis may name: the sentence repeats it only if it
+        is harmless.
+    :param target: the serializer to convert them to; by default, the command chooses it.
+    """
+    trust = ""
+    if names_pickle(source):
+        source = PickleSerializer.name
+        trust = ", if you trust every program that can write to this Redis (a pickle runs any code in it)"
+    elif source not in HARMLESS:
+        source = "IMPORT.PATH"
+        trust = ", if you know and trust the code of their serializer"
+    options = ("--from", source, *(("--to", shlex.quote(target)) if target else ()))
+    return f"To convert the waiting requests{trust}: {frontier_command('convert', spider, *options)}"
+
+
+def untrusted_serializer(spider: str, key: str, name: str | None, option: str = "--from") -> FrontierError:
+    """Return the error for a conversion whose serializer only Redis names, and which may run code.
+
+    :param key: the key that should name the serializer.
+    :param name: the name there; None if there is no name.
+    :param option: the option with which the user can name it.
+    """
+    if name is None:
+        return FrontierError(
+            f"Key {key!r} in Redis does not name the serializer of the requests of spider {spider!r}. If "
+            "scrapy-redis has not filled the queue, name the serializer with --from. If it has, they are "
+            f"pickles. {how_to_convert(spider, 'pickle')}"
+        )
+    if option == "--to":
+        remedy = "Name the serializer to convert to with --to"
+    else:
+        remedy = how_to_convert(spider, name)
+    return FrontierError(
+        f"Key {key!r} in Redis names the serializer {bounded(name)!r}, which may run code. Redis may only "
+        f"choose {', '.join(sorted(HARMLESS))}. {remedy}"
+    )
+
+
+def untrusted_import(spider: str, name: str) -> InspectionError:
+    """Return the error for an exported frontier with a serializer that only its file names.
+
+    :param name: the name, which is not a harmless one.
+    """
+    if names_pickle(name):
+        remedy = "If you trust its writer (a pickle runs any code in it), add -s SCHEDULER_SERIALIZER=pickle"
+    else:
+        remedy = "If you know and trust it, name it yourself with -s SCHEDULER_SERIALIZER"
+    return InspectionError(
+        f"The first line of the file says that the requests of spider {spider!r} were written by the "
+        f"serializer {bounded(name)!r}, which may run code. Nothing was imported. {remedy}"
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def to_exchange(error: Exception, keys: Keys) -> FrontierError | None:
@@ -166,11 +228,11 @@ def to_convert(problem: bytes, rest: list[Any], keys: Keys, is_list: bool) -> Fr
         )
     if problem == b"importing":
         return FrontierError(_importing(spider))
-    source, target = (name.decode() for name in rest)
-    options = ("--from", shlex.quote(source), "--to", shlex.quote(target))
+    source, target = map(_text, rest)
     return FrontierError(
-        f"A conversion of spider {spider!r} from {source} to {target} was interrupted. Complete it first: "
-        f"{frontier_command('convert', spider, *options)}"
+        f"A conversion of spider {spider!r} from {bounded(source)!r} to {bounded(target)!r} was "
+        f"interrupted, as {keys.converting!r} says. Complete it first. "
+        f"{how_to_convert(spider, source, target if target in HARMLESS or names_pickle(target) else '')}"
     )
 
 

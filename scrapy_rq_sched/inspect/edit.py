@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import InspectionError, UnserializableRequestError, frontier_command
 from ..frontier.scripts import filter_step, register
 from ..serializers import faithful
+from . import own_keys
 from .entries import STEP, Entry, Reader
 from .queues import Queues
 from .view import View
@@ -25,11 +26,13 @@ KEEPABLE = ("seeds", "failed", "seen")
 class Waiting:
     """Changes the waiting requests of *view*'s frontier.
 
-    :raises InspectionError: if there is no frontier, or if its queue cannot be inspected.
+    :raises InspectionError: if there is no frontier, if its queue cannot be inspected, or if ``meta`` names
+        keys that are not the frontier's.
     """
 
     def __init__(self, view: View) -> None:
         view.require()
+        own_keys.require(view)
         self._view = view
         self._reader = Reader(view)
         self._queues = Queues(view)
@@ -169,7 +172,9 @@ def forget(view: View, fingerprints: Iterable[str]) -> int:
 
     :param fingerprints: those of the requests, made by :class:`Fingerprinter`.
     :return: how many of them had been seen.
+    :raises InspectionError: if ``meta`` names keys that are not the frontier's: see :mod:`.own_keys`.
     """
+    own_keys.require(view)
     script = register(view.server, "forget", dupefilter=view.dupefilter)
     forgotten = 0
     for part in in_steps(fingerprints):
@@ -183,8 +188,10 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     :param force: whether to clear it even if workers are alive; they log that it was removed.
     :param keep: members of :data:`KEEPABLE` that stay.
     :return: the other frontier that shares the dupefilter, which was therefore kept; empty if not shared.
-    :raises InspectionError: if workers are alive, unless *force*.
+    :raises InspectionError: if workers are alive, unless *force*; or if ``meta`` names keys that are not the
+        frontier's.
     """
+    own_keys.require(view)
     script = register(view.server, "clear")
     keep = set(keep)
     flags = [int(name in keep) for name in KEEPABLE]

@@ -48,6 +48,7 @@ from typing import Any
 from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..frontier.scripts import register
+from . import own_keys
 from .archive import OWN_META, Writer, dumped
 from .export_waiting import export_waiting, flat
 from .read_status import read_status
@@ -66,11 +67,14 @@ _Values = Iterator[tuple[str, list[Any]]]
 class Export:
     """Exports *view*'s frontier.
 
-    :raises InspectionError: if there is no frontier, or if it has a custom queue class.
+    :raises InspectionError: if there is no frontier, if it has a custom queue class, or if ``meta`` names
+        keys that are not the frontier's.
     """
 
     def __init__(self, view: View) -> None:
         view.require()
+        # Else the file would have the seeds and fingerprints of another frontier.
+        own_keys.require(view)
         self._view = view
         self._keys = view.keys
         self._server = view.server

@@ -11,6 +11,7 @@ from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError, frontier_command
 from ..frontier.messages import FORMAT
+from ..frontier.refusals import how_to_convert
 from ..keys.key import Use
 from ..keys.table import KEYS
 from ..serializers import faithful
@@ -111,8 +112,8 @@ def _conversion(view: View, what: str) -> Iterator[Finding]:
             what,
             f"its requests are being converted ({' to '.join(names)}), or a conversion was interrupted: no "
             "worker can join",
-            "Wait until the conversion has ended. If it was interrupted, continue it: "
-            + frontier_command("convert", view.spider),
+            "Wait until the conversion has ended. If it was interrupted, continue it. "
+            + how_to_convert(view.spider, *names[:1]),
         )
 
 
@@ -134,29 +135,27 @@ def _made_with(view: View, what: str) -> Iterator[Finding]:
             yield problem(
                 what,
                 f"it was made with {name} {theirs!r}, but the settings have {value!r}: workers cannot join",
-                _remedy(view, name),
+                _remedy(view, name, theirs),
             )
     if _is_pickled(view):
         yield problem(
             what,
             f"{view.keys.requests!r} has pickled requests, as scrapy-redis writes them, which "
             "SCHEDULER_SERIALIZER cannot read",
-            "Set SCHEDULER_SERIALIZER = 'scrapy_rq_sched.picklecompat', or convert the requests: "
-            + frontier_command("convert", view.spider),
+            "Set SCHEDULER_SERIALIZER = 'scrapy_rq_sched.picklecompat', or convert the requests. "
+            + how_to_convert(view.spider, "pickle"),
         )
 
 
-def _remedy(view: View, name: str) -> str:
-    """Return the advice for a frontier that was made with another value of *name*."""
+def _remedy(view: View, name: str, theirs: str) -> str:
+    """Return the advice for a frontier that was made with *theirs* as the value of *name*."""
     if name == "FRONTIER_PROJECT":
         return (
             "Give this crawl its own keys (FRONTIER_JOB, and %(job)s in the key settings) or another "
             "Redis database. For both projects to share one frontier, set the same FRONTIER_PROJECT in both"
         )
-    convert = ""
-    if name == "SCHEDULER_SERIALIZER":
-        convert = f"convert the requests: {frontier_command('convert', view.spider)}; "
-    return f"Restore the earlier value; {convert}or start a new crawl with SCHEDULER_FLUSH_ON_START"
+    convert = f". {how_to_convert(view.spider, theirs)}" if name == "SCHEDULER_SERIALIZER" else ""
+    return f"Restore the earlier value, or start a new crawl with SCHEDULER_FLUSH_ON_START{convert}"
 
 
 def _ours(view: View) -> dict[str, str]:

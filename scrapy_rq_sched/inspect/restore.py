@@ -6,10 +6,12 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from .. import connection
+from .. import connection, serializers
 from ..errors import FrontierError, InspectionError, frontier_command
 from ..frontier.messages import FORMAT
+from ..frontier.refusals import how_to_convert, untrusted_import
 from ..frontier.scripts import register
+from . import own_keys
 from .archive import OWN_META, WIDTHS, ArchiveReader, load
 from .seeding import patiently
 from .view import View
@@ -32,10 +34,12 @@ _PUSHES = {"priority": "ZADD", "fifo": "RPUSH", "lifo": "LPUSH"}
 class Import:
     """Imports the frontier that *reader* reads into *view*'s, which must be empty.
 
-    :raises InspectionError: if this package has another format of frontiers.
+    :raises InspectionError: if this package has another format of frontiers, or if the file names a
+        serializer that may run code and that the settings do not name.
     """
 
     def __init__(self, view: View, reader: ArchiveReader) -> None:
+        own_keys.require(view)
         self._view = view
         self._reader = reader
         self._keys = view.keys.all()
@@ -56,11 +60,19 @@ class Import:
                 f"The exported frontier has the format {made_in!r}, but this scrapy-rq-sched uses "
                 f"{FORMAT!r}. Import it with the version that exported it"
             )
+        self._check_serializer()
         self._begin = register(view.server, "import/begin")
         self._plain = register(view.server, "import/step")
         self._compact = register(view.server, "import/compact", dupefilter="compact")
         self._back = register(view.server, "import/back", self._discipline)
         self._end = register(view.server, "import/end")
+
+    def _check_serializer(self) -> None:
+        """Check that the file does not choose a serializer that may run code."""
+        name = self._meta.get("SCHEDULER_SERIALIZER", b"").decode("utf-8", "replace")
+        ours = serializers.load_serializer(self._view.settings.serializer)
+        if name and name not in serializers.HARMLESS and name != serializers.serializer_name(ours):
+            raise untrusted_import(self._view.spider, name)
 
     @property
     def total(self) -> int:
@@ -105,8 +117,8 @@ class Import:
         if problem == b"converting":
             raise InspectionError(
                 f"The requests of spider {spider!r} are being converted, or a conversion was interrupted. "
-                "Wait until it has ended; if it was interrupted, continue it: "
-                f"{frontier_command('convert', spider)}"
+                "Wait until it has ended; if it was interrupted, continue it. "
+                f"{how_to_convert(spider, rest[0].decode('utf-8', 'replace'))}"
             )
         if problem == b"alive":
             alive = "1 worker is" if rest[0] == 1 else f"{counted(rest[0], 'worker')} are"

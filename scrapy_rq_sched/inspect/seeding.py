@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from ..connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
 from ..errors import InspectionError, SeedError, UnknownCodeError, one_line
 from ..frontier.scripts import register
+from . import own_keys
 from .seed_rules import SeedRules
 from .view import View
 
@@ -78,9 +79,11 @@ class Seeding:
     Call :meth:`check`, then :meth:`push`.
 
     :param source: :class:`Few`, or the lines of a file.
+    :raises InspectionError: if ``meta`` names keys that are not the frontier's.
     """
 
     def __init__(self, view: View, source: Source, rules: SeedRules) -> None:
+        own_keys.require(view)
         self._server = view.server
         self._source = source
         self._rules = rules

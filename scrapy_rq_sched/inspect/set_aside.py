@@ -5,15 +5,20 @@ from __future__ import annotations
 from .. import serializers
 from ..errors import InspectionError
 from ..failed import FailedRequests
+from . import own_keys
 from .view import View
 
 
-def set_aside(view: View, again: bool = False) -> tuple[FailedRequests, str]:
+def set_aside(view: View, again: bool = False, changes: bool = False) -> tuple[FailedRequests, str]:
     """Return the failed list of *view*'s frontier, and why its URLs cannot be read; empty if they can.
 
     :param again: whether entries will be put back into the queue.
-    :raises InspectionError: if entries cannot be put back into this queue.
+    :param changes: whether entries will be put back, or removed.
+    :raises InspectionError: if entries cannot be put back into this queue, or if ``meta`` names keys that are
+        not the frontier's and *changes* is true.
     """
+    if again or changes:
+        own_keys.require(view)
     # Only putting entries back requires the queue's class; listing and forgetting them does not.
     discipline = view.queue_class.discipline if again else "custom"
     serializer: serializers.Serializer | None

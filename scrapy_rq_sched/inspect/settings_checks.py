@@ -14,6 +14,7 @@ from ..engine.components import load_queue_class
 from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware
+from ..frontier.refusals import how_to_convert
 from ..queue import DISCIPLINES
 from ..scheduler import Scheduler
 from ..settings import FrontierSettings
@@ -180,7 +181,7 @@ def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, 
     yield (
         serializers.serializer_name(serializers.load_serializer(read.serializer)) == "pickle",
         "SCHEDULER_SERIALIZER is pickle: anybody with write access to this Redis can run code in the workers",
-        "Set it to 'json', and convert the waiting requests: scrapy frontier convert SPIDER",
+        f"Set it to 'json', and convert the waiting requests. {how_to_convert('SPIDER', 'pickle')}",
     )
 
 

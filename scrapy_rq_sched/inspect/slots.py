@@ -14,6 +14,7 @@ from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
 from ..errors import InspectionError
 from ..frontier.scripts import register
+from . import own_keys
 from .queues import Queues
 from .view import View, read_meta
 
@@ -135,6 +136,7 @@ class Slots:
         self._change(slot, "block", "0")
 
     def _change(self, slot: str, *what: str) -> None:
+        own_keys.require(self.view)
         self._script(self.view.keys.all(), [slot, *what])
 
     def _read(self, names: list[str]) -> Iterator[SlotStatus]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing_extensions import Self
 
 from .. import connection, serializers
 from ..engine.components import load_keys, load_queue_class
-from ..errors import InspectionError
+from ..errors import InspectionError, bounded
 from ..keys import Keys
 from ..queue import DISCIPLINES
 from ..settings import FrontierSettings
@@ -26,8 +25,6 @@ FREED_WITHIN = 30.0
 SCAN_STEP = 1000
 
 _QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DISCIPLINES}
-#: Serializers that are used because Redis names them. Pickle, or custom code, must be named in the settings.
-_HARMLESS = ("json", "json+deflate", "msgpack")
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,7 @@ class View:
     :param meta: the fields of the frontier's ``meta``; empty if no worker has ever joined it.
     :param spidercls: the spider's class, if this project has it.
     :param scrapy_settings: Scrapy's settings, with those of the spider.
+    :param redis_key: the seeds' key, or several, if they differ from those of the class.
     """
 
     server: Any
@@ -48,6 +46,7 @@ class View:
     meta: Mapping[str, str]
     spidercls: type[Spider] | None = None
     scrapy_settings: Any = None
+    redis_key: Any = None
 
     @classmethod
     def from_settings(
@@ -79,7 +78,7 @@ class View:
         read = FrontierSettings.from_settings(settings)
         server = connection.get_client(settings)
         keys = load_keys(read, server, spider, redis_key)
-        return cls(server, keys, read, {}, spidercls, settings)
+        return cls(server, keys, read, {}, spidercls, settings, redis_key)
 
     def as_it_is_now(self, redis_key: Any = None) -> Self:
         """Return the same frontier with its current ``meta`` from Redis.
@@ -103,6 +102,9 @@ class View:
         settings = self.scrapy_settings.copy()
         spidercls.update_settings(settings)
         read = FrontierSettings.from_settings(settings)
+        if load_keys(read, self.server, self.spider).requests != self.keys.requests:
+            # Only meta says that this is the spider's frontier: the class's trust in pickles is not for it.
+            read = replace(read, serializer=self.settings.serializer)
         return replace(self, settings=read, scrapy_settings=settings, spidercls=spidercls)
 
     @property
@@ -174,11 +176,13 @@ class View:
         theirs = self.meta.get("SCHEDULER_SERIALIZER", "")
         if theirs in ("", serializers.serializer_name(ours)):
             return ours
-        if theirs in _HARMLESS:
+        if theirs in serializers.HARMLESS:
             return serializers.load_serializer(theirs)
+        # Redis may name any module: only a name that is known to be a serializer is repeated as an option.
+        named = "=pickle" if serializers.names_pickle(theirs) else ""
         raise InspectionError(
-            f"The requests of spider {self.spider!r} were written by {theirs!r}, which may run code that is "
-            f"stored in Redis. If you trust it, add -s {shlex.quote(f'SCHEDULER_SERIALIZER={theirs}')}"
+            f"The requests of spider {self.spider!r} were written by {bounded(theirs)!r}, which may run code "
+            f"that is stored in Redis. If you trust it, add -s SCHEDULER_SERIALIZER{named}"
         )
 
     @property
@@ -222,6 +226,8 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
         meta = read_meta(server, key)
         if "format" in meta and meta.get("requests_key"):
             keys = _keys_of(meta, meta.get("spider", ""), meta["requests_key"])
+            if keys.meta != key.decode("utf-8", "replace"):
+                continue  # another program has written the name of another frontier's queue there
             views.append(View(server, keys, read, meta, None, settings))
     yield from sorted(views, key=lambda view: (view.spider, view.keys.requests))
 

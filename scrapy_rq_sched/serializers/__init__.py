@@ -209,6 +209,9 @@ class PickleSerializer:
 _OURS = (JSONSerializer, DeflatedJSONSerializer, MsgpackSerializer, PickleSerializer)
 _BY_NAME = {cls.name: cls for cls in _OURS}
 
+#: The serializers that run no code when they read. If only data names a serializer, it must be one of these.
+HARMLESS = frozenset({JSONSerializer.name, DeflatedJSONSerializer.name, MsgpackSerializer.name})
+
 
 def load_serializer(value: Any) -> Serializer:
     """Return the serializer for a value of ``SCHEDULER_SERIALIZER``, or of a queue's ``serializer``.
@@ -236,6 +239,11 @@ def load_serializer(value: Any) -> Serializer:
 
 
 _PICKLECOMPAT = "scrapy_rq_sched.picklecompat"
+
+
+def names_pickle(name: str) -> bool:
+    """Return whether *name*, from a setting or from Redis, is one of the names of the pickle serializer."""
+    return name in (PickleSerializer.name, _PICKLECOMPAT)
 
 
 def serializer_name(serializer: Any) -> str:

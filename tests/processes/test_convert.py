@@ -446,7 +446,7 @@ def test_a_queue_of_another_class_is_not_converted(redis_url: str, server: redis
         (
             "pages:converting",
             {"from": "pickle", "to": "msgpack"},
-            "from pickle to msgpack was interrupted",
+            "from 'pickle' to 'msgpack' was interrupted",
         ),
     ],
 )
@@ -492,6 +492,13 @@ def test_a_list_that_another_changes_meanwhile_is_not_converted_further(
 # -- the command ---------------------------------------------------------------------------------
 
 
+#: What is said before a pickle is read.
+WARNED = (
+    "scrapy frontier: reading a request with the serializer 'pickle' runs any code that is in it, also in a "
+    "dry run: every program that can write to the queue of spider 'pages' must be trusted\n"
+)
+
+
 def command(redis_url: str, *options: str) -> subprocess.CompletedProcess[str]:
     arguments = ("-m", "scrapy", "frontier", "convert", *options, "-s", f"REDIS_URL={redis_url}")
     return run_python(*arguments, redis_url=redis_url, timeout=60, RECORD=os.devnull)
@@ -502,22 +509,24 @@ def test_the_command_converts_after_a_dry_run_that_changes_nothing(
 ) -> None:
     filled(server, "PriorityQueue", 20)
     before = server.dump(KEY)
-    dry = command(redis_url, "pages", "--dry-run")
-    assert (dry.returncode, dry.stderr) == (0, "")
+    dry = command(redis_url, "pages", "--from", "pickle", "--dry-run")
+    assert (dry.returncode, dry.stderr) == (0, WARNED)
     assert "24 requests wait: 24 to convert" in dry.stdout
     assert server.dump(KEY) == before
-    done = command(redis_url, "pages")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = command(redis_url, "pages", "--from", "pickle")
+    assert (done.returncode, done.stderr) == (0, WARNED)
     assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
 
 
 def test_the_command_refuses_before_it_says_what_it_would_do(redis_url: str, server: redis.Redis) -> None:
     filled(server, "PriorityQueue", 20)
     server.zadd("pages:workers", {"a": 99999999999999})
-    refusal = command(redis_url, "pages")
+    refusal = command(redis_url, "pages", "--from", "pickle")
     assert (refusal.returncode, refusal.stdout) == (1, "")
-    assert refusal.stderr == ("scrapy frontier: 1 worker is running for spider 'pages'. Stop it first\n")
-    assert "24 requests wait" in command(redis_url, "pages", "--dry-run").stdout
+    assert refusal.stderr == (
+        f"{WARNED}scrapy frontier: 1 worker is running for spider 'pages'. Stop it first\n"
+    )
+    assert "24 requests wait" in command(redis_url, "pages", "--from", "pickle", "--dry-run").stdout
 
 
 def test_a_worker_with_another_serializer_is_told_how_to_convert(redis_url: str, server: redis.Redis) -> None:
@@ -526,7 +535,7 @@ def test_a_worker_with_another_serializer_is_told_how_to_convert(redis_url: str,
     with_json.close("shutdown")
     with pytest.raises(FrontierMismatchError) as refusal:
         a_scheduler(redis_url, SCHEDULER_SERIALIZER="msgpack")
-    (typed,) = re.findall(r"\(scrapy (frontier convert .+?)\)", str(refusal.value))
+    (typed,) = re.findall(r"To convert the waiting requests: scrapy (.+)$", str(refusal.value))
     assert typed == "frontier convert pages --from json --to msgpack"
     assert command(redis_url, *typed.split()[2:]).returncode == 0
     found = popped_by(a_scheduler(redis_url, SCHEDULER_SERIALIZER="msgpack"))
@@ -545,13 +554,13 @@ def test_the_serializer_of_the_waiting_requests_need_not_be_named(redis_url: str
     assert "The requests of spider 'pages' are already stored as msgpack" in again.stderr
 
 
-def test_a_conversion_that_broke_off_goes_on_without_being_told_how(
+def test_an_interrupted_conversion_continues_to_the_same_serializer_without_being_told_which(
     redis_url: str, server: redis.Redis
 ) -> None:
     filled(server, "PriorityQueue")
     server.hset("pages:converting", mapping={"from": "pickle", "to": "msgpack", "left": 0, "length": 0})
-    done = command(redis_url, "pages")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = command(redis_url, "pages", "--from", "pickle")
+    assert (done.returncode, done.stderr) == (0, WARNED)
     assert not any(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
 
 
@@ -572,14 +581,15 @@ def test_the_command_changes_nothing_if_something_cannot_be_converted_unless_tol
 ) -> None:
     theirs.PriorityQueue(server, PagesSpider(), KEY).push(Request("http://example.com/", meta={"t": (1,)}))
     before = server.dump(KEY)
-    refused = command(redis_url, "pages")
+    refused = command(redis_url, "pages", "--from", "pickle")
     assert refused.returncode == 1
     assert "1 cannot be converted: meta['t'] is a tuple" in refused.stdout
     assert refused.stderr == (
-        "scrapy frontier: Nothing was changed. --set-aside moves these requests into the failed list\n"
+        f"{WARNED}scrapy frontier: Nothing was changed. --set-aside moves these requests into the failed "
+        "list\n"
     )
     assert server.dump(KEY) == before
-    assert command(redis_url, "pages", "--set-aside").returncode == 0
+    assert command(redis_url, "pages", "--from", "pickle", "--set-aside").returncode == 0
     assert (server.exists(KEY), server.llen("pages:failed")) == (0, 1)
 
 
@@ -587,8 +597,9 @@ def test_the_command_converts_to_json_where_the_project_goes_on_with_pickle(
     redis_url: str, server: redis.Redis
 ) -> None:
     filled(server, "PriorityQueue")
-    done = command(redis_url, "pages", "-s", "SCHEDULER_SERIALIZER=scrapy_rq_sched.picklecompat")
-    assert (done.returncode, done.stderr) == (0, "")
+    setting = "SCHEDULER_SERIALIZER=scrapy_rq_sched.picklecompat"
+    done = command(redis_url, "pages", "--from", "pickle", "-s", setting)
+    assert (done.returncode, done.stderr) == (0, WARNED)
     assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
 
 
@@ -598,7 +609,8 @@ def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
     for number in range(3):
         bad = Request("http://example.com/", meta={"t": (number,)})
         theirs.PriorityQueue(server, PagesSpider(), KEY).push(bad)
-    refused = command(redis_url, "pages", "--set-aside", "-s", "FRONTIER_MAX_FAILED=2")
+    options = ("--from", "pickle", "--set-aside", "-s", "FRONTIER_MAX_FAILED=2")
+    refused = command(redis_url, "pages", *options)
     assert (refused.returncode, server.zcard(KEY)) == (1, 3)
     assert "would keep only 2 of these" in refused.stderr
 
@@ -607,8 +619,9 @@ def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
     ("url", "options", "said"),
     [
         ("redis://127.0.0.1:1", ["pages"], "cannot be reached"),
-        (None, ["pages", "--to", "pickle"], "are already stored as pickle. Name another serializer"),
-        (None, ["pages", "--to", "yaml"], "SCHEDULER_SERIALIZER must be 'json', "),
+        (None, ["pages", "--from", "pickle", "--to", "pickle"], "are already stored as pickle. Name another"),
+        (None, ["pages", "--from", "pickle", "--to", "yaml"], "SCHEDULER_SERIALIZER must be 'json', "),
+        (None, ["pages"], "scrapy frontier convert pages --from pickle"),
         (None, ["pages", "-s", "SCHEDULER_QUEUE_CLASS=no.such"], "SCHEDULER_QUEUE_CLASS is 'no.such'"),
     ],
 )

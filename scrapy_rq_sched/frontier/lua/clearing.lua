@@ -8,12 +8,14 @@ local AT_ONCE = 100
 function clearing.sweep(n)
   local cleared = redis.call('LINDEX', SLOTS_CLEARED, 0)
   if not cleared then return false end
-  local slots = redis.pcall('ZPOPMIN', cleared, n)
+  -- Another program may have written the list: no other key than an index of this frontier may lose its members.
+  local is_own = string.sub(cleared, 1, #SLOTS_CLEARED + 1) == SLOTS_CLEARED .. ':'
+  local slots = is_own and redis.pcall('ZPOPMIN', cleared, n) or {}
   for i = 1, has_failed(slots) and 0 or #slots, 2 do
     -- A new crawl may already have requests in the same slot.
     if not redis.call('ZSCORE', SLOTS, slots[i]) then redis.call('UNLINK', SLOT_REQUESTS .. slots[i]) end
   end
-  if has_failed(slots) or redis.call('EXISTS', cleared) == 0 then redis.call('LPOP', SLOTS_CLEARED) end
+  if not is_own or has_failed(slots) or redis.call('EXISTS', cleared) == 0 then redis.call('LPOP', SLOTS_CLEARED) end
   return redis.call('EXISTS', SLOTS_CLEARED) == 1
 end
 
