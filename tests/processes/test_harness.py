@@ -56,13 +56,13 @@ def test_a_server_whose_port_was_taken_meanwhile_takes_another(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = iter([taken.getsockname()[1], free_port()])
         monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
-        with PrivateRedis(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        with PrivateRedis(tmp_path, port=0) as server, redis.Redis.from_url(server.url) as client:
             assert server.port != taken.getsockname()[1]
             assert client.ping()
 
 
 def test_a_server_is_not_taken_for_another_that_has_its_port(tmp_path: Path) -> None:
-    with PrivateRedis(tmp_path) as first:
+    with PrivateRedis(tmp_path, port=0) as first:
         second = PrivateRedis(tmp_path, port=first.port)
         with pytest.raises(
             FrontierError, match=rf"on port {first.port} did not start: it ended with exit code \d+ "
@@ -79,7 +79,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 def test_a_server_keeps_a_port_that_somebody_has_read(tmp_path: Path) -> None:
-    server = PrivateRedis(tmp_path)
+    server = PrivateRedis(tmp_path, port=0)
     url = server.url
     with server, redis.Redis.from_url(url) as client:
         assert client.ping()
