@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,13 +21,14 @@ from .. import reaper
 from ..crawl import PROJECT, is_alive, run_python, wait_until
 from ..forked import ForkedScrapy
 
-#: A test that starts a server, says which process it is, and then waits for ever.
+#: A test that starts a server, says which process it is and where its socket is, and then waits for ever.
 ENDLESS = """
 import time
 from pathlib import Path
 
 def test_it(private_redis):
-    Path(__file__).with_name("server").write_text(str(private_redis.process.pid) + "\\n")
+    text = f"{private_redis.process.pid} {private_redis.path.parent}\\n"
+    Path(__file__).with_name("server").write_text(text)
     time.sleep(600)
 """
 
@@ -44,10 +46,11 @@ def test_tests_that_are_stopped_leave_no_server_behind(tmp_path: Path, sent: sig
     ) as tests:
         said = tmp_path / "server"
         wait_until(lambda: said.exists() and said.read_text().endswith("\n"), message="the server starts")
-        server = int(said.read_text())
-        assert is_alive(server)
+        server, folder = said.read_text().split()
+        assert is_alive(int(server))
         tests.send_signal(sent)
-    wait_until(lambda: not is_alive(server), message="the server ends")
+    wait_until(lambda: not is_alive(int(server)), message="the server ends")
+    shutil.rmtree(folder)
 
 
 def test_a_server_whose_port_was_taken_meanwhile_takes_another(
