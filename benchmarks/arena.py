@@ -210,7 +210,9 @@ class Commands:
 
     def __init__(self, server: redis.Redis) -> None:
         self._server = server
-        self._client = redis.Redis(**server.connection_pool.connection_kwargs)
+        options = server.connection_pool.connection_kwargs
+        names = ("host", "port", "password")
+        self._client = redis.Redis(**{name: options[name] for name in names})
         self.count = 0
 
     def __enter__(self) -> Commands:

@@ -154,7 +154,7 @@ class PrivateRedis:
         command += ["--logfile", str(self._log), *self.options]
         # In a session of its own, the server does not get the Ctrl-C that is meant for the crawl.
         self.process = subprocess.Popen(  # noqa: S603 - our own arguments
-            command, stdin=subprocess.PIPE, start_new_session=True, umask=0o077
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, umask=0o077
         )
         self._send_password(self.process)
         deadline = time.monotonic() + START_TIMEOUT

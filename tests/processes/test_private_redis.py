@@ -75,6 +75,12 @@ def test_a_tcp_port_of_a_private_server_needs_a_password(tmp_path: Path) -> None
                 stranger.config_set("dir", "/")
 
 
+def test_a_private_server_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with PrivateRedis(tmp_path), PrivateRedis(tmp_path, port=0):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
 def test_each_private_server_has_a_password_of_its_own(tmp_path: Path) -> None:
     passwords = {str(PrivateRedis(tmp_path, port=0).password) for _ in range(10)}
     assert len(passwords) == 10
