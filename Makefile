@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 JOBS ?= 4
 
 .PHONY: help demo demo-cores check test lint wheel docs bench chaos real-site matrix scrapy-tests \
-	scrapy-redis-tests clean
+	scrapy-redis-tests lock clean
 
 .DEFAULT_GOAL := help
 help:
@@ -21,10 +21,12 @@ help:
 	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (35 min)"
 	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"
 	@echo "make matrix      run the tests on old and new versions of Python and Scrapy"
+	@echo "make lock        renew constraints.txt: the versions of a developer's tools"
 	@echo "make scrapy-tests, make scrapy-redis-tests"
 	@echo "                 run the tests of Scrapy (15 min) and of scrapy-redis (a minute) on this package"
 
-# What is installed follows setup.cfg: it is done again when that changes. The demo needs less than a developer.
+# What is installed follows setup.cfg: it is done again when that changes. The demo needs less than a developer, and
+# gets what a user gets: the newest versions. A developer gets those of constraints.txt, which `make lock` renews.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 $(BIN)/python:
@@ -35,9 +37,9 @@ $(VENV)/.installed-demo: setup.cfg pyproject.toml | $(BIN)/python
 	@$(INSTALL) '.[demo]'
 	@touch $@
 
-$(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing the tools of a developer into $(VENV), once: a minute or two ..."
-	$(INSTALL) '.[demo,test,lint]'
+	$(INSTALL) '.[demo,test,lint]' -c constraints.txt
 	touch $@
 
 demo: $(VENV)/.installed-demo
@@ -111,6 +113,11 @@ scrapy-tests: $(VENV)/.installed
 
 scrapy-redis-tests: $(VENV)/.installed
 	$(BIN)/python -m tests.upstream scrapy-redis
+
+# The newest versions of all that `make test` and `make lint` need, on each Python that setup.cfg names: each must be on
+# the PATH. Run the tests with them, and commit the file.
+lock: | $(BIN)/python
+	$(BIN)/python -m tests.lock
 
 clean:
 	rm -rf .tox .upstream $(VENV) .wheel-venv dist build docs/_build *.egg-info

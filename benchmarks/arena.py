@@ -116,7 +116,7 @@ class Arena:
     @contextlib.contextmanager
     def open(cls) -> Iterator[Arena]:
         """Start a Redis, and stop it in the end."""
-        with tempfile.TemporaryDirectory() as folder, PrivateRedis(folder) as server:
+        with tempfile.TemporaryDirectory() as folder, PrivateRedis(folder, port=0) as server:
             yield cls(server, Path(folder))
 
     def crawl(
@@ -141,8 +141,8 @@ class Arena:
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             url = self._server.url
             if contender.distance:
-                url = stack.enter_context(Proxy(self._server.port, contender.distance)).url
-            options = {**_SETTINGS[contender.name], **contender.settings, **settings, "REDIS_URL": url}
+                url = stack.enter_context(Proxy(self._server.url, contender.distance)).url
+            options = {**_SETTINGS[contender.name], **contender.settings, **settings}
             if contender.name == JOBDIR:
                 options["JOBDIR"] = f"{folder}/job"
             figures = Path(folder) / "figures"
@@ -150,7 +150,11 @@ class Arena:
             processes = []
             for number in range(workers):
                 log = stack.enter_context((Path(folder) / f"log-{number}").open("wb"))
-                processes.append(_start(spider, arguments, options, figures, log, environment or {}))
+                processes.append(
+                    _start(
+                        spider, arguments, options, figures, log, {"REDIS_URL": url, **(environment or {})}
+                    )
+                )
             try:
                 during(processes)
                 for process in processes:
@@ -206,7 +210,9 @@ class Commands:
 
     def __init__(self, server: redis.Redis) -> None:
         self._server = server
-        self._client = redis.Redis(port=server.connection_pool.connection_kwargs["port"])
+        options = server.connection_pool.connection_kwargs
+        names = ("host", "port", "password")
+        self._client = redis.Redis(**{name: options[name] for name in names})
         self.count = 0
 
     def __enter__(self) -> Commands:

@@ -58,7 +58,6 @@ class _Terminal:
             "SCHEDULER": "scrapy_rq_sched.Scheduler",
             "DUPEFILTER_CLASS": f"scrapy_rq_sched.{FILTERS[dupefilter]}",
             "SCHEDULER_QUEUE_CLASS": f"scrapy_rq_sched.{kind}",
-            "REDIS_URL": arena.url,
         }
         self._options = [text for pair in settings.items() for text in ("-s", "=".join(pair))]
         self._figures = figures
@@ -79,6 +78,7 @@ class _Terminal:
             process = subprocess.Popen(
                 [sys.executable, "-m", "scrapy", "frontier", *arguments, *self._options],
                 cwd=PROJECT,
+                env={**os.environ, "REDIS_URL": self._arena.url},
                 stdin=source,
                 stdout=target,
                 stderr=errors,

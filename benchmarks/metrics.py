@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -108,9 +109,14 @@ def _scrape(url: str) -> int:
 @contextmanager
 def _exporter(arena: Arena) -> Iterator[str]:
     """Have an exporter run, and give its address."""
-    command = ["frontier", "metrics", "graph", "--redis-url", arena.url, "--listen", "0"]
+    command = ["frontier", "metrics", "graph", "--listen", "0"]
+    environment = {**os.environ, "REDIS_URL": arena.url}
     with subprocess.Popen(
-        [sys.executable, "-m", "scrapy", *command], cwd=PROJECT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "scrapy", *command],
+        cwd=PROJECT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as exporter:
         try:
             assert exporter.stdout is not None  # noqa: S101 - it is a pipe

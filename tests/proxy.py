@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parent.parent
 
@@ -74,7 +75,7 @@ class _Server:
         elif command == "cut":
             self.cut()
         elif command == "target":
-            self.target = int(values[0])
+            self.target = int(float(values[0]))
             self.cut()
         elif command != "faults":
             raise ValueError(line)
@@ -169,14 +170,17 @@ async def serve(target: int, seed: int) -> None:
 
 
 class Proxy:
-    """A process that passes on to the Redis on *port*, at a distance of *milliseconds* there and back.
+    """A process that passes on to the Redis at *url*, at a distance of *milliseconds* there and back.
+
+    Its own address has the password of that Redis, which is no argument of the process.
 
     Each method returns when what it asks for is in force.
     """
 
-    def __init__(self, port: int, milliseconds: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, url: str, milliseconds: float = 0.0, seed: int = 0) -> None:
+        port = str(urlsplit(url).port)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.proxy", str(port), str(seed)],
+            [sys.executable, "-m", "tests.proxy", port, str(seed)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -185,7 +189,7 @@ class Proxy:
         )
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.url = url.replace(f":{port}/", f":{self.port}/")
         self.delay(milliseconds)
 
     def delay(self, milliseconds: float) -> None:
@@ -216,9 +220,9 @@ class Proxy:
         """Close a connection instead of passing on a request, or in the middle of it: it is not done."""
         self._say("break_before", probability)
 
-    def target(self, port: int) -> None:
+    def target(self, url: str) -> None:
         """Pass on to another server, as after a failover behind one address; cut what there is."""
-        self._say("target", port)
+        self._say("target", float(urlsplit(url).port or 0))
 
     @property
     def faults(self) -> int:

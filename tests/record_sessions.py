@@ -20,6 +20,7 @@ from pathlib import Path
 
 import redis
 
+from scrapy_rq_sched.connection import hide_password
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +36,7 @@ _SESSION = re.compile(r"```console\n\$ (.*)\n(?:.*\n)*?```\n")
 
 def main() -> None:
     """Write the page anew."""
-    with tempfile.TemporaryDirectory() as folder, PrivateRedis(folder) as server:
+    with tempfile.TemporaryDirectory() as folder, PrivateRedis(folder, port=0) as server:
         port = str(free_port())
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "REDIS_URL": server.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
@@ -79,7 +80,7 @@ def _recorded(command: str, port: str, environment: dict[str, str]) -> str:
         command = command.replace(late[1], _late_url(port, environment))
     output = _on_a_terminal(command.replace(f":{SHOWN_PORT}/", f":{port}/"), environment)
     shown = output.replace(f":{port}/", f":{SHOWN_PORT}/").replace(
-        environment["REDIS_URL"], "redis://127.0.0.1:6379/0"
+        hide_password(environment["REDIS_URL"]), "redis://127.0.0.1:6379/0"
     )
     # Workers learn it by their next exchange.
     time.sleep(3)

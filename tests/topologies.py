@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import socket
 import ssl
 import subprocess
@@ -39,6 +40,8 @@ class Topology(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        #: Of all its servers: each may take another's place.
+        self.password = secrets.token_urlsafe()
         self._stack = ExitStack()
 
     def __enter__(self) -> Topology:
@@ -59,10 +62,10 @@ class Topology(ABC):
         return connection.get_redis(url=self.url)
 
     def server(self, *options: str, port: int = 0) -> PrivateRedis:
-        """Start a server of its own folder."""
+        """Start a server of its own folder, on a TCP port."""
         folder = self.folder / f"server-{port or free_port()}"
         folder.mkdir()
-        return self._stack.enter_context(PrivateRedis(folder, list(options), port))
+        return self._stack.enter_context(PrivateRedis(folder, list(options), port, self.password))
 
 
 class Single(Topology):
@@ -81,9 +84,7 @@ class Unix(Topology):
     name = "unix"
 
     def start(self) -> None:
-        path = self.folder / "redis.sock"
-        self.server("--unixsocket", str(path))
-        self.url = f"unix://{path}?db=0"
+        self.url = f"{self._stack.enter_context(PrivateRedis(self.folder)).url}?db=0"
 
 
 class Embedded(Topology):
@@ -111,7 +112,9 @@ class Tls(Topology):
         authority.configure_trust(context)
         context.verify_mode = ssl.CERT_REQUIRED
         authority.issue_cert("localhost").configure_cert(context)
-        port = self._stack.enter_context(TlsGate(context, self.server().port)).port
+        port = self._stack.enter_context(
+            TlsGate(context, self._stack.enter_context(PrivateRedis(self.folder)).path)
+        ).port
         self.url = (
             f"rediss://localhost:{port}/0?ssl_ca_certs={paths['authority']}"
             f"&ssl_certfile={paths['client']}&ssl_keyfile={paths['key']}"
@@ -121,7 +124,7 @@ class Tls(Topology):
 class TlsGate:
     """What a server from a wheel cannot do: TLS, by a gate before it, in a thread."""
 
-    def __init__(self, context: ssl.SSLContext, target: int) -> None:
+    def __init__(self, context: ssl.SSLContext, target: Path) -> None:
         self._context = context
         self._target = target
         self._loop = asyncio.new_event_loop()
@@ -144,7 +147,7 @@ class TlsGate:
         self._loop.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, here = await asyncio.open_connection("127.0.0.1", self._target)
+        there, here = await asyncio.open_unix_connection(self._target)
 
         async def pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
             with suppress(OSError):
@@ -176,25 +179,28 @@ class Sentinels(Replaceable):
         others = [self.server("--replicaof", "127.0.0.1", str(master.port), *at_once) for _ in "12"]
         self.servers = {server.port: server for server in (master, *others)}
         for replica in others:
-            _wait_for_link(redis.Redis(port=replica.port))
+            _wait_for_link(redis.Redis.from_url(replica.url))
         ports = [self._sentinel(master.port) for _ in "123"]
-        self.url = f"redis+sentinel://{','.join(f'localhost:{port}' for port in ports)}/crawls/0"
-        self.sentinels = [redis.Redis(port=port) for port in ports]
+        hosts = ",".join(f"localhost:{port}" for port in ports)
+        self.url = f"redis+sentinel://:{self.password}@{hosts}/crawls/0?sentinel_password={self.password}"
+        self.sentinels = [redis.Redis(port=port, password=self.password) for port in ports]
         for sentinel in self.sentinels:
             wait_until(lambda sentinel=sentinel: self._knows_all(sentinel), message="Sentinels meet")
 
     def _sentinel(self, master: int) -> int:
         port = free_port()
         file = self.folder / f"sentinel-{port}.conf"
+        file.touch(0o600)
         file.write_text(
-            f"port {port}\ndir {self.folder}\nsentinel monitor crawls 127.0.0.1 {master} 2\n"
+            f"port {port}\nbind 127.0.0.1\nrequirepass {self.password}\ndir {self.folder}\n"
+            f"sentinel monitor crawls 127.0.0.1 {master} 2\nsentinel auth-pass crawls {self.password}\n"
             f"sentinel down-after-milliseconds crawls {DOWN_AFTER * 1000:.0f}\n"
             "sentinel failover-timeout crawls 5000\n"
         )
         log = (self.folder / f"sentinel-{port}.log").open("wb")
         process = subprocess.Popen([embedded.server_executable(), str(file), "--sentinel"], stdout=log)
         self._stack.callback(_end, process)
-        client = redis.Redis(port=port)
+        client = redis.Redis(port=port, password=self.password)
         wait_until(lambda: _answers(client), message="a Sentinel starts")
         return port
 
@@ -225,7 +231,9 @@ class Cluster(Replaceable):
         for _ in range(6):
             server = self._node(*options)
             self.servers[server.port] = server
-        self.nodes = [redis.Redis(port=port, decode_responses=True) for port in self.servers]
+        self.nodes = [
+            redis.Redis(port=port, password=self.password, decode_responses=True) for port in self.servers
+        ]
         masters, replicas = self.nodes[:3], self.nodes[3:]
         bounds = [0, 5461, 10923, 16384]
         for node, first, end in zip(masters, bounds[:-1], bounds[1:], strict=True):
@@ -242,7 +250,8 @@ class Cluster(Replaceable):
         for node in self.nodes:
             wait_until(lambda node=node: self._sees(node, "slave") == 3, message="all know the replicas")
             wait_until(lambda node=node: node.cluster("INFO")["cluster_state"] == "ok", message="it is up")
-        self.url = f"redis+cluster://{','.join(f'127.0.0.1:{_port(node)}' for node in masters)}"
+        hosts = ",".join(f"127.0.0.1:{_port(node)}" for node in masters)
+        self.url = f"redis+cluster://:{self.password}@{hosts}"
 
     def _node(self, *options: str) -> PrivateRedis:
         for more in (True, True, False):
@@ -259,7 +268,8 @@ class Cluster(Replaceable):
 
     def client(self) -> AsOneServer:
         """Return a client that puts the braces round spiders' names."""
-        return AsOneServer([("127.0.0.1", _port(node)) for node in self.nodes[:3]], {})
+        hosts = [("127.0.0.1", _port(node)) for node in self.nodes[:3]]
+        return AsOneServer(hosts, {"password": self.password})
 
     def master_of(self, key: str) -> int:
         """Return the port of the master that has the slot of *key*."""
@@ -292,7 +302,8 @@ class Cluster(Replaceable):
         source, target = by_port[here], by_port[there]
 
         def move(*keys: str) -> None:
-            source.execute_command("MIGRATE", "127.0.0.1", there, "", 0, 5000, "KEYS", *keys)
+            login = ("AUTH", self.password)
+            source.execute_command("MIGRATE", "127.0.0.1", there, "", 0, 5000, *login, "KEYS", *keys)
 
         target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[here])
         source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[there])
@@ -351,6 +362,11 @@ class AsOneServer(LazyCluster):
         if isinstance(data, bytes) and (match := _KEY.fullmatch(data)):
             return b"{%s}%s" % match.groups()
         return argument
+
+
+def with_login(url: str, user: str, password: str) -> str:
+    """Return *url* with another login, or with one."""
+    return re.sub("://([^@/]*@)?", f"://{user}:{password}@", url, count=1)
 
 
 TOPOLOGIES: dict[str, type[Topology]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ from rich.console import Console
 from scrapy_rq_sched.connection import RedisError, get_redis, hide_password
 from scrapy_rq_sched.errors import FrontierError
 from scrapy_rq_sched.frontier.health import check_server
+from scrapy_rq_sched.servers.shared import socket_path
 
 from .crawl import Crawl, WorkerFailedError, judge
 from .frontier import FrontierView
@@ -73,7 +75,7 @@ def _run(console: Console, folder: Path, interrupts: Interrupts) -> bool:
         stack.callback(stop_workers, workers, lambda: interrupts.count > 1)
         title = (
             f"{WORKERS} workers crawl the {len(shop.paths()):,} pages of {url}\n"
-            f"Their keys: {spider}:* in {hide_password(redis_url)}\n"
+            f"Their keys: {spider}:* in {_where(redis_url)}\n"
         )
         started_at = time.monotonic()
         with Keyboard(live(console)) as keyboard, View(console, title, keyboard.is_there) as view:
@@ -99,6 +101,14 @@ def _redis(folder: Path) -> tuple[str, str]:
     check_server(get_redis(url=url, socket_timeout=3.0, socket_connect_timeout=3.0), f"{DEMO}:requests")
     # Somebody's own Redis: a name that nobody else has, so that no crawl of theirs is touched.
     return url, f"{DEMO}-{secrets.token_hex(4)}"
+
+
+def _where(redis_url: str) -> str:
+    """Return the command that looks into the demo's own Redis, or the address of another."""
+    scheme, _, folder = redis_url.partition("://")
+    if scheme != "embedded":
+        return hide_password(redis_url)
+    return shlex.join(["redis-cli", "-s", str(socket_path(folder))])
 
 
 def _follow(crawl: Crawl, view: View, keyboard: Keyboard, interrupts: Interrupts) -> None:

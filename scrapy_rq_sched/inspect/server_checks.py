@@ -12,6 +12,7 @@ from typing import Any
 from .. import connection
 from ..frontier.scripts import register
 from ..keys import never
+from ..servers.releases import FIXES_OF, needed_update
 from .finding import NOT_PERMITTED, Finding, if_permitted, ok, problem, warning
 from .wording import counted
 
@@ -61,7 +62,7 @@ def check_server(client: Any, key: str, wait_replicas: int) -> Iterator[Finding]
     for section in _SECTIONS:
         info |= if_permitted(lambda section=section: server.info(section)) or {}  # type: ignore[misc]
     if "redis_version" in info:
-        yield _version(info)
+        yield _version(info, is_own=connection.address(client).startswith("embedded://"))
         yield from _replication(info, wait_replicas)
         yield from _cluster(server, info, on_cluster)
         yield _persistence(server, info)
@@ -80,15 +81,25 @@ def check_server(client: Any, key: str, wait_replicas: int) -> Iterator[Finding]
     yield _clock(server)
 
 
-def _version(info: dict[str, Any]) -> Finding:
+def _version(info: dict[str, Any], is_own: bool) -> Finding:
     kind = str(info.get("server_name", "redis")).capitalize()
     version = str(info.get("valkey_version") or info["redis_version"])
     numbers = tuple(int(part) for part in re.findall(r"\d+", str(info["redis_version"]))[:2])
     if numbers < connection.OLDEST_SERVER:
         needed = ".".join(map(str, connection.OLDEST_SERVER))
         return problem("server", f"{kind} {version} is too old: {needed} or newer is needed", "Update it")
-    up = timedelta(seconds=int(info.get("uptime_in_seconds", 0)))
-    return ok("server", f"{kind} {version}, up for {up}")
+    # A private server is a program that was found on this machine.
+    program = f" ({info['executable']})" if is_own and info.get("executable") else ""
+    text = f"{kind} {version}{program}, up for {timedelta(seconds=int(info.get('uptime_in_seconds', 0)))}"
+    newer = needed_update(kind, version)
+    if not newer:
+        return ok("server", text)
+    advice = (
+        f"Install {kind} {newer} or newer on this machine: a private server is the newest program on the PATH"
+        if is_own
+        else f"Update it to {newer} or newer, unless your distribution has added the fixes to its {version}"
+    )
+    return warning("server", f"{text}; it lacks known security fixes, up to {FIXES_OF}", advice)
 
 
 def _replication(info: dict[str, Any], wait_replicas: int) -> Iterator[Finding]:

@@ -102,12 +102,22 @@ def watch(folder: str, executable: str) -> int:
     return 0
 
 
+def options(folder: str, path: str, port: int = 0) -> list[str]:
+    """Return the options of a server that other users of the machine cannot reach.
+
+    :param folder: the folder of the server's data.
+    :param path: the path of its socket, which must be in a folder that only its user can enter.
+    :param port: a TCP port of the loopback interface, for which the server needs a password; 0: none.
+    """
+    reached_by = ["--port", str(port), "--bind", "127.0.0.1", "--unixsocket", path, "--unixsocketperm", "700"]
+    return [*reached_by, "--dir", folder, "--save", "", "--daemonize", "no"]
+
+
 def _start(folder: str, executable: str) -> subprocess.Popen[bytes]:
     path = os.path.join(folder, SOCKET)
     if os.path.exists(path):
         os.unlink(path)
-    command = [executable, "--port", "0", "--unixsocket", path, "--unixsocketperm", "700"]
-    command += ["--dir", folder, "--appendonly", "yes", "--save", "", "--daemonize", "no"]
+    command = [executable, *options(folder, path), "--appendonly", "yes"]
     return subprocess.Popen(command)  # noqa: S603 - our own arguments
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -84,12 +85,13 @@ class Arena:
         self._settings: dict[str, object] = {}
         self._parsed: set[str] = set()
         self._parses = 0
+        self._password = secrets.token_urlsafe()
         self._stack = ExitStack()
 
     def __enter__(self) -> Arena:
         with self._stack:
             self.redis = self.another_redis()
-            self.proxy = self._stack.enter_context(Proxy(self.redis.port, seed=self.seed))
+            self.proxy = self._stack.enter_context(Proxy(self.redis.url, seed=self.seed))
             self.client = self.client_of(self.redis)
             self.fleet = Fleet(self.folder, self.proxy.url)
             self._stack.callback(self.fleet.stop)
@@ -111,13 +113,14 @@ class Arena:
         """Start a further server, with its own data."""
         folder = self.folder / f"redis-{len(list(self.folder.glob('redis-*')))}"
         folder.mkdir()
-        server = PrivateRedis(folder, [*DURABLE, *options]).start()
+        # One password for all: each may take another's place.
+        server = PrivateRedis(folder, [*DURABLE, *options], port=0, password=self._password).start()
         self._stack.callback(end, server)
         return server
 
-    def another_proxy(self, port: int, milliseconds: float) -> Proxy:
+    def another_proxy(self, server: PrivateRedis, milliseconds: float) -> Proxy:
         """Start a further proxy."""
-        return self._stack.enter_context(Proxy(port, milliseconds, self.seed))
+        return self._stack.enter_context(Proxy(server.url, milliseconds, self.seed))
 
     def client_of(self, server: PrivateRedis) -> redis.Redis:
         """Return a client that goes to *server* straight, and not through the proxy."""

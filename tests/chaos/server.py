@@ -76,7 +76,7 @@ class Standby:
         self._replicate()
 
     def _replicate(self) -> None:
-        link: Proxy = self._arena.another_proxy(self.master.port, 0)
+        link: Proxy = self._arena.another_proxy(self.master, 0)
         self._replica = _replica_of(self._arena, link.port)
         # To the replica and back.
         link.delay(2000 * self._lag)
@@ -89,7 +89,7 @@ class Standby:
         self.master.stop()
         self._arena.client_of(self._replica).replicaof("NO", "ONE")
         self.master = self._replica
-        self._arena.proxy.target(self.master.port)
+        self._arena.proxy.target(self.master.url)
         self._replicate()
         return killed
 

@@ -47,11 +47,18 @@ def install() -> None:
     with sync_playwright() as playwright:
         if find(playwright) is not None:
             return
-    commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    reason = "because the tests of the web page need a browser and this machine has none."
     if os.geteuid() == 0 and shutil.which("apt-get"):
+        print(
+            f"Installing the system package chromium with apt-get, {reason} "
+            f"This waits up to {PATIENCE:g} s for apt's lock.",
+            flush=True,
+        )
         commands = [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]]
+    else:
+        print(f"Downloading Chromium for this user with playwright, {reason}", flush=True)
+        commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     for command in commands:
-        print(f"There is no browser for the tests of the web page: {' '.join(command)}", flush=True)
         if not succeeds(command):
             print(f"That failed, and these tests will fail. Install a browser: {HOW}", flush=True)
             return

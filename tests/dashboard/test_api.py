@@ -24,6 +24,7 @@ from scrapy_rq_sched.inspect import Control, View
 from ..client import Client
 from ..crawl import run_python, wait_until
 from ..pages import DOCS
+from ..topologies import with_login
 from .asgi import ask
 from .conftest import Make
 from .filled import BOOKS, REASONS, failed_entry, fill, fingerprint, push, worker
@@ -389,7 +390,7 @@ def test_a_user_who_may_only_look_may_look_at_all_of_it(
     rights = [*re.findall(r"[+][a-z|]+", command), *more.split()]
     server.execute_command("ACL", "SETUSER", "looker", "on", ">word", "~shop:*", *rights)
     try:
-        app = make({"REDIS_URL": redis_url.replace("://", "://looker:word@")})
+        app = make({"REDIS_URL": with_login(redis_url, "looker", "word")})
         assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["shop"]
         for path in ("status", "workers", "slots", "failed", "failed/counts", "peek", "events", "audit"):
             assert get(app, path)["redis"] == "", path

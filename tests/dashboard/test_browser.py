@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,39 @@ def test_an_installation_that_fails_for_another_reason_is_not_repeated(
     assert not run(apt, "E: Unable to locate package chromium", LOCKED)
     assert "Unable to locate package" in capsys.readouterr().err
     assert apt.read_text() == f"{LOCKED}\n"
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        (
+            0,
+            "Installing the system package chromium with apt-get, because the tests of the web page need a "
+            "browser and this machine has none. This waits up to 600 s for apt's lock.\n",
+        ),
+        (
+            1000,
+            "Downloading Chromium for this user with playwright, because the tests of the web page need a "
+            "browser and this machine has none.\n",
+        ),
+    ],
+)
+def test_an_installation_names_its_package_and_its_reason_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], user: int, said: str
+) -> None:
+    commands: list[list[str]] = []
+    output: list[str] = []
+
+    def succeeds(command: list[str]) -> bool:
+        commands.append(command)
+        output.append(capsys.readouterr().out)
+        return True
+
+    monkeypatch.setattr(browser, "find", lambda playwright: None)
+    monkeypatch.setattr(browser, "succeeds", succeeds)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    browser.install()
+    assert output[0] == said
+    assert not any(output[1:])
+    assert commands[-1][-1] == "chromium"

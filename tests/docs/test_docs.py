@@ -159,7 +159,7 @@ _REFUSED = re.compile(
 @pytest.fixture(scope="module")
 def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateRedis]:
     """A server whose users the examples may change."""
-    with PrivateRedis(tmp_path_factory.mktemp("docs")) as server:
+    with PrivateRedis(tmp_path_factory.mktemp("docs"), port=0) as server:
         yield server
 
 
@@ -171,7 +171,8 @@ def shell(own_redis: PrivateRedis, tmp_path: Path) -> dict[str, str]:
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec {client} -p {own_redis.port} "$@"\n')
     wrapper.chmod(0o755)
-    return {**os.environ, "PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+    path = f"{wrapper.parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "REDISCLI_AUTH": own_redis.password or ""}
 
 
 def begin_crawl(url: str, name: str, site: str = "https://www.example.org") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socketserver
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,8 @@ from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUn
 from scrapy_rq_sched.frontier import health
 from scrapy_rq_sched.frontier.scripts import Script
 from scrapy_rq_sched.runtime.outage import Outage
+
+from ..topologies import with_login
 
 pytestmark = pytest.mark.single("its address")
 
@@ -118,11 +119,10 @@ def test_the_class_of_the_client_may_be_the_users(settings: dict[str, Any], redi
     assert type(client_of(**settings, REDIS_PARAMS={"redis_cls": redis_cls})) is OwnClient
 
 
-def test_a_redis_behind_a_unix_socket_will_do() -> None:
-    with tempfile.TemporaryDirectory() as folder:  # a socket's path must be short
-        path = Path(folder) / "redis.sock"
-        with PrivateRedis(folder, ["--unixsocket", str(path)]):
-            assert health.check_server(client_of(REDIS_URL=f"unix://{path}"), "s:requests") == []
+def test_a_redis_behind_a_unix_socket_will_do(tmp_path: Path) -> None:
+    with PrivateRedis(tmp_path) as server:
+        assert server.url.startswith("unix:///")
+        assert health.check_server(client_of(REDIS_URL=server.url), "s:requests") == []
 
 
 # -- bad settings ------------------------------------------------------------------------------------
@@ -351,14 +351,14 @@ def test_a_server_that_deletes_keys_gets_a_warning_with_its_policy(
         (warning,) = health.check_server(client_of(REDIS_URL=redis_url), "s:requests")
     finally:
         server.config_set("maxmemory-policy", "noeviction")
-    assert f"Redis at {redis_url} has maxmemory-policy {policy}:" in warning
+    assert f"Redis at {connection.hide_password(redis_url)} has maxmemory-policy {policy}:" in warning
     assert "noeviction" in warning
 
 
 def test_a_user_who_may_not_call_info_gets_a_warning(server: redis.Redis, redis_url: str) -> None:
     server.execute_command("ACL", "SETUSER", "limited", "on", f">{SECRET}", "~*", "+@all", "-info")
     try:
-        url = redis_url.replace("redis://", f"redis://limited:{SECRET}@")
+        url = with_login(redis_url, "limited", SECRET)
         (warning,) = health.check_server(client_of(REDIS_URL=url), "s:requests")
     finally:
         server.execute_command("ACL", "DELUSER", "limited")
@@ -366,7 +366,7 @@ def test_a_user_who_may_not_call_info_gets_a_warning(server: redis.Redis, redis_
 
 
 def test_a_wrong_password_is_unreachable_and_not_shown(redis_url: str) -> None:
-    url = redis_url.replace("redis://", f"redis://somebody:{SECRET}@")
+    url = with_login(redis_url, "somebody", SECRET)
     with pytest.raises(RedisUnreachableError, match="refuses this user") as refusal:
         health.check_server(client_of(REDIS_URL=url), "s:requests")
     assert SECRET not in str(refusal.value)

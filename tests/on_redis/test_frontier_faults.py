@@ -323,7 +323,8 @@ def test_an_exchange_says_whether_replicas_have_it(
     worker = Client(server, "a", "priority", 0.6, 5, wait_replicas=1).open()
     assert not worker.push("one").replicated
     options = ["--replicaof", "127.0.0.1", str(private_redis.port)]
-    with PrivateRedis(tmp_path_factory.mktemp("replica"), options) as replica:
+    folder, password = tmp_path_factory.mktemp("replica"), private_redis.password
+    with PrivateRedis(folder, options, password=password) as replica:
         copy = redis.Redis.from_url(replica.url)
         while not worker.say().replicated:
             pass
@@ -763,13 +764,13 @@ def test_a_server_that_forgets_scripts_as_soon_as_it_has_them_is_sent_their_text
 def test_an_old_master_that_has_become_a_replica_is_left_for_the_new_one(
     private_redis: PrivateRedis, tmp_path: Path
 ) -> None:
-    with PrivateRedis(tmp_path) as old, Proxy(old.port) as proxy:
+    with PrivateRedis(tmp_path, port=0, password=private_redis.password) as old, Proxy(old.url) as proxy:
         client, behind = redis.Redis.from_url(proxy.url, retry=None), redis.Redis.from_url(old.url)
         worker = Client(client, "a", "priority", 30.0, 5).open()
         worker.say()
-        proxy.target(private_redis.port)
+        proxy.target(private_redis.url)
         behind.replicaof("127.0.0.1", private_redis.port)
-        proxy.target(old.port)
+        proxy.target(old.url)
         with pytest.raises(ResponseError):
             worker.say()
         connections = client.connection_pool._available_connections

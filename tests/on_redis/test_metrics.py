@@ -337,7 +337,7 @@ def test_redis_away_is_said_once_and_redis_back_as_well(
     server: redis.Redis, exporter: Exporter, private_redis: Any, said: list[str]
 ) -> None:
     worker(server)
-    with Proxy(private_redis.port) as proxy:
+    with Proxy(private_redis.url) as proxy:
         snapshots = exporter(proxy.url, REDIS_PARAMS={"socket_timeout": 0.5, "retry": connection.no_retry()})
         assert "scrapy_frontier_slots" in metrics(snapshots)
         proxy.stall()

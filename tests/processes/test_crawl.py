@@ -184,7 +184,7 @@ def test_a_page_that_kills_its_workers_is_set_aside_and_the_rest_is_crawled(
 
 @pytest.mark.single("a proxy before it")
 def test_no_redis_call_is_made_on_the_event_loop(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, 10) as far:
+    with Proxy(private_redis.url, 10) as far:
         fleet.start("loopthread", GRAPH_PAGES=300, REDIS_URL=far.url)
         fleet.wait()
     assert set(fleet.urls("parsed")) == pages(300)
@@ -365,7 +365,7 @@ def test_statistics_that_raise_lose_nothing_that_is_in_memory_only(fleet: Fleet)
 
 @pytest.mark.single("a proxy before it")
 def test_a_spider_with_an_endless_start_can_be_closed(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, 20) as far:
+    with Proxy(private_redis.url, 20) as far:
         fleet.start("endless", CLOSESPIDER_PAGECOUNT=50, REDIS_URL=far.url)
         fleet.wait(timeout=20)
     assert fleet.reasons() == ["closespider_pagecount"]

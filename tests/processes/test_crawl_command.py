@@ -453,10 +453,10 @@ def test_workers_that_hang_again_and_again_without_a_request_are_given_up(
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_redis_that_does_not_answer_does_not_keep_a_hung_worker_alive(
-    terminal: Terminal, server: redis.Redis, is_interrupted: bool
+    terminal: Terminal, redis_url: str, is_interrupted: bool
 ) -> None:
     soon = ("-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_LEASE_TIMEOUT=2")
-    with Proxy(server.connection_pool.connection_kwargs["port"]) as proxy:
+    with Proxy(redis_url) as proxy:
         process = terminal.start(*HANGING, "-w", "1", *soon, environment={"REDIS_URL": proxy.url})
         wait_until(lambda: terminal.events("hangs"))
         hung = terminal.workers().pop()

@@ -167,8 +167,8 @@ class Following:
 @pytest.fixture
 def following(server: redis.Redis, redis_url: str) -> Iterator[tuple[Following, Proxy]]:
     """Return who follows through a proxy, when the first event has come."""
-    with Proxy(server.connection_pool.connection_kwargs["port"]) as proxy:
-        following = Following(f"redis://127.0.0.1:{proxy.port}")
+    with Proxy(redis_url) as proxy:
+        following = Following(proxy.url)
 
         def has_begun() -> bool:
             tell(server, "resumed")

@@ -17,6 +17,7 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
 from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..project.crawls.graph import page_url
+from ..topologies import with_login
 from .test_security import SECRET, acl_rule
 
 pytestmark = pytest.mark.single("what is typed and printed; what is behind it is tested on every server")
@@ -192,7 +193,7 @@ def test_a_user_who_may_only_look_can_look(url: str) -> None:
     with redis.Redis.from_url(url) as server:
         server.execute_command("ACL", "SETUSER", "looker", *rule)
         try:
-            as_looker = url.replace("redis://", f"redis://looker:{SECRET}@")
+            as_looker = with_login(url, "looker", SECRET)
             for command in ("status", "workers", "leases", "peek", "failed"):
                 frontier(as_looker, command, "graph")
             frontier(as_looker, "explain", "graph", page_url(0))

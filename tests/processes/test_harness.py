@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,13 +21,14 @@ from .. import reaper
 from ..crawl import PROJECT, is_alive, run_python, wait_until
 from ..forked import ForkedScrapy
 
-#: A test that starts a server, says which process it is, and then waits for ever.
+#: A test that starts a server, says which process it is and where its socket is, and then waits for ever.
 ENDLESS = """
 import time
 from pathlib import Path
 
 def test_it(private_redis):
-    Path(__file__).with_name("server").write_text(str(private_redis.process.pid) + "\\n")
+    text = f"{private_redis.process.pid} {private_redis.path.parent}\\n"
+    Path(__file__).with_name("server").write_text(text)
     time.sleep(600)
 """
 
@@ -44,10 +46,11 @@ def test_tests_that_are_stopped_leave_no_server_behind(tmp_path: Path, sent: sig
     ) as tests:
         said = tmp_path / "server"
         wait_until(lambda: said.exists() and said.read_text().endswith("\n"), message="the server starts")
-        server = int(said.read_text())
-        assert is_alive(server)
+        server, folder = said.read_text().split()
+        assert is_alive(int(server))
         tests.send_signal(sent)
-    wait_until(lambda: not is_alive(server), message="the server ends")
+    wait_until(lambda: not is_alive(int(server)), message="the server ends")
+    shutil.rmtree(folder)
 
 
 def test_a_server_whose_port_was_taken_meanwhile_takes_another(
@@ -56,13 +59,13 @@ def test_a_server_whose_port_was_taken_meanwhile_takes_another(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = iter([taken.getsockname()[1], free_port()])
         monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
-        with PrivateRedis(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        with PrivateRedis(tmp_path, port=0) as server, redis.Redis.from_url(server.url) as client:
             assert server.port != taken.getsockname()[1]
             assert client.ping()
 
 
 def test_a_server_is_not_taken_for_another_that_has_its_port(tmp_path: Path) -> None:
-    with PrivateRedis(tmp_path) as first:
+    with PrivateRedis(tmp_path, port=0) as first:
         second = PrivateRedis(tmp_path, port=first.port)
         with pytest.raises(
             FrontierError, match=rf"on port {first.port} did not start: it ended with exit code \d+ "
@@ -79,7 +82,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 def test_a_server_keeps_a_port_that_somebody_has_read(tmp_path: Path) -> None:
-    server = PrivateRedis(tmp_path)
+    server = PrivateRedis(tmp_path, port=0)
     url = server.url
     with server, redis.Redis.from_url(url) as client:
         assert client.ping()

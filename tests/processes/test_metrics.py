@@ -25,6 +25,7 @@ from scrapy_rq_sched.keys import Keys
 from ..client import Client
 from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..metric_values import Values, of_spider, read
+from ..topologies import with_login
 from .test_security import SECRET, acl_rule
 
 pytestmark = pytest.mark.single("what is typed and printed, with the keys of a single server")
@@ -198,8 +199,10 @@ def test_prometheus_gets_either_format(server: redis.Redis, listen: Listen) -> N
 def test_a_scrape_while_redis_is_away_says_so_and_one_after_that_goes_on(
     tmp_path: Path, listen: Listen
 ) -> None:
-    port = free_port()
-    url = f"redis://127.0.0.1:{port}/0"
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    later = PrivateRedis(folder)
+    url = later.url
     listener = listen(url=url)
     assert listener.values()["scrapy_frontier_up"] == {(url,): 0.0}
     time.sleep(1.1)
@@ -208,9 +211,7 @@ def test_a_scrape_while_redis_is_away_says_so_and_one_after_that_goes_on(
     assert time.monotonic() - begun < 2
     (line,) = listener.errors.read_text().splitlines()
     assert f"Redis at {url} cannot be reached" in line
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    with PrivateRedis(folder, port=port):
+    with later:
         wait_until(lambda: listener.values()["scrapy_frontier_up"] == {(url,): 1.0}, timeout=20)
     assert listener.errors.read_text().splitlines()[1].endswith("answers again")
 
@@ -226,7 +227,7 @@ def test_ctrl_c_ends_the_listener_without_a_word(listen: Listen) -> None:
 def test_a_user_who_may_only_look_gets_all_metrics(server: redis.Redis, redis_url: str) -> None:
     Client(server, "w", "priority", 30, 5, keys=Keys("graph")).open().push("a", slot="a.example")
     _, *rule = (word.replace("~target:", "~graph:") for word in acl_rule("looker"))
-    as_looker = redis_url.replace("redis://", f"redis://looker:{SECRET}@")
+    as_looker = with_login(redis_url, "looker", SECRET)
     try:
         server.execute_command("ACL", "SETUSER", "looker", *rule)
         few = read(run(as_looker, "graph"))

@@ -51,7 +51,7 @@ def test_every_item_is_in_the_list_once_as_json(fleet: Fleet, server: redis.Redi
 
 
 def test_no_item_is_stored_on_the_event_loop(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, 10) as far:
+    with Proxy(private_redis.url, 10) as far:
         fleet.start("items", GRAPH_PAGES=200, REDIS_URL=far.url, ITEM_PIPELINES=pipelines(OURS))
         fleet.wait()
     assert fleet.urls("redis")["loop"] == 0
@@ -59,7 +59,7 @@ def test_no_item_is_stored_on_the_event_loop(fleet: Fleet, private_redis: Privat
 
 
 def test_many_items_go_in_few_batches(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, 50) as far:
+    with Proxy(private_redis.url, 50) as far:
         fleet.start("items", GRAPH_PAGES=300, REDIS_URL=far.url, ITEM_PIPELINES=pipelines(OURS))
         fleet.wait()
     # An exchange, or a batch of items, is a command: if each item were one, there were more than 300.
@@ -296,7 +296,7 @@ def hand(url: str, patience: float = 30.0, **options: Any) -> Hand:
 def test_a_batch_whose_reply_was_lost_is_stored_once(
     private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
-    with Proxy(private_redis.port) as lossy:
+    with Proxy(private_redis.url) as lossy:
         lossy.swallow(0.5)
         store = hand(lossy.url)
         expected = []
@@ -312,7 +312,7 @@ def test_a_batch_whose_reply_was_lost_is_stored_once(
 
 @pytest.mark.usefixtures("hand_loop")
 def test_items_keep_their_order_through_outages(private_redis: PrivateRedis, server: redis.Redis) -> None:
-    with Proxy(private_redis.port) as shaky:
+    with Proxy(private_redis.url) as shaky:
         shaky.break_before(0.3)
         store = hand(shaky.url)
         for number in range(2500):

@@ -47,6 +47,7 @@ from ..crawl import Fleet, wait_until
 from ..project.crawls import lazy, target
 from ..project.crawls.graph import page_url
 from ..project.crawls.settings import HANDLER
+from ..topologies import with_login
 
 pytestmark = pytest.mark.single("its users, and what it answers")
 
@@ -694,7 +695,7 @@ def as_user(server: redis.Redis, redis_url: str) -> Iterator[Callable[[str], str
     def make(user: str) -> str:
         server.execute_command("ACL", "SETUSER", *acl_rule(user))
         made.append(user)
-        return redis_url.replace("redis://", f"redis://{user}:{SECRET}@")
+        return with_login(redis_url, user, SECRET)
 
     yield make
     for user in made:
@@ -755,7 +756,7 @@ def test_the_rights_of_the_page_suffice_for_items_and_statistics(
     try:
         fleet.start(
             "starts",
-            REDIS_URL=redis_url.replace("redis://", f"redis://worker:{SECRET}@"),
+            REDIS_URL=with_login(redis_url, "worker", SECRET),
             ITEM_PIPELINES=json.dumps({"scrapy_rq_sched.pipelines.RedisPipeline": 300}),
             STATS_CLASS="scrapy_rq_sched.stats.RedisStatsCollector",
         )
@@ -865,7 +866,7 @@ WAYS = pytest.mark.parametrize("way", ["url", "url with a user", "query", "param
 
 @WAYS
 def test_a_crawl_shows_its_password_nowhere(fleet: Fleet, tmp_path: Path, way: str) -> None:
-    with PrivateRedis(tmp_path, ["--requirepass", SECRET]) as private:
+    with PrivateRedis(tmp_path, port=0, password=SECRET) as private:
         server = redis.Redis(port=private.port, password=SECRET)
         server.rpush("target:start_urls", *GOOD, "not a URL")
         server.zadd("target:requests", {"not a request": 0})
@@ -896,7 +897,7 @@ def refusal(fleet: Fleet, **settings: object) -> str:
 
 @WAYS
 def test_a_password_that_is_refused_is_not_shown(fleet: Fleet, tmp_path: Path, way: str) -> None:
-    with PrivateRedis(tmp_path, ["--requirepass", "another"]) as private:
+    with PrivateRedis(tmp_path, port=0, password="another") as private:
         log = refusal(fleet, **given_as(way, private.port))
     assert "refuses this user" in log
     assert SECRET not in log
@@ -925,7 +926,7 @@ def test_a_password_in_a_url_that_is_wrong_is_not_shown(fleet: Fleet, port: str)
 
 @pytest.mark.parametrize("way", ["url", "params"])
 def test_an_outage_does_not_show_the_password(fleet: Fleet, tmp_path: Path, way: str) -> None:
-    private = PrivateRedis(tmp_path, ["--requirepass", SECRET]).start()
+    private = PrivateRedis(tmp_path, port=0, password=SECRET).start()
     try:
         server = redis.Redis(port=private.port, password=SECRET)
         server.rpush("target:start_urls", *GOOD)
@@ -951,7 +952,7 @@ def test_a_password_in_parameters_that_are_not_json_is_not_shown(fleet: Fleet) -
 
 
 def test_a_password_that_the_server_repeats_is_not_shown(fleet: Fleet, tmp_path: Path) -> None:
-    with PrivateRedis(tmp_path, ["--rename-command", "AUTH", ""]) as private:
+    with PrivateRedis(tmp_path, ["--rename-command", "AUTH", ""], port=0) as private:
         log = refusal(fleet, **given_as("url", private.port))
     assert SECRET not in log
 

@@ -578,7 +578,7 @@ def test_a_file_that_is_written_to_meanwhile_is_not_pushed(
 def test_a_step_whose_reply_is_lost_is_not_done_twice(
     server: redis.Redis, private_redis: PrivateRedis, some: Path
 ) -> None:
-    with Proxy(private_redis.port, seed=1) as proxy:
+    with Proxy(private_redis.url, seed=1) as proxy:
         pushing = Pushing(a_view(proxy.url), some)
         proxy.swallow(0.05)
         pushing.run()

@@ -39,15 +39,15 @@ def test_no_redis(fleet: Fleet) -> None:
 
 
 def test_wrong_password(fleet: Fleet, tmp_path: Path) -> None:
-    with PrivateRedis(tmp_path, ["--requirepass", "right"]) as server:
+    with PrivateRedis(tmp_path, port=0) as server:
         line = refusal(fleet, REDIS_URL=f"redis://:wrong@127.0.0.1:{server.port}/0")
     assert "refuses this user" in line
     assert ":wrong@" not in line
 
 
 def test_no_password_where_one_is_needed(fleet: Fleet, tmp_path: Path) -> None:
-    with PrivateRedis(tmp_path, ["--requirepass", "right"]) as server:
-        assert "refuses this user" in refusal(fleet, REDIS_URL=server.url)
+    with PrivateRedis(tmp_path, port=0) as server:
+        assert "refuses this user" in refusal(fleet, REDIS_URL=f"redis://127.0.0.1:{server.port}/0")
 
 
 def test_a_key_of_a_wrong_type(fleet: Fleet, server: redis.Redis) -> None:
@@ -160,13 +160,13 @@ def test_a_worker_gives_up_to_join_after_its_time(fleet: Fleet) -> None:
 
 
 def test_a_wrong_password_is_not_tried_again(fleet: Fleet, tmp_path: Path) -> None:
-    with PrivateRedis(tmp_path, ["--requirepass", "right"]) as server:
+    with PrivateRedis(tmp_path, port=0) as server:
         refusal(fleet, REDIS_URL=f"redis://:wrong@127.0.0.1:{server.port}/0", FRONTIER_JOIN_TIMEOUT=30)
     assert "cannot join yet" not in fleet.log()
 
 
 def test_a_join_whose_reply_was_lost_is_made_again(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port) as proxy:
+    with Proxy(private_redis.url) as proxy:
         proxy.swallow(1)
         fleet.start("graph", GRAPH_PAGES=20, REDIS_URL=proxy.url, REDIS_PARAMS='{"socket_timeout": 1}')
         wait_until(lambda: "This worker cannot join yet" in fleet.log())
@@ -177,7 +177,7 @@ def test_a_join_whose_reply_was_lost_is_made_again(fleet: Fleet, private_redis: 
 
 
 def test_a_join_that_takes_long_does_not_break_the_crawl(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, milliseconds=1000) as proxy:
+    with Proxy(private_redis.url, milliseconds=1000) as proxy:
         fleet.start("graph", GRAPH_PAGES=1, REDIS_URL=proxy.url)
         wait_until(lambda: "joined the frontier" in fleet.log(), 60)
         proxy.delay(0)

@@ -82,7 +82,7 @@ def test_statistics_stay_if_the_scheduler_persists(fleet: Fleet, server: redis.R
 
 
 def test_no_statistic_is_told_on_the_event_loop(fleet: Fleet, private_redis: PrivateRedis) -> None:
-    with Proxy(private_redis.port, 50) as far:
+    with Proxy(private_redis.url, 50) as far:
         fleet.start("loopthread", GRAPH_PAGES=200, REDIS_URL=far.url, STATS_CLASS=OURS)
         fleet.wait()
     assert fleet.urls("redis")["loop"] == 0
@@ -92,7 +92,7 @@ def test_no_statistic_is_told_on_the_event_loop(fleet: Fleet, private_redis: Pri
 def test_the_process_ends_when_the_last_is_told(
     fleet: Fleet, private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
-    with Proxy(private_redis.port, 300) as far:
+    with Proxy(private_redis.url, 300) as far:
         fleet.start("starts", REDIS_URL=far.url, STATS_CLASS=OURS)
         fleet.wait()
         assert fleet_stats(server, "starts:stats")["finish_reason"] == "finished"
@@ -265,7 +265,7 @@ def test_cleared_statistics_are_gone_for_all(make: Collectors, server: redis.Red
 def test_a_batch_whose_reply_was_lost_is_counted_once(
     make: Collectors, private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
-    with Proxy(private_redis.port) as lossy:
+    with Proxy(private_redis.url) as lossy:
         collector = make(REDIS_URL=lossy.url)
         lossy.swallow(0.5)
         count = 0
@@ -284,7 +284,7 @@ def test_a_batch_whose_reply_was_lost_is_counted_once(
 def test_no_method_waits_for_a_redis_that_does_not_answer(
     private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
-    with Proxy(private_redis.port) as stalled:
+    with Proxy(private_redis.url) as stalled:
         stalled.stall()
         crawler = get_crawler(GraphSpider, {"REDIS_URL": stalled.url})
         begun = time.monotonic()

@@ -20,7 +20,7 @@ from ..metric_values import of_spider, read
 from ..processes.test_crawl import pages
 from ..processes.test_security import PAGE as SECURITY_PAGE
 from ..processes.test_security import SECRET, acl_rule
-from ..topologies import TOPOLOGIES, Cluster, Replaceable, Topology
+from ..topologies import TOPOLOGIES, Cluster, Replaceable, Topology, with_login
 
 
 @pytest.fixture(params=[name for name in TOPOLOGIES if name != "single"])
@@ -79,9 +79,9 @@ def test_a_user_with_few_rights_can_crawl(tmp_path: Path, servers: Replaceable) 
     if on_cluster:
         rule = [*(word.replace("~graph:", "~{graph}:") for word in rule), *more.split()]
     for server in servers.servers.values():
-        with redis.Redis(port=server.port) as client:
+        with redis.Redis.from_url(server.url) as client:
             client.execute_command("ACL", "SETUSER", user, *rule)
-    fleet = Fleet(tmp_path, servers.url.replace("://", f"://{user}:{SECRET}@"))
+    fleet = Fleet(tmp_path, with_login(servers.url, user, SECRET))
     try:
         fleet.start("graph", 2, GRAPH_PAGES=200, GRAPH_LATENCY=0.01)
         fleet.wait()
@@ -147,7 +147,7 @@ def test_scripts_that_were_lost_with_all_nodes_are_loaded_again(servers: Cluster
     client = servers.client()
     worker = Client(client, "a", "priority", 30.0, 5, keys=Keys("s", hash_tag=True)).open()
     for server in servers.servers.values():
-        with redis.Redis(port=server.port) as node:
+        with redis.Redis.from_url(server.url) as node:
             node.script_flush()
     assert worker.push("x").waiting == 1
     client.close()

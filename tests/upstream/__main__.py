@@ -83,7 +83,7 @@ class Suite:
     def prepare(self, folder: Path) -> None:
         """Change the unpacked sources."""
 
-    def run(self, report: Path, redis_port: int, ours: bool, arguments: list[str]) -> dict[str, str]:
+    def run(self, report: Path, server: PrivateRedis, ours: bool, arguments: list[str]) -> dict[str, str]:
         """Run tests, on this package if *ours*; return the outcome of each: passed, skipped or failed."""
         raise NotImplementedError
 
@@ -95,11 +95,11 @@ class Scrapys(Suite):
         """Put the sources aside: the tests are for the installed package."""
         (folder / "scrapy").rename(folder / "sources-of-scrapy")
 
-    def run(self, report: Path, redis_port: int, ours: bool, arguments: list[str]) -> dict[str, str]:
+    def run(self, report: Path, server: PrivateRedis, ours: bool, arguments: list[str]) -> dict[str, str]:
         path = [str(self.folder), *([str(SITE)] if ours else [])]
         environment = {"PYTHONPATH": os.pathsep.join(path)}
         if ours:
-            environment["UPSTREAM_REDIS"] = f"redis://127.0.0.1:{redis_port}/"
+            environment["UPSTREAM_REDIS"] = server.url.removesuffix("0")
             arguments = ["-p", "empty_redis", *arguments]
         # The tests of real web sites depend on the network.
         chosen = ["-m", "not requires_internet", f"--timeout={TIMEOUT}", *arguments]
@@ -120,11 +120,22 @@ class ScrapyRedis(Suite):
                     text.replace("def setup(self", "def setup_method(self")
                 )
 
-    def run(self, report: Path, redis_port: int, ours: bool, arguments: list[str]) -> dict[str, str]:
-        environment = {"REDIS_PORT": str(redis_port), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    def run(self, report: Path, server: PrivateRedis, ours: bool, arguments: list[str]) -> dict[str, str]:
+        environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(SITE)}
+        environment |= {"REDIS_PORT": str(server.port), "REDIS_PASSWORD": server.password or ""}
         # Without the other plugins, of which pytest-twisted changes how these tests run.
         names = [re.sub("^tests/", "", argument) for argument in arguments if argument != "tests"]
-        flags = ["-c", os.devnull, "--rootdir", ".", "-p", "pytest_timeout", f"--timeout={TIMEOUT}"]
+        flags = [
+            "-c",
+            os.devnull,
+            "--rootdir",
+            ".",
+            "-p",
+            "redis_password",
+            "-p",
+            "pytest_timeout",
+            f"--timeout={TIMEOUT}",
+        ]
         names = [name for name in names if not name.startswith("-n")]
         return pytest(self.folder / ("ours" if ours else "theirs"), report, environment, [*flags, *names])
 
@@ -190,7 +201,7 @@ def path_of(name: str, folder: Path) -> str:
     return "tests"
 
 
-def judge(suite: Suite, found: dict[str, str], redis_port: int) -> list[tuple[str, str]]:
+def judge(suite: Suite, found: dict[str, str], server: PrivateRedis) -> list[tuple[str, str]]:
     """Return each test that fails, with the reason; an empty reason if there is none.
 
     A test that no reason is known for is run again, alone, and then without this package.
@@ -200,11 +211,11 @@ def judge(suite: Suite, found: dict[str, str], redis_port: int) -> list[tuple[st
         reason = suite.reasons.get(name.partition("[")[0], "")
         if not reason:
             path, report = path_of(name, suite.folder), WORK / f"{suite.package}-again.xml"
-            if "failed" not in suite.run(report, redis_port, True, [path]).values():
+            if "failed" not in suite.run(report, server, True, [path]).values():
                 print(f"again    {name}\n         It failed, and passed when it ran alone.", flush=True)
                 found[name] = "passed"
                 continue
-            if "failed" in suite.run(report, redis_port, False, [path]).values():
+            if "failed" in suite.run(report, server, False, [path]).values():
                 reason = "It also fails without this package."
         judged.append((name, reason))
     return judged
@@ -223,11 +234,9 @@ def main() -> int:
     suite.fetch()
     print(f"Running the tests of {suite.package} {suite.version} ...", flush=True)
     # With a log of its data, because this package warns of a Redis that keeps nothing.
-    with PrivateRedis(WORK, ["--appendonly", "yes"]) as server:
-        found = suite.run(
-            WORK / f"{suite.package}.xml", server.port, True, ["-n2", *(arguments or ["tests"])]
-        )
-        judged = judge(suite, found, server.port)
+    with PrivateRedis(WORK, ["--appendonly", "yes"], port=0) as server:
+        found = suite.run(WORK / f"{suite.package}.xml", server, True, ["-n2", *(arguments or ["tests"])])
+        judged = judge(suite, found, server)
     failing = {name.partition("[")[0] for name, _ in judged}
     for name, reason in judged:
         print(f"failed   {name}\n         {reason or 'NO REASON IS KNOWN'}")
