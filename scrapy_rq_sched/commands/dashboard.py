@@ -103,9 +103,11 @@ class Dashboard(Action):
         server = uvicorn.Server(config)
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
-            if not is_loopback(opts.host) and (weak := weakness(password)):
+            # A proxy opens it to other machines, too.
+            public = opts.allowed_host if is_loopback(opts.host) else [opts.host]
+            if public and password and (weak := weakness(password)):
                 context.output.warn(
-                    f"Other machines can reach {opts.host}, and FRONTIER_DASHBOARD_PASSWORD {weak}. Choose a "
+                    f"Other machines can reach {public[0]}, and FRONTIER_DASHBOARD_PASSWORD {weak}. Choose a "
                     "better one, such as 20 random characters"
                 )
             # With the path of the proxy: cookies belong to it.

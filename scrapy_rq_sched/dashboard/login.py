@@ -43,7 +43,7 @@ class Who(NamedTuple):
 class Login:
     """Identifies the user of a request.
 
-    :param password: the password; empty if there is none.
+    :param password: the password; empty if it is not set.
     :param authenticate: a function that decides instead of the password.
     :param token: the token of the link; it is used if there is no password.
     :param guesses: limits the guesses.

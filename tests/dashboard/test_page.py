@@ -514,7 +514,7 @@ def test_the_link_logs_a_browser_in_until_it_logs_out(look: Open, app: Any) -> N
     ).to_be_visible()
     page.goto(f"{seen.url}?token={TOKEN}#/s/shop")
     expect(page.locator("#live")).to_have_text("live")
-    assert page.url == f"{seen.url}#/s/shop"
+    assert page.url == f"{seen.url}#/s/shop/workers"
     assert page.evaluate("document.cookie") == ""
     page.get_by_role("button", name="Pause").click()
     seen.confirm()
