@@ -88,8 +88,10 @@ def test_a_seed_cannot_make_a_worker_pause_another_spider(
     server.rpush("seeds:start_urls", json.dumps(seed))
     fleet.start("seeds", MAX_IDLE_TIME_BEFORE_CLOSE=1, environment={"REAL_DOWNLOADS": "1"}, forked=False)
     fleet.wait()
+    # On a slow machine the workers of the shop, which say nothing more, may be dead by now.
+    assert not server.hexists("shop:meta", "state")
+    assert Audit(view).latest() == []
     assert "downloader/response_status_count/401': 1" in fleet.log()
-    assert read_status(view).state == "crawling"
 
 
 def test_a_page_with_actions_shows_nothing_without_the_link(steering: Served) -> None:

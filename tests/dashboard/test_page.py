@@ -619,7 +619,7 @@ def test_redis_may_come_later_than_the_page(look: Open, tmp_path: Path, route: s
 def test_the_dashboard_may_end_and_come_back(browser: Browser, app: Any) -> None:
     with serving(app) as url:
         page = browser.new_page()
-        page.goto(f"{url}/#/s/shop")
+        page.goto(f"{url}/?token={TOKEN}#/s/shop")
         expect(page.locator("#live")).to_have_text("live")
     expect(page.locator("#live")).to_have_text("no answer")
     expect(page.locator("#problem")).to_contain_text("The dashboard does not answer")
