@@ -27,7 +27,7 @@ for queue_class in (FifoQueue, PriorityQueue):
 (command,) = entry_points(group="scrapy.commands", name="frontier")
 assert command.load().__module__ == "scrapy_rq_sched.commands.frontier"
 assert (files("scrapy_rq_sched") / "py.typed").is_file()
-for name in ("index.html", "app.js", "style.css", "icon.svg"):
+for name in ("index.html", "login.html", "link.html", "app.js", "login.js", "style.css", "icon.svg"):
     assert (files("scrapy_rq_sched") / "dashboard" / "static" / name).is_file()
 assert scrapy_rq_sched.Scheduler.__module__ == "scrapy_rq_sched.scheduler"
 print("The wheel is complete:", files("scrapy_rq_sched"))

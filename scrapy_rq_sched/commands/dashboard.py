@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import secrets
 import socket
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import InspectionError
 from .action import Action, Context
@@ -23,7 +25,8 @@ class Dashboard(Action):
     summary = "Serve a web page to watch crawls, and to control them"
     description = (
         "Serve a web page, and its JSON API, that shows how crawls stand: all of them, or that of one "
-        "spider. With --actions, the page can also control them. Only this machine can reach it, unless "
+        "spider. With --actions, the page can also control them, after a login: with "
+        "FRONTIER_DASHBOARD_PASSWORD, or else by the printed link. Only this machine can reach it, unless "
         "--host is given and FRONTIER_DASHBOARD_PASSWORD is set. Ctrl-C ends it."
     )
     examples = (
@@ -64,21 +67,26 @@ class Dashboard(Action):
             from ..dashboard import create_app
             from ..dashboard.app import below, password_of
             from ..dashboard.guard import LOOPBACK
+            from ..dashboard.login import weakness
         except ImportError as error:
             raise InspectionError(
                 "The dashboard needs starlette and uvicorn, which are not installed. Install them: "
                 "pip install 'scrapy-rq-sched[dashboard]'"
             ) from error
-        if not is_loopback(opts.host) and not password_of(context.settings):
+        password = password_of(context.settings)
+        if not is_loopback(opts.host) and not password:
             raise InspectionError(
                 f"Other machines can reach {opts.host}, and the dashboard has no password. Set "
                 f"FRONTIER_DASHBOARD_PASSWORD, or leave --host at {HOST}"
             )
+        # Any program on this machine can send requests, also a worker with a hostile seed.
+        token = secrets.token_urlsafe(32) if opts.actions and not password else ""
         app = create_app(
             context.settings,
             spider=opts.spider,
             redis_key=context.redis_key,
             actions=opts.actions,
+            token=token,
             allowed_hosts=[*LOOPBACK, _in_a_url(opts.host), *opts.allowed_host],
             open_metrics=opts.open_metrics,
             is_closing=lambda: server.should_exit,
@@ -88,14 +96,32 @@ class Dashboard(Action):
             log_level="warning",
             access_log=False,
             server_header=False,
+            # Without a proxy, any program on this machine could choose its address in the audit list.
+            proxy_headers=bool(opts.allowed_host or opts.root_path),
             timeout_graceful_shutdown=FAREWELL,
         )
         server = uvicorn.Server(config)
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
-            how = "actions are allowed" if opts.actions else "read-only; --actions lets it control crawls"
-            url = f"http://{_in_a_url(opts.host)}:{port}/"
-            context.output.say(f"The dashboard is at {url} ({how}). Ctrl-C ends it")
+            # A proxy opens it to other machines, too.
+            public = opts.allowed_host if is_loopback(opts.host) else [opts.host]
+            if public and password and (weak := weakness(password)):
+                context.output.warn(
+                    f"Other machines can reach {public[0]}, and FRONTIER_DASHBOARD_PASSWORD {weak}. Choose a "
+                    "better one, such as 20 random characters"
+                )
+            # With the path of the proxy: cookies belong to it.
+            path = opts.root_path.strip("/")
+            url = f"http://{_in_a_url(opts.host)}:{port}/{quote(f'{path}/') if path else ''}"
+            if token:
+                how = "actions are allowed; the link is the login, until the end, so keep it secret"
+            elif opts.actions:
+                how = "actions are allowed"
+            else:
+                how = "read-only; --actions lets it control crawls"
+            # The link must stay whole, so that it can be copied: no line is broken.
+            write = context.output.print if token else context.output.say
+            write(f"The dashboard is at {url}{f'?token={token}' if token else ''} ({how}). Ctrl-C ends it")
             try:
                 server.run(sockets=[listening])
             except KeyboardInterrupt:

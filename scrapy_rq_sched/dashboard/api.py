@@ -76,8 +76,11 @@ class Api:
         self._explaining = False
 
     async def about(self, request: Request) -> Response:
-        """Return the version, whether actions are allowed, and the name of the user."""
-        return answer(version=__version__, actions=self._actions, who=request.state.who)
+        """Return the version, the user's name, and whether actions and a log-out are possible."""
+        state = request.state
+        return answer(
+            version=__version__, actions=self._actions, who=state.who, has_session=state.has_session
+        )
 
     async def status(self, request: Request) -> Response:
         """Return the state of one frontier, or of all."""

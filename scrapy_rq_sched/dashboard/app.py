@@ -15,21 +15,26 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..connection import RedisError
-from ..errors import FrontierError
+from ..errors import FrontierError, SettingError
 from .actions import ACTIONS
 from .api import Api
+from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance
 from .files import Files
 from .frontiers import Frontiers
 from .guard import LOOPBACK, Guard
+from .guess_report import GuessReport
+from .guesses import Guesses
 from .login import Authenticate, Login
 from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
-from .pictures import Pictures
+from .pictures import MOST_FRONTIERS, Pictures
 from .steer import Steer
 from .stream import Stream
 
 #: Threads that read Redis. A thread that waits for Redis does not delay the others.
 THREADS = 8
+#: Characters of a token, at least.
+SHORTEST_TOKEN = 20
 
 
 def password_of(settings: Any) -> str:
@@ -61,6 +66,7 @@ def create_app(
     redis_key: str | None = None,
     actions: bool = False,
     authenticate: Authenticate | None = None,
+    token: str = "",
     allowed_hosts: Collection[str] | None = None,
     open_metrics: bool = False,
     is_closing: Callable[[], bool] = lambda: False,
@@ -69,23 +75,32 @@ def create_app(
 
     :param settings: Scrapy's settings, as ``scrapy.utils.project.get_project_settings()`` returns them.
         Unless *authenticate* is given, users log in with their ``FRONTIER_DASHBOARD_PASSWORD``; if it is
-        not set, anybody can use the dashboard.
+        not set, with *token*; without both, anybody can look at the dashboard.
     :param spider: the only spider to show; by default, all spiders are shown.
     :param redis_key: the key of the seeds, if it is not the one of the spider's class.
-    :param actions: whether users may change crawls.
+    :param actions: whether users may change crawls. This needs a password, *authenticate* or *token*: any
+        program on the machine, also a worker with a hostile seed, could do the actions of an open dashboard.
     :param authenticate: a function that gets each request (a ``starlette.requests.HTTPConnection``) and
         returns the user's name, for the audit list. None, False or an empty name refuses the request. It
         may also be a coroutine function.
+    :param token: a random text, such as ``secrets.token_urlsafe()``, instead of a password. A browser that
+        opens ``/?token=…`` once is logged in.
     :param allowed_hosts: the names, without a port, that the header ``Host`` may contain; by default, those
         of this machine. Give ``["*"]`` if the application that mounts the dashboard checks the header.
     :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, is open without a login.
     :param is_closing: returns whether the server is about to close; the streams to browsers then end.
-    :raises SettingError: if a setting has an invalid value.
+    :raises SettingError: if a setting has an invalid value, or *actions* is true without a login.
     """
+    password = password_of(settings)
+    _check_login(actions, token, has_login=bool(password or token or authenticate))
     executor = ThreadPoolExecutor(THREADS, "frontier-dashboard")
     frontiers = Frontiers(settings, spider, redis_key)
     pictures = Pictures(frontiers, executor)
     api, steer, files = Api(pictures, actions, executor), Steer(pictures, executor), Files()
+    # A dashboard without actions writes nothing into Redis.
+    report = GuessReport(lambda: frontiers.existing(MOST_FRONTIERS) if actions else [], executor)
+    login = Login(password, authenticate, token, Guesses(report=report.wrong))
+    entrance = Entrance(login, files)
 
     def redis_failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RedisError)  # noqa: S101 - registered for this class only
@@ -108,6 +123,8 @@ def create_app(
         Route("/", files.page),
         Route("/static/{name}", files.file),
         Route(METRICS_PATH, MetricsPage(settings, spider, executor).metrics),
+        Route(LOGIN_PATH, entrance.login, methods=["POST"]),
+        Route(LOGOUT_PATH, entrance.logout, methods=["POST"]),
         *(Route(f"/api/v1/{path}", endpoint) for path, endpoint in looking.items()),
         *(
             Route(f"/api/v1/{path}", steer.route(path, action), methods=["POST"])
@@ -120,9 +137,22 @@ def create_app(
         RedisError: redis_failed,
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
-    login = Login(password_of(settings), authenticate)
     hosts = LOOPBACK if allowed_hosts is None else allowed_hosts
-    return Guard(app, login, actions, hosts, open_paths=[METRICS_PATH] if open_metrics else [])
+    return Guard(app, login, entrance, actions, hosts, open_paths=[METRICS_PATH] if open_metrics else [])
+
+
+def _check_login(actions: bool, token: str, has_login: bool) -> None:
+    if token and len(token) < SHORTEST_TOKEN:
+        raise SettingError(
+            f"token must have at least {SHORTEST_TOKEN} characters: a shorter one can be guessed. Use "
+            "secrets.token_urlsafe()"
+        )
+    if actions and not has_login:
+        raise SettingError(
+            "A dashboard with actions needs a login: without one, any program on this machine could control "
+            "the crawls. Set FRONTIER_DASHBOARD_PASSWORD, or give create_app() authenticate=FUNCTION or "
+            "token=secrets.token_urlsafe()"
+        )
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -12,7 +12,10 @@ from starlette.responses import Response
 
 _TYPES = {
     "index.html": "text/html; charset=utf-8",
+    "login.html": "text/html; charset=utf-8",
+    "link.html": "text/html; charset=utf-8",
     "app.js": "text/javascript; charset=utf-8",
+    "login.js": "text/javascript; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
@@ -33,6 +36,10 @@ class Files:
         for name, media_type in _TYPES.items():
             data = (folder / name).read_bytes()
             self._files[name] = _File(data, media_type, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+
+    def data(self, name: str) -> bytes:
+        """Return the content of the file called *name*."""
+        return self._files[name].data
 
     async def page(self, request: Request) -> Response:
         """Return the page."""

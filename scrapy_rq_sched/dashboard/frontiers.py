@@ -79,6 +79,16 @@ class Frontiers:
             self._searched = time.monotonic()
         return sorted(found)
 
+    def existing(self, most: int) -> list[View]:
+        """Return the first *most* frontiers that exist, of those that are known.
+
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        with self._lock:
+            names = sorted(self._views)
+        views = (self.view(name) for name in (names or self.find())[:most])
+        return [view for view in views if view is not None and view.exists]
+
     def view(self, name: str) -> View | None:
         """Return the frontier called *name* in its present state; None if it does not exist.
 

@@ -13,6 +13,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance, too_many
+from .guesses import TooManyGuessesError
 from .login import Login, Who
 
 #: The names of this machine for itself.
@@ -33,13 +35,13 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _SAFE, _METHODS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
-_CHALLENGE = {"WWW-Authenticate": 'Basic realm="scrapy frontier", charset="UTF-8"'}
 
 
 class Guard:
     """Passes allowed requests to *app*, and refuses the others.
 
     :param login: identifies the user of a request.
+    :param entrance: lets browsers in and out.
     :param actions: whether users may change crawls.
     :param allowed_hosts: the names that the header ``Host`` may contain, without a port.
     :param open_paths: the paths that can be read without a login.
@@ -49,15 +51,17 @@ class Guard:
         self,
         app: ASGIApp,
         login: Login,
+        entrance: Entrance,
         actions: bool,
         allowed_hosts: Collection[str],
         open_paths: Collection[str] = (),
     ) -> None:
         self._app = app
         self._login = login
+        self._entrance = entrance
         self._actions = actions
         self._hosts = {host.lower() for host in allowed_hosts}
-        self._open_paths = open_paths
+        self._open_paths = {*open_paths, *entrance.open_files()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -92,10 +96,18 @@ class Guard:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if path in self._open_paths and method in _SAFE:
             return None
-        who = await self._login.who(connection)
+        if method == "GET" and self._entrance.is_link(connection, path):
+            return await self._entrance.open_link(connection)
+        # A browser that logs in has no name yet.
+        logs_in = method == "POST" and path == LOGIN_PATH
+        try:
+            who = Who("") if logs_in else await self._login.who(connection)
+        except TooManyGuessesError:
+            return too_many()
         if who is None:
-            return _refused(401, "Log in with the user 'frontier' and the password", _CHALLENGE)
-        scope.setdefault("state", {})["who"] = _named(who, scope)
+            return self._entrance.refusal(connection, path)
+        state = scope.setdefault("state", {})
+        state["who"], state["has_session"] = _named(who, scope), who.has_session
         if method not in _METHODS:
             return _refused(405, f"{method} is not supported", {"Allow": ", ".join(_METHODS)})
         if not who.has_token and not _is_own(scope, headers):
@@ -106,7 +118,7 @@ class Guard:
             )
         if method in _SAFE:
             return None
-        if not self._actions:
+        if not self._actions and path not in (LOGIN_PATH, LOGOUT_PATH):
             return _refused(403, "The dashboard is read-only. Start it with --actions")
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return _refused(415, "The body must be JSON, with Content-Type: application/json")

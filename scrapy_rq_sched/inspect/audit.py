@@ -22,11 +22,20 @@ class Audit:
         self._key = view.keys.audit
         self._server = server_of(view.server, view.keys.requests)
 
-    def note(self, who: str, action: str, arguments: Mapping[str, Any], result: str) -> None:
-        """Add an entry: the user *who* has done *action*.
+    def note(
+        self,
+        who: str,
+        action: str,
+        arguments: Mapping[str, Any],
+        result: str,
+        *,
+        instead_of: str | None = None,
+    ) -> str:
+        """Add an entry, and return it: the user *who* has done *action*.
 
         :param arguments: those of the action; long ones are truncated.
         :param result: its result, in a sentence.
+        :param instead_of: an earlier entry, which is removed.
         """
         seconds, microseconds = self._server.time()
         said = {name: _short(value) for name, value in arguments.items()}
@@ -37,11 +46,16 @@ class Audit:
             "arguments": said,
             "result": result[:LONGEST],
         }
+        text = json.dumps(entry)
+        if instead_of is not None:
+            # First, so that a user without the right to do this does not fill the list.
+            self._server.lrem(self._key, 1, instead_of)
         # Without a transaction: the user may lack the right to MULTI, and one entry too many does no harm.
         pipe = self._server.pipeline(transaction=False)
-        pipe.lpush(self._key, json.dumps(entry))
+        pipe.lpush(self._key, text)
         pipe.ltrim(self._key, 0, MOST - 1)
         pipe.execute()
+        return text
 
     def latest(self, count: int = MOST) -> list[dict[str, Any]]:
         """Return the latest *count* entries, the latest first; skip any that is not a JSON object."""

@@ -7,8 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 HOST = "127.0.0.1:8000"
+#: The token of the dashboards whose tests are about something else than the login.
+TOKEN = "a-token-that-the-tests-know"
+#: The cookies of the dashboards at which the tests are logged in; empty before the first request.
+_COOKIES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ def ask(
     body: Any = None,
     root_path: str = "",
     scope_type: str = "http",
+    client: tuple[str, int] = ("192.0.2.7", 5000),
+    scheme: str = "http",
 ) -> Answer:
     """Return what *app* answers.
 
@@ -44,19 +51,23 @@ def ask(
     """
     path, _, query = path.partition("?")
     data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    all_headers = {"host": HOST, **{name.lower(): value for name, value in (headers or {}).items()}}
+    if _COOKIES.get(app) == "":
+        del _COOKIES[app]
+        _COOKIES[app] = ask(app, f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    own = {"host": HOST, "cookie": _COOKIES.get(app)}
+    all_headers = {**own, **{name.lower(): value for name, value in (headers or {}).items()}}
     scope = {
         "type": scope_type,
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
-        "scheme": "http",
+        "scheme": scheme,
         "path": root_path + path,
         "raw_path": (root_path + path).encode(),
         "query_string": query.encode(),
         "root_path": root_path,
         "headers": [(k.encode(), v.encode()) for k, v in all_headers.items() if v is not None],
-        "client": ("192.0.2.7", 5000),
+        "client": client,
         "server": ("127.0.0.1", 8000),
     }
     sent: list[dict[str, Any]] = []
@@ -77,6 +88,11 @@ def ask(
     begin, *parts = sent
     names = {name.decode().lower(): value.decode() for name, value in begin["headers"]}
     return Answer(begin["status"], names, b"".join(part.get("body", b"") for part in parts))
+
+
+def log_in(app: Any) -> None:
+    """Have the first request open the link of *app*, whose token is :data:`TOKEN`."""
+    _COOKIES[app] = ""
 
 
 #: What the browser adds to a request of the dashboard's own page.

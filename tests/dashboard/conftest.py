@@ -13,6 +13,7 @@ from scrapy_rq_sched.dashboard import create_app
 from scrapy_rq_sched.inspect import View
 
 from ..client import Client
+from .asgi import TOKEN, log_in
 from .filled import fill
 
 Make = Callable[..., Any]
@@ -20,10 +21,16 @@ Make = Callable[..., Any]
 
 @pytest.fixture
 def make(redis_url: str) -> Make:
-    """Return a dashboard of the test's Redis."""
+    """Return a dashboard of the test's Redis. If it needs a login, the tests are logged in by its link."""
 
     def app(settings: dict[str, Any] | None = None, **options: Any) -> Any:
-        return create_app(Settings({"REDIS_URL": redis_url, **(settings or {})}), **options)
+        settings = {"REDIS_URL": redis_url, **(settings or {})}
+        has_login = "FRONTIER_DASHBOARD_PASSWORD" in settings or "authenticate" in options
+        if has_login or not options.get("actions"):
+            return create_app(Settings(settings), **options)
+        made = create_app(Settings(settings), token=TOKEN, **options)
+        log_in(made)
+        return made
 
     return app
 

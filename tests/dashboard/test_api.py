@@ -25,7 +25,7 @@ from ..client import Client
 from ..crawl import run_python, wait_until
 from ..pages import DOCS
 from ..topologies import with_login
-from .asgi import ask
+from .asgi import TOKEN, ask
 from .conftest import Make
 from .filled import BOOKS, REASONS, failed_entry, fill, fingerprint, push, worker
 
@@ -454,7 +454,7 @@ def streamed(app: Any, spider: str, seconds: float) -> list[Any]:
             "path": f"{API}/stream",
             "query_string": f"spider={spider}".encode(),
             "root_path": "",
-            "headers": [(b"host", b"127.0.0.1:8000")],
+            "headers": [(b"host", b"127.0.0.1:8000"), (b"authorization", f"Bearer {TOKEN}".encode())],
             "client": ("127.0.0.1", 1),
         }
 

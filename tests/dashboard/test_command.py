@@ -48,6 +48,13 @@ class Served:
         (url,) = re.findall(r"http://\S+/", self.said())
         return str(url)
 
+    @property
+    def link(self) -> str:
+        """The address with the token."""
+        assert self.url
+        (link,) = re.findall(r"http://\S+/\?token=\S+", self.said())
+        return str(link)
+
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         request = urllib.request.Request(self.url + path, headers=headers)
         try:
@@ -100,17 +107,17 @@ def test_one_command_serves_the_page_and_ctrl_c_ends_it(
 def test_a_password_is_asked_for_if_there_is_one(
     tmp_path: Path, redis_url: str, served: list[Served]
 ) -> None:
-    one = Served(tmp_path / "log", redis_url, "--host", "0.0.0.0", FRONTIER_DASHBOARD_PASSWORD="secret-word")
+    one = Served(tmp_path / "log", redis_url, "--host", "0.0.0.0", FRONTIER_DASHBOARD_PASSWORD="secret-words")
     served.append(one)
     local = one.url.replace("0.0.0.0", "127.0.0.1")
     port = local.rsplit(":", 1)[1]
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(local, timeout=10)
     request = urllib.request.Request(
-        f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer secret-word"}
+        f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer secret-words"}
     )
     assert urllib.request.urlopen(request, timeout=10).status == 200
-    assert "secret-word" not in one.said()
+    assert "secret-words" not in one.said()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "crawls.example"])

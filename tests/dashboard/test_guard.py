@@ -15,10 +15,13 @@ from starlette.routing import Mount, Route
 from scrapy_rq_sched.dashboard import create_app
 from scrapy_rq_sched.dashboard.actions import ACTIONS
 from scrapy_rq_sched.dashboard.app import below
+from scrapy_rq_sched.dashboard.entrance import Entrance
+from scrapy_rq_sched.dashboard.files import Files
 from scrapy_rq_sched.dashboard.guard import LOOPBACK, POLICY, Guard
+from scrapy_rq_sched.dashboard.guesses import Guesses, Pace
 from scrapy_rq_sched.dashboard.login import Login
 
-from .asgi import HOST, Answer, ask
+from .asgi import HOST, TOKEN, Answer, ask
 
 PASSWORD = "correct horse ünd"
 #: Nothing of it is asked.
@@ -39,7 +42,8 @@ def guarded(password: str = "", actions: bool = True, hosts: Any = LOOPBACK, **l
     app = Starlette(
         routes=[Route("/{path:path}", reached, methods=["GET", "POST", "PUT", "DELETE", "OPTIONS"])]
     )
-    return Guard(app, Login(password, **login), actions, hosts)
+    known = Login(password, guesses=Guesses(Pace(0, 0)), **login)
+    return Guard(app, known, Entrance(known, Files()), actions, hosts)
 
 
 JSON = {"Content-Type": "application/json"}
@@ -158,10 +162,11 @@ def test_a_dashboard_that_only_shows_changes_nothing() -> None:
 
 
 def test_what_changes_something_cannot_be_had_by_a_link() -> None:
-    app = create_app(Settings(NOWHERE), actions=True)
+    app = create_app(Settings(NOWHERE), actions=True, token=TOKEN)
     for name in ACTIONS:
         if name != "failed":
-            assert ask(app, f"/api/v1/{name}?spider=s").status == 405
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            assert ask(app, f"/api/v1/{name}?spider=s", headers=headers).status == 405
 
 
 # -- the login -------------------------------------------------------------------------------------------
@@ -172,7 +177,7 @@ def test_who_is_not_logged_in_sees_nothing(path: str) -> None:
     app = create_app(Settings({**NOWHERE, "FRONTIER_DASHBOARD_PASSWORD": PASSWORD}))
     answer = ask(app, path)
     assert answer.status == 401
-    assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert answer.headers["www-authenticate"].startswith("Bearer ")
     assert answer.json() == {"error": "Log in with the user 'frontier' and the password"}
 
 

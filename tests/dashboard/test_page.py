@@ -28,6 +28,7 @@ from scrapy_rq_sched.inspect.audit import Audit
 
 from ..client import Client
 from ..crawl import Fleet, run_python, wait_until
+from .asgi import TOKEN
 from .browser import Watched, chromium, serving
 from .conftest import Make
 from .filled import REASONS, failed_entry, fill, push, worker
@@ -54,13 +55,18 @@ def look(browser: Browser) -> Iterator[Open]:
     opened: list[Watched] = []
     with ExitStack() as stack:
 
-        def open_page(app: Any, path: str = "", script: str = "", **options: Any) -> Watched:
+        def open_page(
+            app: Any, path: str = "", script: str = "", is_logged_in: bool = True, **options: Any
+        ) -> Watched:
             url = stack.enter_context(serving(app))
             page = browser.new_page(viewport=options.pop("viewport", WIDE), **options)
             stack.callback(page.close)
             page.set_default_timeout(30_000)
             if script:
                 page.add_init_script(script)
+            # The tests of the login begin without a session.
+            if is_logged_in:
+                page.request.get(f"{url}{path}/?token={TOKEN}")
             opened.append(Watched(page, f"{url}{path}/"))
             return opened[-1]
 
@@ -495,14 +501,79 @@ def test_it_works_under_a_prefix(look: Open, app: Any, path: str, view: View) ->
     assert page.url.startswith(seen.url)
 
 
-def test_with_a_password_the_page_logs_in_once(look: Open, make: Make, shop: list[Client]) -> None:
-    app = make({"FRONTIER_DASHBOARD_PASSWORD": "secret-word"}, actions=True)
-    seen = look(app, http_credentials={"username": "frontier", "password": "secret-word"})
-    page = seen.open()
+PASSWORD = "a-good-password-of-tests"
+
+
+def test_the_link_logs_a_browser_in_until_it_logs_out(look: Open, app: Any) -> None:
+    seen = look(app, is_logged_in=False)
+    seen.expected = ("401",)
+    page = seen.page
+    page.goto(f"{seen.url}#/s/shop")
+    expect(
+        page.get_by_text("Open the link that scrapy frontier dashboard --actions has printed")
+    ).to_be_visible()
+    page.goto(f"{seen.url}?token={TOKEN}#/s/shop")
+    expect(page.locator("#live")).to_have_text("live")
+    assert page.url == f"{seen.url}#/s/shop/workers"
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Pause").click()
+    seen.confirm()
+    expect(page.locator("[data-name=state]")).to_have_text("paused")
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["expires"]) == (True, "Strict", -1)
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert page.context.cookies() == []
+    page.goto(f"{seen.url}?other#/s/shop")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["", "/crawls"])
+def test_the_password_logs_a_browser_in_until_it_logs_out(
+    look: Open, make: Make, shop: list[Client], path: str
+) -> None:
+    app = make({"FRONTIER_DASHBOARD_PASSWORD": PASSWORD}, actions=True)
+    seen = look(Starlette(routes=[Mount(path, app)]) if path else app, path, is_logged_in=False)
+    seen.expected = ("401",)
+    page = seen.page
+    page.goto(f"{seen.url}#/s/shop")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("The password is wrong")).to_be_visible()
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("h1")).to_have_text("shop")
     expect(page.locator("#live")).to_have_text("live")
     page.get_by_role("button", name="Pause").click()
     seen.confirm()
     expect(page.locator("[data-name=state]")).to_have_text("paused")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+    assert page.context.cookies() == []
+
+
+def test_a_page_whose_session_ends_shows_the_login(look: Open, app: Any) -> None:
+    seen = look(app)
+    seen.expected = ("401",)
+    page = seen.open()
+    page.context.clear_cookies()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_a_link_on_another_site_leads_a_browser_with_a_session_to_the_page(look: Open, app: Any) -> None:
+    seen = look(app)
+    # The first request has no cookie, since it comes from another site.
+    seen.expected = ("401",)
+    other = ThreadingHTTPServer(("127.0.0.1", 0), _Attacker)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    _Attacker.page = f'<a href="{seen.url}#/s/shop">a link</a>'.encode()
+    # Another port is the same site, another name is not.
+    seen.page.goto(f"http://localhost:{other.server_port}/")
+    seen.problems.clear()
+    seen.page.get_by_text("a link").click()
+    expect(seen.page.locator("h1")).to_have_text("shop")
+    expect(seen.page.locator("#live")).to_have_text("live")
+    other.shutdown()
 
 
 def test_redis_may_go_away_and_come_back(look: Open, tmp_path: Path) -> None:
@@ -548,7 +619,7 @@ def test_redis_may_come_later_than_the_page(look: Open, tmp_path: Path, route: s
 def test_the_dashboard_may_end_and_come_back(browser: Browser, app: Any) -> None:
     with serving(app) as url:
         page = browser.new_page()
-        page.goto(f"{url}/#/s/shop")
+        page.goto(f"{url}/?token={TOKEN}#/s/shop")
         expect(page.locator("#live")).to_have_text("live")
     expect(page.locator("#live")).to_have_text("no answer")
     expect(page.locator("#problem")).to_contain_text("The dashboard does not answer")

@@ -131,6 +131,8 @@ const address = (path, query = {}) => {
 async function answered(promise) {
   const response = await promise.catch(() => { throw new Error("The dashboard does not answer. Check that its process still runs"); });
   const said = await response.json().catch(() => ({}));
+  // The session has ended, or the dashboard was started again: its answer is now the page of the login.
+  if (response.status === 401 && about.has_session) location.reload();
   if (!response.ok) throw Object.assign(new Error(said.error || `The dashboard answered with status ${response.status}`), { status: response.status });
   return said;
 }
@@ -832,6 +834,8 @@ async function start() {
   }
   put($("mode"), about.actions ? "actions allowed" : "read-only");
   $("mode").classList.toggle("warn", about.actions);
+  $("logout").hidden = !about.has_session;
+  $("logout").addEventListener("click", () => post("logout", {}).then(() => location.reload(), (error) => say(error.message, true)));
   window.addEventListener("hashchange", go);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) hang();

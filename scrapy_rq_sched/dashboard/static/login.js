@@ -1,0 +1,44 @@
+// The page of the login. It is shown instead of the dashboard to a browser without a session.
+
+const $ = (id) => document.getElementById(id);
+
+/** Return the address of a request. The address of the page may contain a password, which fetch refuses. */
+function address(path) {
+  const url = new URL(path, document.baseURI);
+  url.username = url.password = url.search = url.hash = "";
+  return url;
+}
+
+/** Leave for the dashboard, at the tab that was asked for. */
+function enter() {
+  const page = address("./");
+  page.hash = location.hash;
+  if (page.href === location.href || page.hash) location.reload();
+  else location.replace(page);
+}
+
+async function logIn(event) {
+  event.preventDefault();
+  const button = event.target.querySelector("button");
+  button.disabled = true;
+  $("said").textContent = "";
+  try {
+    const response = await fetch(address("api/v1/login"), {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ password: $("password").value }),
+    });
+    if (response.ok) { enter(); return; }
+    $("said").textContent = (await response.json()).error;
+  } catch {
+    $("said").textContent = "The dashboard does not answer. Check that its process still runs";
+  }
+  button.disabled = false;
+  $("password").select();
+}
+
+$("login")?.addEventListener("submit", logIn);
+
+// A link on another site leads here without the cookie, though there may be a session.
+const [arrival] = performance.getEntriesByType("navigation");
+if (arrival?.type !== "reload") {
+  fetch(address("api/v1/about")).then((response) => { if (response.ok) enter(); }).catch(() => {});
+}
