@@ -63,7 +63,9 @@ class Dashboard(Action):
 
             from ..dashboard import create_app
             from ..dashboard.app import below, password_of
+            from ..dashboard.connections import ACCEPTED_AT_ONCE, Connections, Server, most_connections
             from ..dashboard.guard import LOOPBACK
+            from ..dashboard.stream import MOST as MOST_STREAMS
         except ImportError as error:
             raise InspectionError(
                 "The dashboard needs starlette and uvicorn, which are not installed. Install them: "
@@ -74,6 +76,8 @@ class Dashboard(Action):
                 f"Other machines can reach {opts.host}, and the dashboard has no password. Set "
                 f"FRONTIER_DASHBOARD_PASSWORD, or leave --host at {HOST}"
             )
+        most = most_connections()
+        connections: Any = Connections(most)  # which makes protocols, as a class does
         app = create_app(
             context.settings,
             spider=opts.spider,
@@ -82,6 +86,8 @@ class Dashboard(Action):
             allowed_hosts=[*LOOPBACK, _in_a_url(opts.host), *opts.allowed_host],
             open_metrics=opts.open_metrics,
             is_closing=lambda: server.should_exit,
+            # The others are for requests.
+            max_streams=min(MOST_STREAMS, most // 2),
         )
         config: Any = uvicorn.Config(
             below(app, opts.root_path),
@@ -89,8 +95,13 @@ class Dashboard(Action):
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=FAREWELL,
+            # The bound on connections is for these implementations.
+            loop="asyncio",
+            http=connections,
+            ws="none",
+            backlog=ACCEPTED_AT_ONCE,
         )
-        server = uvicorn.Server(config)
+        server = Server(config)
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
             how = "actions are allowed" if opts.actions else "read-only; --actions lets it control crawls"
