@@ -76,16 +76,16 @@ class Connections:
 
     When there are so many, a new one takes the place of the connection that has waited longest for a complete
     request; without such a one, of a connection whose client reads its response slowly. Without either, the
-    new connection is refused. The same is true if an address of another machine has half of the connections.
-    This machine can have all of them, since all users of a proxy on it have its address.
+    new connection is refused. The same is true if an address of another machine has half of the connections
+    (in IPv6, a network of 64 bits). This machine can have all of them: it has all users of a proxy on it.
 
     An object is a factory of protocols, for ``http`` of ``uvicorn.Config``.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._most_of_an_address = most // 2
-        self._addresses: dict[Connection, str] = {}
+        self._most_of_a_peer = most // 2
+        self._peers: dict[Connection, str] = {}
         self._counts: Counter[str] = Counter()
         # In the order in which they began.
         self._sending: dict[Connection, None] = {}
@@ -98,19 +98,19 @@ class Connections:
 
     def admit(self, new: Connection, address: str) -> bool:
         """Count *new*, if need be in the place of another connection; return whether it is admitted."""
-        admitted = True
-        if self._counts[address] >= self._most_of_an_address and not _is_this_machine(address):
-            admitted = self._close_one(address)
-        elif len(self._addresses) >= self._most:
+        admitted, peer = True, _peer(address)
+        if peer and self._counts[peer] >= self._most_of_a_peer:
+            admitted = self._close_one(peer)
+        elif len(self._peers) >= self._most:
             admitted = self._close_one()
         if admitted:
-            self._addresses[new] = address
-            self._counts[address] += 1
+            self._peers[new] = peer
+            self._counts[peer] += 1
         return admitted
 
     def awaits_request(self, connection: Connection) -> None:
         """Note that *connection* has not sent its next request yet."""
-        if connection in self._addresses:
+        if connection in self._peers:
             self._sending.pop(connection, None)
             self._sending[connection] = None
 
@@ -120,7 +120,7 @@ class Connections:
 
     def stops_reading(self, connection: Connection) -> None:
         """Note that the client of *connection* reads its response more slowly than it is sent."""
-        if connection in self._addresses:
+        if connection in self._peers:
             self._not_reading[connection] = None
 
     def reads(self, connection: Connection) -> None:
@@ -131,23 +131,23 @@ class Connections:
         """Forget *connection*, because it is closed."""
         self.has_request(connection)
         self.reads(connection)
-        address = self._addresses.pop(connection, None)
-        if address is not None:
-            self._counts[address] -= 1
-            if not self._counts[address]:
-                del self._counts[address]
+        peer = self._peers.pop(connection, None)
+        if peer is not None:
+            self._counts[peer] -= 1
+            if not self._counts[peer]:
+                del self._counts[peer]
 
-    def _close_one(self, address: str | None = None) -> bool:
-        """Close a connection of *address*, or of any; return whether there was one that may be closed."""
-        self._log(address)
+    def _close_one(self, peer: str = "") -> bool:
+        """Close a connection of *peer*, or of any; return whether there was one that could be closed."""
+        self._log(peer)
         for one in (*self._sending, *self._not_reading):
-            if address in (None, self._addresses[one]):
+            if not peer or self._peers[one] == peer:
                 self.remove(one)
                 one.transport.abort()
                 return True
         return False
 
-    def _log(self, address: str | None) -> None:
+    def _log(self, peer: str) -> None:
         if time.monotonic() - self._logged < SILENCE:
             return
         self._logged = time.monotonic()
@@ -155,7 +155,7 @@ class Connections:
             "The dashboard has %d connections, as many as it admits%s. It now closes connections without a "
             "complete request, or refuses new ones. If this is no attack, raise the limit of open files "
             "(ulimit -n)",
-            *(len(self._addresses), f" from {address}" if address else ""),
+            *(self._counts[peer] if peer else self._most, f" from {peer}" if peer else ""),
         )
 
 
@@ -271,6 +271,15 @@ class Server(uvicorn.Server):
             one.listen(QUEUE)
 
 
-def _is_this_machine(address: str) -> bool:
-    """Return whether *address* is of this machine; empty for a socket without addresses."""
-    return not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback
+def _peer(address: str) -> str:
+    """Return the client that *address* belongs to; empty for this machine, or if there is no address."""
+    if not address:
+        return ""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found
+    if found.is_loopback:
+        return ""
+    # A machine can have all addresses of an IPv6 network of 64 bits.
+    bits = 64 if found.version == 6 else 32
+    return str(ipaddress.ip_network((found, bits), strict=False))

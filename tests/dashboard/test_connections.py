@@ -227,8 +227,8 @@ def test_a_client_that_does_not_read_loses_its_connection(
     ours = Connections(10)
     with serving(large(size), http=ours) as url:
         connect(sockets, url, b"GET / HTTP/1.1\r\nHost: a\r\n" + header + b"\r\n")
-        wait_until(lambda: ours._addresses)
-        wait_until(lambda: not ours._addresses, 20)
+        wait_until(lambda: ours._peers)
+        wait_until(lambda: not ours._peers, 20)
 
 
 def test_a_client_that_reads_slowly_gets_all_of_its_response(short: None, sockets: ExitStack) -> None:
@@ -302,13 +302,23 @@ def test_a_client_that_reads_slowly_makes_room_if_all_have_requests() -> None:
     assert peers.closed == ["b"]
 
 
-def test_an_address_of_another_machine_can_have_half_of_the_connections() -> None:
+@pytest.mark.parametrize(
+    ("same", "other"),
+    [
+        (["192.0.2.1"] * 5, "192.0.2.2"),
+        (["::ffff:192.0.2.1"] * 5, "::ffff:192.0.2.2"),
+        ([f"2001:db8::{number}:1" for number in range(5)], "2001:db8:0:1::1"),
+        ([f"fe80::{number}%eth0" for number in range(5)], "192.0.2.1"),
+    ],
+    ids=["IPv4", "IPv4 in IPv6", "IPv6", "link-local"],
+)
+def test_an_address_of_another_machine_can_have_half_of_the_connections(same: list[str], other: str) -> None:
     peers = Peers(8)
     here = peers.admit("here")
-    for number in range(4):
-        peers.all.has_request(peers.admit(str(number), "192.0.2.1"))
-    assert peers.admit("4", "192.0.2.1") is None
-    assert peers.admit("other", "192.0.2.2")
+    for address in same[:4]:
+        peers.all.has_request(peers.admit("one", address))
+    assert peers.admit("one too many", same[4]) is None
+    assert peers.admit("other", other)
     assert here
     assert not peers.closed
 
@@ -321,7 +331,7 @@ def test_an_address_that_has_its_share_makes_room_for_itself() -> None:
     assert peers.closed == ["0"]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", ""])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", ""])
 def test_the_users_of_a_proxy_on_this_machine_can_have_all_connections(address: str) -> None:
     peers = Peers(8)
     for number in range(8):
