@@ -1,7 +1,8 @@
 """What the dashboard costs: ``python -m benchmarks.dashboard``.
 
 A frontier with many slots, waiting and failed requests and workers; ten browsers that look at all its lists,
-and at the list of spiders; and a real browser that opens the page. It needs what the tests need.
+and at the list of spiders; and a real browser that opens the page. It needs what the tests need. With
+``--crowd``, instead: the answers to a healthy client in a crowd.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,8 @@ from scrapy_rq_sched.keys import Keys
 from tests.client import Client
 from tests.dashboard.browser import chromium
 from tests.dashboard.filled import REASONS, failed_entry, fill
+
+from . import crowd
 
 SPIDER = "large"
 #: Requests of an exchange.
@@ -140,7 +145,12 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--browsers", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--crowd", action="store_true", help="measure a healthy client in a crowd")
+    parser.add_argument("--large", type=int, default=60, help="entries of 5 MB in a crowd (default: 60)")
     sizes = parser.parse_args()
+    if sizes.crowd:
+        measure_crowd(sizes.browsers, sizes.seconds, sizes.large)
+        return
     with (
         tempfile.TemporaryDirectory() as folder,
         PrivateRedis(Path(folder)) as own,
@@ -153,15 +163,7 @@ def main() -> None:
         begun, before = time.monotonic(), cpu(server)
         time.sleep(10)
         idle = (cpu(server) - before) / (time.monotonic() - begun)
-        dashboard = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "frontier", "dashboard", "--port", "0", "--redis-url", own.url],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert dashboard.stdout is not None  # noqa: S101 - it is a pipe
-            url = dashboard.stdout.readline().split(" ")[4]
+        with served(own.url, folder) as (url, dashboard):
             paint, filled = first_paint(url)
             print(f"first paint after {paint:.2f} s, all numbers after {filled:.2f} s")
             browsers = Browsers(url, sizes.browsers)
@@ -189,9 +191,35 @@ def main() -> None:
             urllib.request.urlopen(f"{url}api/v1/explain?spider={SPIDER}&url={target}", timeout=300).read()  # noqa: S310
             passed = time.monotonic() - begun
             print(f"a URL explained in {passed:.1f} s, of which Redis {cpu(server) - before:.1f} s")
-        finally:
-            dashboard.kill()
-            dashboard.wait()
+
+
+@contextmanager
+def served(redis_url: str, folder: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a dashboard; give its URL and its process."""
+    dashboard = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "frontier", "dashboard", "--port", "0", "--redis-url", redis_url],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert dashboard.stdout is not None  # noqa: S101 - it is a pipe
+        yield dashboard.stdout.readline().split(" ")[4], dashboard
+    finally:
+        dashboard.kill()
+        dashboard.wait()
+
+
+def measure_crowd(browsers: int, seconds: float, large: int) -> None:
+    """Measure a healthy client, and print it."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        PrivateRedis(Path(folder)) as own,
+        redis.Redis.from_url(own.url, protocol=2) as server,
+    ):
+        crowd.fill_lists(server, own.url, large)
+        with served(own.url, folder) as (url, dashboard):
+            crowd.measure(url, dashboard.pid, browsers, seconds)
 
 
 if __name__ == "__main__":

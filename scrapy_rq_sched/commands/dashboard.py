@@ -66,8 +66,10 @@ class Dashboard(Action):
 
             from ..dashboard import create_app
             from ..dashboard.app import below, password_of
+            from ..dashboard.connections import ACCEPTED_AT_ONCE, Connections, Server, most_connections
             from ..dashboard.guard import LOOPBACK
             from ..dashboard.login import weakness
+            from ..dashboard.stream import MOST as MOST_STREAMS
         except ImportError as error:
             raise InspectionError(
                 "The dashboard needs starlette and uvicorn, which are not installed. Install them: "
@@ -81,6 +83,8 @@ class Dashboard(Action):
             )
         # Any program on this machine can send requests, also a worker with a hostile seed.
         token = secrets.token_urlsafe(32) if opts.actions and not password else ""
+        most = most_connections()
+        connections: Any = Connections(most)  # which makes protocols, as a class does
         app = create_app(
             context.settings,
             spider=opts.spider,
@@ -90,6 +94,8 @@ class Dashboard(Action):
             allowed_hosts=[*LOOPBACK, _in_a_url(opts.host), *opts.allowed_host],
             open_metrics=opts.open_metrics,
             is_closing=lambda: server.should_exit,
+            # The others are for requests.
+            max_streams=min(MOST_STREAMS, most // 2),
         )
         config: Any = uvicorn.Config(
             below(app, opts.root_path),
@@ -99,8 +105,13 @@ class Dashboard(Action):
             # Without a proxy, any program on this machine could choose its address in the audit list.
             proxy_headers=bool(opts.allowed_host or opts.root_path),
             timeout_graceful_shutdown=FAREWELL,
+            # The bound on connections is for these implementations.
+            loop="asyncio",
+            http=connections,
+            ws="none",
+            backlog=ACCEPTED_AT_ONCE,
         )
-        server = uvicorn.Server(config)
+        server = Server(config)
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
             # A proxy opens it to other machines, too.

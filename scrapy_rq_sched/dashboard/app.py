@@ -29,6 +29,7 @@ from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
 from .pictures import MOST_FRONTIERS, Pictures
 from .steer import Steer
+from .stream import MOST as MOST_STREAMS
 from .stream import Stream
 
 #: Threads that read Redis. A thread that waits for Redis does not delay the others.
@@ -70,6 +71,7 @@ def create_app(
     allowed_hosts: Collection[str] | None = None,
     open_metrics: bool = False,
     is_closing: Callable[[], bool] = lambda: False,
+    max_streams: int = MOST_STREAMS,
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
 
@@ -89,6 +91,7 @@ def create_app(
         of this machine. Give ``["*"]`` if the application that mounts the dashboard checks the header.
     :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, is open without a login.
     :param is_closing: returns whether the server is about to close; the streams to browsers then end.
+    :param max_streams: concurrent streams to browsers, at most. The pages of further browsers poll.
     :raises SettingError: if a setting has an invalid value, or *actions* is true without a login.
     """
     password = password_of(settings)
@@ -117,7 +120,7 @@ def create_app(
         "explain": api.explain,
         "events": api.events,
         "audit": api.audit,
-        "stream": Stream(pictures, is_closing).stream,
+        "stream": Stream(pictures, is_closing, max_streams).stream,
     }
     routes = [
         Route("/", files.page),

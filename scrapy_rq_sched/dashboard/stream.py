@@ -9,14 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from .api import overview_text, picture_text
 from .pictures import PICTURE, Pictures
 
 #: Seconds of silence after which a stream sends a ping: proxies close silent connections.
 SILENCE = 15.0
-#: Concurrent streams, at most.
-MOST = 200
+#: Concurrent streams, at most; and seconds until the client of a refused one may try again.
+MOST, AGAIN = 200, 10
 #: Tells a proxy not to buffer the stream.
 _HEADERS = {"X-Accel-Buffering": "no"}
 
@@ -25,37 +26,41 @@ class Stream:
     """Sends pictures to browsers.
 
     :param is_closing: returns whether the server is closing; streams then end.
+    :param most: the number of concurrent streams, at most.
     """
 
-    def __init__(self, pictures: Pictures, is_closing: Callable[[], bool]) -> None:
+    def __init__(self, pictures: Pictures, is_closing: Callable[[], bool], most: int = MOST) -> None:
         self._pictures = pictures
         self._is_closing = is_closing
+        self._most = most
         self._open = 0
 
     async def stream(self, request: Request) -> Response:
         """Return a stream of the responses of ``/status``."""
-        if self._open >= MOST:
-            raise HTTPException(503, f"{MOST} streams are open, the maximum. Poll /api/v1/status instead")
         if request.method == "HEAD":  # it has no body that could end
             return Response(media_type="text/event-stream", headers=_HEADERS)
-        spider = request.query_params.get("spider")
-        return StreamingResponse(self._pictures_of(spider), media_type="text/event-stream", headers=_HEADERS)
+        if self._open >= self._most:
+            text = f"{self._most} streams are open, the maximum. Poll /api/v1/status instead"
+            raise HTTPException(503, text, {"Retry-After": str(AGAIN)})
+        stream = _Counted(self._pictures_of(request.query_params.get("spider")), self._has_ended)
+        # Counted before its body begins: until then, other requests are answered.
+        self._open += 1
+        return stream
+
+    def _has_ended(self) -> None:
+        self._open -= 1
 
     async def _pictures_of(self, spider: str | None) -> AsyncIterator[str]:
-        self._open += 1
-        try:
-            last, said = "", time.monotonic()
-            while not self._is_closing():
-                text = await self._text(spider)
-                if text != last:
-                    yield f"data: {text}\n\n"
-                    last, said = text, time.monotonic()
-                elif time.monotonic() - said > SILENCE:
-                    yield "event: ping\ndata:\n\n"
-                    said = time.monotonic()
-                await self._pause()
-        finally:
-            self._open -= 1
+        last, said = "", time.monotonic()
+        while not self._is_closing():
+            text = await self._text(spider)
+            if text != last:
+                yield f"data: {text}\n\n"
+                last, said = text, time.monotonic()
+            elif time.monotonic() - said > SILENCE:
+                yield "event: ping\ndata:\n\n"
+                said = time.monotonic()
+            await self._pause()
 
     async def _pause(self) -> None:
         until = time.monotonic() + PICTURE
@@ -66,3 +71,17 @@ class Stream:
         if spider is None:
             return await overview_text(self._pictures)
         return picture_text(await self._pictures.of(spider).picture.get())
+
+
+class _Counted(StreamingResponse):
+    """A stream that tells when it has ended, however that happens."""
+
+    def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(content, media_type="text/event-stream", headers=_HEADERS)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()

@@ -18,8 +18,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .event import Event
+from .exchange import build_opener
 
-#: Seconds until the receiver must answer.
+#: Seconds of an exchange, from the look-up of the receiver's name to the head of its answer.
 PATIENCE = 5.0
 #: The statuses of a busy receiver. They are no refusal.
 _BUSY = (408, 425, 429)
@@ -53,7 +54,7 @@ class Post:
         #: The URL without its secret parts.
         self.where = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
         # A receiver that redirects has not accepted the event.
-        self._opener = urllib.request.build_opener(_NoRedirect())
+        self._opener = build_opener(_NoRedirect())
 
     def __call__(self, event: Event) -> Problem | None:
         """Post *event*; return the problem, or None if the receiver accepted it."""

@@ -82,8 +82,8 @@ class Webhook:
         """Send the remaining events, for a few seconds at most; the ``Deferred`` fires at the end."""
         self._end_by = time.monotonic() + LAST_PATIENCE
         self._ends.set()
-        # Do not wait longer for the thread: the receiver may answer byte by byte.
-        cancel = EventLoop().call_later(LAST_PATIENCE + PATIENCE, self._give_up)
+        # The last post ends at its deadline. Do not wait much longer for the thread: Redis may be slow.
+        cancel = EventLoop().call_later(LAST_PATIENCE + PATIENCE + REDIS_PATIENCE, self._give_up)
         return self._ended.addCallback(lambda _: cancel())
 
     def _has_ended(self, _: Any, error: Exception | None) -> None:
@@ -98,8 +98,7 @@ class Webhook:
 
     def _give_up(self) -> None:
         if not self._ended.called:
-            where = self._post.where
-            logger.warning("The receiver at %s answers too slowly: this worker closes without waiting", where)
+            logger.warning("The webhook does not end in time: this worker closes without waiting for it")
             self._ended.callback(None)
 
     def _run(self) -> None:

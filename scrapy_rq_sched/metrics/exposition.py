@@ -6,20 +6,17 @@ Functions import the library themselves, since only the extra ``metrics`` instal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..errors import InspectionError
 from ..frontier.exchange_times import Histogram
+from . import server
 from .catalogue import METRICS, Metric
 from .labels import label
 from .samples import Sample, samples
 from .snapshots import Snapshot
-
-#: Seconds after which a silent client is disconnected: each client has a thread.
-PATIENCE = 10.0
 
 
 def require_library() -> None:
@@ -68,30 +65,15 @@ def serve(take: Callable[[], Snapshot], host: str, port: int) -> int:
     :param port: the port; 0 for any free one.
     :raises InspectionError: if this address cannot be listened on.
     """
-    from prometheus_client import start_http_server
+    from prometheus_client import make_wsgi_app
 
     try:
-        server, _ = start_http_server(port, host, _registry(take))
+        return server.start(make_wsgi_app(_registry(take)), host, port)
     except (OSError, OverflowError, UnicodeError, TypeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InspectionError(
             f"The exporter cannot listen on {host}:{port}: {why}. Give --listen another address or port"
         ) from error
-    server.RequestHandlerClass = _impatient(server.RequestHandlerClass)
-    return int(server.server_port)
-
-
-def _impatient(handler: Any) -> Any:
-    """Return *handler* with a timeout, and without a traceback when a client disconnects."""
-
-    class Impatient(handler):  # type: ignore[misc]
-        timeout = PATIENCE
-
-        def handle(self) -> None:
-            with suppress(OSError):
-                super().handle()
-
-    return Impatient
 
 
 def _registry(take: Callable[[], Snapshot]) -> Any:

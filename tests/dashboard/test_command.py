@@ -28,11 +28,15 @@ pytestmark = pytest.mark.single("the workers here have the keys of a single serv
 class Served:
     """A dashboard that is served by a process of its own."""
 
-    def __init__(self, log: Path, redis_url: str, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, log: Path, redis_url: str, *arguments: str, descriptors: int = 0, **environment: str
+    ) -> None:
         self.log = log
+        limited = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"] if descriptors else []
+        command = [*limited, sys.executable, "-m", "scrapy", "frontier", "dashboard", "--port", "0"]
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "scrapy", "frontier", "dashboard", "--port", "0", *arguments],
+                [*command, *arguments],
                 cwd=PROJECT,
                 env={**os.environ, "REDIS_URL": redis_url, **environment},
                 stdout=output,

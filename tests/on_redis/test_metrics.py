@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from scrapy_rq_sched.inspect import View, find_frontiers, read_status
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.metrics import exposition, fleet_stats, largest_slots
+from scrapy_rq_sched.metrics import server as exporter_server
 from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
 from scrapy_rq_sched.metrics.snapshots import Snapshots
@@ -358,7 +360,7 @@ def test_redis_away_is_said_once_and_redis_back_as_well(
 def test_those_who_say_nothing_or_go_away_are_no_burden(
     exporter: Exporter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(exposition, "PATIENCE", 0.5)
+    monkeypatch.setattr(exporter_server, "PATIENCE", 0.5)
     port = exposition.serve(exporter().latest, "127.0.0.1", 0)
     before = threading.active_count()
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
@@ -375,6 +377,86 @@ def test_those_who_say_nothing_or_go_away_are_no_burden(
         assert b"scrapy_frontier_up" in answer.read()
     wait_until(lambda: threading.active_count() <= before, 5)
     assert capfd.readouterr().err == ""
+
+
+def half(port: int) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=10)
+    client.sendall(b"GET /metrics HTTP/1.1\r\nX-Half: ")
+    return client
+
+
+def test_half_sent_requests_do_not_keep_a_client_from_the_exporter(exporter: Exporter) -> None:
+    port = exposition.serve(exporter().latest, "127.0.0.1", 0)
+    before = threading.active_count()
+    clients = [half(port) for _ in range(320)]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert b"scrapy_frontier_up" in answer.read()
+    wait_until(lambda: threading.active_count() - before <= exporter_server.MOST, 10)
+    assert clients[0].recv(100) == b""
+    for client in clients:
+        client.close()
+
+
+def test_a_client_that_sends_byte_by_byte_is_disconnected_from_the_exporter(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exporter_server, "PATIENCE", 0.5)
+    client = half(exposition.serve(exporter().latest, "127.0.0.1", 0))
+
+    def is_disconnected() -> bool:
+        time.sleep(0.1)  # a byte now and then
+        try:
+            client.sendall(b"x")
+        except OSError:
+            return True
+        return False
+
+    wait_until(is_disconnected, 20)
+    client.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_client_that_does_not_read_is_disconnected_from_the_exporter(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    threads = []
+
+    def large(environ: Any, start_response: Any) -> list[bytes]:
+        threads.append(threading.current_thread())
+        start_response("200 OK", [])
+        return [bytes(50_000_000)]
+
+    monkeypatch.setattr(exporter_server, "PATIENCE", 0.5)
+    port = exporter_server.start(large, "127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        wait_until(lambda: threads and not threads[0].is_alive(), 20)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_new_client_of_the_exporter_is_refused_while_all_others_have_sent_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_over, begun = threading.Event(), []
+
+    def slow(environ: Any, start_response: Any) -> list[bytes]:
+        begun.append(environ)
+        is_over.wait(60)
+        start_response("200 OK", [])
+        return [b"done"]
+
+    monkeypatch.setattr(exporter_server, "MOST", 2)
+    port = exporter_server.start(slow, "127.0.0.1", 0)
+    clients = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(2)]
+    for client in clients:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    wait_until(lambda: len(begun) == 2, 10)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as refused:
+        assert refused.recv(100) == b""
+    is_over.set()
+    for client in clients:
+        assert client.recv(100).startswith(b"HTTP/1.0 200 OK")
+        client.close()
 
 
 def test_connections_that_redis_has_closed_are_no_outage(

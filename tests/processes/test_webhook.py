@@ -239,22 +239,56 @@ def test_a_url_that_is_none_ends_the_crawl_with_one_line(fleet: Fleet) -> None:
     assert "t0p-secret" not in fleet.log()
 
 
-def test_a_receiver_that_answers_byte_by_byte_keeps_no_worker_from_its_end(fleet: Fleet) -> None:
+@pytest.fixture
+def dripping() -> Iterator[Dripping]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        threading.Thread(target=_drip, args=[listening], daemon=True).start()
-        fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=url)
-        wait_until(lambda: fleet.reasons() == ["finished"])
-        fleet.wait(30)
-    assert "answers too slowly: this worker closes without waiting" in fleet.log()
+        yield Dripping(listening)
+        # A blocked accept() ends only at a shutdown.
+        listening.shutdown(socket.SHUT_RDWR)
 
 
-def _drip(listening: socket.socket) -> None:
-    connection, _ = listening.accept()
-    with contextlib.suppress(OSError):
-        while True:
-            connection.sendall(b"H")
-            time.sleep(1)
+class Dripping:
+    """A receiver that answers each connection byte by byte, without an end."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        self.connections = 0
+        self._listening = listening
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                self.connections += 1
+                threading.Thread(target=self._drip, args=[connection], daemon=True).start()
+
+    def _drip(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while True:
+                connection.sendall(b"H")
+                time.sleep(1)
+
+
+def test_a_receiver_that_answers_byte_by_byte_keeps_no_worker_from_its_end(
+    fleet: Fleet, dripping: Dripping
+) -> None:
+    fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=dripping.url)
+    wait_until(lambda: fleet.reasons() == ["finished"])
+    fleet.wait(30)
+    assert "it is sent again: TimeoutError: the exchange was not complete within 5 s" in fleet.log()
+    assert "This worker closes before all events were sent to the webhook" in fleet.log()
+    assert "does not end in time" not in fleet.log()
+
+
+def test_a_sender_remains_the_sender_while_its_receiver_answers_byte_by_byte(
+    fleet: Fleet, dripping: Dripping, server: redis.Redis
+) -> None:
+    fleet.start("graph", 2, **{**SLOW, "GRAPH_PAGES": 4000}, FRONTIER_WEBHOOK_URL=dripping.url)
+    wait_until(lambda: dripping.connections)
+    first = sender(fleet, server)
+    wait_until(lambda: dripping.connections > 1)
+    assert sender(fleet, server) == first
 
 
 def test_a_fleet_that_tells_nothing_cannot_have_a_webhook(fleet: Fleet, receiver: Receiver) -> None:
