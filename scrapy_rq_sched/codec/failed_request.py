@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
 from typing_extensions import Self
+
+from . import json_bounds
 
 #: A limit that no valid time or count of an entry reaches.
 MOST = 10**11
@@ -56,7 +57,7 @@ class FailedRequest:
         its data.
         """
         try:
-            fields = json.loads(entry.decode("utf-8", "surrogateescape"))
+            fields = json_bounds.loads(entry.decode("utf-8", "surrogateescape"))
             data = fields["data"].encode("utf-8", "surrogateescape") if "data" in fields else None
             if data is None:
                 data = bytes.fromhex(fields["data_hex"])

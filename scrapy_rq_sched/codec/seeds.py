@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from ..frontier.replies import Lease
-from . import request
+from . import json_bounds, request
 
 #: The fields of a JSON seed, each with its possible types.
 FIELDS: dict[str, tuple[type, ...]] = {
@@ -145,7 +144,7 @@ class Sowing:
 
 def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
     try:
-        fields = json.loads(text)
+        fields = json_bounds.loads(text)
     except (ValueError, RecursionError) as error:
         raise SeedError(f"not JSON: {error}") from error
     if "url" not in fields:
@@ -165,7 +164,7 @@ def url_of_seed(text: str) -> str:
     if not text.startswith("{"):
         return text
     try:
-        return url_in(json.loads(text))
+        return url_in(json_bounds.loads(text))
     except (ValueError, RecursionError):
         return ""
 
