@@ -205,8 +205,7 @@ class FailedRequests:
             left -= len(entries)
             picked, others = [], []
             for place, failed in enumerate(map(FailedRequest.parse, entries), start):
-                # The place of an entry that cannot be read is not known, so it cannot be put back.
-                if chosen(failed) and not (again and failed.kind == "unknown"):
+                if chosen(failed) and (failed.can_go_back or not again):
                     picked.append((place, failed))
                 else:
                     others.append(failed.entry)

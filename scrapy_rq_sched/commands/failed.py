@@ -98,7 +98,8 @@ class Failed(Action):
     def _no_such(opts: argparse.Namespace) -> InspectionError:
         return InspectionError(
             f"The failed list of spider {opts.spider!r} has no such entry with the id {opts.id!r}: it was "
-            "retried, removed, or dropped as one of the oldest; or it cannot be read, and so not be retried. "
+            "retried, removed, or dropped as one of the oldest; or it cannot be retried, because it cannot "
+            "be read, or because only its beginning was kept. "
             f"To list the entries: {frontier_command('failed', opts.spider)}"
         )
 
