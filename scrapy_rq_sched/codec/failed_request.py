@@ -33,6 +33,7 @@ class FailedRequest:
     :param score: its score in the queue, or among the seeds.
     :param slot: the slot of a request; empty if no worker knew the slot.
     :param size: the size of a seed in bytes, if only its beginning was kept; otherwise 0.
+    :param entry_size: the size of the entry in Redis, in bytes, if its long fields are cut here; otherwise 0.
     """
 
     id: str
@@ -50,6 +51,7 @@ class FailedRequest:
     score: str = "0"
     slot: str = ""
     size: int = 0
+    entry_size: int = 0
 
     @property
     def can_go_back(self) -> bool:
@@ -57,8 +59,10 @@ class FailedRequest:
         return self.kind != "unknown" and not self.size
 
     @classmethod
-    def parse(cls, entry: bytes) -> Self:
+    def parse(cls, entry: bytes, entry_size: int = 0) -> Self:
         """Return the entry for *entry*, a JSON object in UTF-8.
+
+        :param entry_size: its size in Redis, if its long fields are cut.
 
         If *entry* cannot be read, the result has the kind ``unknown``, a reason that tells so, and *entry* as
         its data.
@@ -89,7 +93,8 @@ class FailedRequest:
                 str(fields.get("score", "0")),
                 str(fields.get("slot", "")).replace(" ", ""),
                 int(fields.get("size", 0)),
+                entry_size,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             unread = "this entry of the failed list cannot be read"
-            return cls("", "unknown", unread, 0, "", 0, 0, "", "", entry, entry)
+            return cls("", "unknown", unread, 0, "", 0, 0, "", "", entry, entry, entry_size=entry_size)

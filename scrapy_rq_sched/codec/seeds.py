@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -33,6 +34,8 @@ FIELDS: dict[str, tuple[type, ...]] = {
 
 #: Fields of a seed that are not fields of the form, with FRONTIER_SEED_FORM_DATA.
 _NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
+
+_URL_FIRST = re.compile(rb'\s*\{\s*"url"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 #: How many requests of a seed to make before the first of them is queued.
 SOWN_TOGETHER = 200
@@ -166,6 +169,15 @@ def url_of_seed(text: str) -> str:
     try:
         return url_in(json_bounds.loads(text))
     except (ValueError, RecursionError):
+        return ""
+
+
+def url_at_beginning(data: bytes) -> str:
+    """Return the URL in the beginning of a JSON object; empty if it is not the first field, or is cut."""
+    found = _URL_FIRST.match(data)
+    try:
+        return url_in({"url": json_bounds.loads(found[1])}) if found else ""
+    except ValueError:
         return ""
 
 

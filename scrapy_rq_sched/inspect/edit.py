@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from ..errors import InspectionError, UnserializableRequestError, frontier_command
+from ..frontier.entries import WHOLE
 from ..frontier.scripts import filter_step, register
 from ..serializers import faithful
 from .entries import STEP, Entry, Reader
@@ -31,7 +32,7 @@ class Waiting:
     def __init__(self, view: View) -> None:
         view.require()
         self._view = view
-        self._reader = Reader(view)
+        self._reader = Reader(view, WHOLE)
         self._queues = Queues(view)
         #: The requests that could not be written with another priority, each with the reason.
         self.unwritable: list[str] = []

@@ -9,14 +9,17 @@ from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ..connection import server_of
+from ..frontier.entries import SHOWN, WHOLE, Kind
 from ..frontier.scripts import Script, register
 from ..queue import FifoQueue
-from .entries import STEP, Entry, Reader
+from .entries import Entry, Reader
 from .steps import scan
 from .view import View
 
 #: Number of members that Redis searches in a step.
 SEARCH_STEP = 500
+#: Bytes of requests that a slot's turn reads ahead.
+AHEAD = 64 * 1024
 #: Number of slots that are read in one round trip, and the maximum of requests that each of them may have.
 TOGETHER, FEW = 50, 20
 
@@ -43,15 +46,18 @@ class Queues:
         key = self.view.keys.queue(slot)
         return int(self._server.zcard(key) if self.view.is_sorted else self._server.llen(key))
 
-    def next(self, count: int) -> Iterator[Entry]:
-        """Yield the next *count* requests without taking them; slots take turns."""
+    def next(self, count: int, whole: bool = False) -> Iterator[Entry]:
+        """Yield the next *count* requests without taking them; slots take turns.
+
+        :param whole: whether to read requests of any size; otherwise only the beginning of a long one.
+        """
         by_priority = self.view.settings.order == "priority" and self.view.is_sorted
         # By priority all slots are read: their order in the set does not reflect requests that came later.
-        last = -1 if by_priority else count - 1
-        turns = self._server.zrange(self.view.keys.slots, 0, last)
-        each = (
-            self._next_of(slot, count) for slot in ["", *(turn.decode("utf-8", "replace") for turn in turns)]
-        )
+        most = self._server.zcard(self.view.keys.slots) if by_priority else count
+        turns = self._reader.entries.read("zset", self.view.keys.slots, count=most, enough=WHOLE)
+        slots = ["", *(turn.data.decode("utf-8", "replace") for turn in turns if not turn.is_cut)]
+        longest = WHOLE if whole else SHOWN
+        each = (self._next_of(slot, count, longest) for slot in slots)
         if by_priority:
             return islice(heapq.merge(*each, key=lambda entry: entry.score or 0.0), count)
         entries = chain.from_iterable(zip_longest(*each))
@@ -100,20 +106,19 @@ class Queues:
                     met.append((index, self._reader.request(data, score, slot)))
         yield met
 
-    def _next_of(self, slot: str, count: int) -> Iterator[Entry]:
+    def _next_of(self, slot: str, count: int, longest: int) -> Iterator[Entry]:
         key, sorted_set = self.view.keys.queue(slot), self.view.is_sorted
-        for start in range(0, count, STEP):
-            last = min(start + STEP, count) - 1
-            found: list[Any]
-            if sorted_set:
-                found = self._server.zrange(key, start, last, withscores=True)
-            elif issubclass(self.view.queue_class, FifoQueue):
-                found = [(data, None) for data in reversed(self._server.lrange(key, -last - 1, -start - 1))]
-            else:
-                found = [(data, None) for data in self._server.lrange(key, start, last)]
-            yield from (self._reader.request(data, score, slot) for data, score in found)
-            if len(found) <= last - start:
+        from_tail = not sorted_set and issubclass(self.view.queue_class, FifoQueue)
+        start: int | bytes = -1 if from_tail else 0
+        while count > 0:
+            kind: Kind = "zset" if sorted_set else "list"
+            start, pieces = self._reader.entries.step(kind, key, start, count, longest, AHEAD)
+            if not pieces:
                 return
+            for piece in pieces:
+                score = float(piece.name) if sorted_set else None
+                yield self._reader.request(piece.data, score, slot, piece.size if piece.is_cut else 0)
+            count -= len(pieces)
 
     def _sorted_set(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
         key, cursor, first = self.view.keys.queue(slot), 0, True

@@ -24,6 +24,8 @@ local failures = {}
 -- How many reasons are counted separately, how long they may be (bytes), and how long they are kept after the last one
 -- (seconds).
 local REASONS, REASONS_KNOWN, LONGEST, FOR = FAILED .. ':reasons', 50, 80, 30 * 86400
+-- How many bytes a reason may have: it may quote the request.
+local LONGEST_REASON = 4000
 -- How many bytes are kept of a seed that is too large.
 local BEGINNING = 2000
 -- The part of a reason that is searched for details (bytes): patterns are slow on long words.
@@ -45,6 +47,7 @@ end
 -- entry of any size (see read_entries.lua).
 local function append(worker, entry, data, most)
   local field = 'data'
+  entry.reason = events.cut(entry.reason, LONGEST_REASON)
   if not is_text(data) then
     -- JSON has no bytes. data_hex has two digits for each byte.
     local digits = {}
