@@ -23,7 +23,7 @@ async def answer_of(make: Callable[[], dict[str, Any]]) -> Response:
 def dump(fields: dict[str, Any]) -> str:
     """Return *fields* as JSON. Long texts are cut, and lists end when the answer is full.
 
-    The field ``more`` tells whether a list has further entries for this reason.
+    If a list has further entries for this reason, there is a field ``more``, which is true.
     """
     left, more, parts = LARGEST, False, []
     for name, value in fields.items():
@@ -39,5 +39,6 @@ def dump(fields: dict[str, Any]) -> str:
                 break
             texts.append(text)
         parts.append((name, f"[{', '.join(texts)}]"))
-    parts.append(("more", json.dumps(more)))
+    if more:
+        parts.append(("more", "true"))
     return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts) + "}"

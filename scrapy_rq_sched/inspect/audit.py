@@ -61,7 +61,7 @@ def _short(value: Any) -> Any:
 
 
 def _parsed(entry: Piece) -> dict[str, Any]:
-    if entry.is_cut:
+    if entry.is_cut and entry.data.startswith(b"{"):
         beginning = entry.data[:LONGEST].decode("utf-8", "replace")
         said = f"an entry of {entry.size:,} bytes, which begins with {beginning}"
         return {"time": 0, "who": "", "action": "unknown", "arguments": {}, "result": said}

@@ -120,7 +120,7 @@ def test_an_answer_with_too_many_bytes_says_that_there_is_more(make: Make, serve
     offset = len(found["failed"])
     following = get(app, f"failed?spider=shop&limit=200&offset={offset}")["failed"]
     assert following[0]["id"] == f"w1-{199 - offset}"
-    assert get(app, "failed?spider=shop&limit=10")["more"] is False
+    assert "more" not in get(app, "failed?spider=shop&limit=10")
 
 
 @pytest.mark.parametrize("action", ["requeue", "forget"])
