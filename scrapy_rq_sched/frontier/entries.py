@@ -6,9 +6,10 @@ read all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from ..connection import NoScriptError
 from .scripts import register
 
 Kind = Literal["list", "failed", "zset", "stream", "HSCAN", "SSCAN", "ZSCAN"]
@@ -44,6 +45,16 @@ class Piece(NamedTuple):
         return self.size > len(self.data)
 
 
+def _pieces(flat: list[Any]) -> Iterator[Piece]:
+    return (Piece(*group) for group in zip(*[iter(flat)] * 3, strict=True))
+
+
+def _head(pieces: list[Piece], count: int) -> tuple[list[Piece], bool]:
+    # A step with few bytes has ended because there were no more entries.
+    is_short = sum(piece.size for piece in pieces) < STEP_BYTES // 8
+    return pieces, is_short and len(pieces) <= count
+
+
 class Entries:
     """Reads entries.
 
@@ -61,13 +72,36 @@ class Entries:
         count: int = STEP,
         longest: int = SHOWN,
         enough: int = STEP_BYTES,
+        needle: bytes = b"",
     ) -> tuple[bytes, list[Piece]]:
         """Return where the next step begins, and some entries; no entries if there are no more.
 
-        A scan is over when the next step begins at 0, and may return no entries before.
+        A scan is over when the next step begins at 0, and may return no entries before. So may any step with
+        a *needle*, a text that the returned entries contain: it is over if the next one begins where it has.
         """
-        following, *flat = self._script([key], [kind, start, count, longest, enough])
-        return following, [Piece(*group) for group in zip(*[iter(flat)] * 3, strict=True)]
+        following, *pieces = self._script([key], [kind, start, count, longest, enough, needle])
+        return following, list(_pieces(pieces))
+
+    def heads(
+        self, pipeline: Callable[[], Any], kind: Kind, keys: Sequence[Any], count: int, longest: int
+    ) -> list[tuple[list[Piece], bool]]:
+        """Return the first entries of each of *keys*, in one round trip, and whether these are all.
+
+        :param pipeline: returns a new pipeline to the server that has *keys*.
+        """
+
+        def attempt() -> Any:
+            pipe = pipeline()
+            for key in keys:
+                pipe.evalsha(self._script.sha, 1, key, kind, 0, count + 1, longest, STEP_BYTES // 8, b"")
+            return pipe.execute()
+
+        try:
+            replies = attempt()
+        except NoScriptError:
+            self._script.load(keys[0])
+            replies = attempt()
+        return [_head(list(_pieces(flat)), count) for _, *flat in replies]
 
     def read(
         self,

@@ -86,7 +86,7 @@ class Explainer:
     def __init__(self, view: View) -> None:
         self._view = view
         self._reader = Reader(view, COMPARED)
-        self._queues, self._slots = Queues(view), Slots(view)
+        self._queues, self._slots = Queues(view, COMPARED), Slots(view)
         self._fingerprinter = Fingerprinter(view)
         self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
@@ -151,7 +151,9 @@ class Explainer:
             found.update({(index, entry.slot, entry.data): entry for index, entry in entries if is_it(entry)})
         for (index, slot, _), entry in found.items():
             key = view.keys.queue(slot)
-            if index is None:
+            if entry.size:  # Redis finds the place of a whole entry only
+                yield Place(None, key, entry)
+            elif index is None:
                 before = self._queues.place(entry)
                 if before is not None:  # else a worker has taken it since
                     yield Place(before, key, entry)

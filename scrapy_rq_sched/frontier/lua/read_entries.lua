@@ -8,13 +8,16 @@
 --       how many entries, at most; for a scan, about how many
 --       longest: how many bytes of an entry to send
 --       enough: after how many sent bytes the step ends
--- Reply {where the next step begins; for each entry its score, field or id (or ''), its beginning, and its size}
+--       needle: a text that the entries to send contain, or ''
+-- Reply {where the next step begins; for each entry its index, score, field or id (or ''), its beginning, and its size}
 --       for a failed entry, the beginning is a JSON object in which the long fields are cut
 --
 -- A step ends early when it has read WORK bytes, because Redis can do nothing else meanwhile. But it reads two entries
 -- if there are two: a caller that knows the first one would not come further otherwise.
-local kind, from, n, longest, enough = argument(), argument(), number(), number(), number()
+local kind, from, n, longest, enough, needle = argument(), argument(), number(), number(), number(), argument()
 local WORK = 8 * 1024 * 1024
+-- How many entries of a list, or of a scan, are read at once: first; at most; and at most if they were this long.
+local FIRST, MOST, SHORT = 2, 50, 2000
 -- The size of an entry of the failed list that is decoded here; and how many bytes of each of its fields are sent, but
 -- of its data as many as of other entries.
 local DECODED, FIELD = 8 * 1024 * 1024, 4000
@@ -81,19 +84,31 @@ local function failed(entry)
 end
 
 local function add(name, entry)
+  count, read = count + 1, read + #entry
+  if needle ~= '' and not string.find(entry, needle, 1, true) then return end
   local beginning = kind == 'failed' and failed(entry) or string.sub(entry, 1, longest)
-  count, read, sent = count + 1, read + #entry, sent + #beginning
+  sent = sent + #beginning
   reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = name, beginning, #entry
 end
 
+-- -> how many entries to read next, after *some* entries of *bytes*
+local function following(some, bytes)
+  return math.max(1, math.min(n - count, bytes < SHORT * some and math.min(4 * some, MOST) or FIRST))
+end
+
 if kind == 'list' or kind == 'failed' then
-  local at = tonumber(from)
+  local at, some = tonumber(from), math.min(n, FIRST)
   local step = at < 0 and -1 or 1
   while not is_over() do
-    local entry = redis.call('LRANGE', KEYS[1], at, at)[1]
-    if not entry then break end
-    add('', entry)
-    at = at + step
+    local before = read
+    local last = at + step * (some - 1)
+    local entries = redis.call('LRANGE', KEYS[1], math.min(at, last), math.max(at, last))
+    for i = 1, #entries do
+      add(tostring(at), entries[step > 0 and i or #entries + 1 - i])
+      at = at + step
+    end
+    if #entries < some then break end
+    some = following(some, read - before)
   end
   reply[1] = tostring(at)
 elseif kind == 'zset' then
@@ -124,9 +139,10 @@ elseif kind == 'stream' then
   end
   reply[1] = before and '<' .. before or from
 else
-  local cursor = from
+  local cursor, some = from, FIRST
   repeat
-    local scanned = redis.call(kind, KEYS[1], cursor, 'COUNT', 10)
+    local before = read
+    local scanned = redis.call(kind, KEYS[1], cursor, 'COUNT', some)
     cursor = scanned[1]
     for i = 1, #scanned[2], kind == 'SSCAN' and 1 or 2 do
       local entry, other = scanned[2][i], scanned[2][i + 1]
@@ -136,6 +152,7 @@ else
         add(kind == 'ZSCAN' and other or '', entry)
       end
     end
+    some = following(some, read - before)
   until cursor == '0' or is_over()
   reply[1] = cursor
 end
