@@ -98,6 +98,13 @@ def test_a_long_request_is_shown_with_its_url_and_its_size(app: Any) -> None:
     assert long[0]["problem"].endswith("of which only the beginning was read")
 
 
+def test_a_long_request_is_found_by_its_url(app: Any) -> None:
+    found = get(app, f"explain?spider=shop&url={URL}/1")
+    for place in ("waiting", "leased", "seeds"):
+        (entry,) = found[place]
+        assert (entry["url"], entry["size"] > 2 * MB) == (f"{URL}/1", True), place
+
+
 def test_a_long_entry_of_the_audit_list_is_shown_with_its_size(app: Any) -> None:
     (entry, *_) = get(app, "audit?spider=shop")["audit"]
     assert (entry["action"], entry["arguments"]) == ("unknown", {})
