@@ -5,7 +5,7 @@ local leasing = {}
 local PARKED = 50
 
 -- Hand out seeds. They may be large, so a few are taken at a time, until the exchange is full; at least one. A seed
--- that is too large is set aside here, so that it reaches no worker.
+-- that is too large is set aside here, so that no worker gets it as a lease.
 function leasing.seeds(turn)
   local later, left, most, refused, refused_bytes = {}, turn.want_seeds, said.most_seed_bytes or math.huge, 0, 0
   while left > 0 and turn.bytes + refused_bytes < leases.MAX_BYTES do
