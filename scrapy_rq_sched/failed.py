@@ -15,9 +15,10 @@ from typing_extensions import Self
 
 from . import connection, serializers
 from .codec.failed_request import FailedRequest
-from .codec.seeds import url_in, url_of_seed
+from .codec.seeds import url_at_beginning, url_in, url_of_seed
 from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
+from .frontier.entries import LIST, SHOWN, WHOLE, Entries
 from .frontier.replies import lease_value
 from .frontier.scripts import register
 from .keys import Keys
@@ -54,6 +55,7 @@ class FailedRequests:
         self._serializer = serializer
         self._encoding = encoding
         self._requeue = register(server, "requeue", discipline)
+        self._entries = Entries(server)
 
     @classmethod
     def from_settings(cls, settings: Any, spider: str, redis_key: str | None = None) -> Self:
@@ -81,7 +83,7 @@ class FailedRequests:
         return int(self._server.llen(self._keys.failed))
 
     def __iter__(self) -> Iterator[FailedRequest]:
-        """Yield the entries, the oldest first. Waits for Redis once in 100 entries."""
+        """Yield the entries, the oldest first. Waits for Redis once in 100 entries, or more often."""
         start, before, left = 0, b"", len(self)
         while left > 0:
             start, entries = self._read(start, before, min(STEP, left))
@@ -90,16 +92,16 @@ class FailedRequests:
             yield from map(FailedRequest.parse, entries)
             start, before, left = start + len(entries), entries[-1], left - len(entries)
 
-    def latest(self, count: int) -> list[FailedRequest]:
-        """Return the newest *count* entries, the oldest of these first. Waits for Redis."""
-        found: list[FailedRequest] = []
-        for end in range(1, count + 1, STEP):
-            last = min(end + STEP - 1, count)
-            entries = self._server.lrange(self._keys.failed, -last, -end)
-            found[:0] = map(FailedRequest.parse, entries)
-            if len(entries) <= last - end:
-                break
-        return found
+    def latest(self, count: int, whole: bool = False) -> list[FailedRequest]:
+        """Return the newest *count* entries, the oldest of these first. Waits for Redis.
+
+        :param whole: whether to read entries of any size. Otherwise long fields are cut, and fewer entries
+            are returned if they are many megabytes.
+        """
+        longest, enough = (WHOLE, WHOLE) if whole else (SHOWN, LIST)
+        pieces = self._entries.read("failed", self._keys.failed, -1, count, longest, enough)
+        found = [FailedRequest.parse(one.data, one.size if one.is_cut else 0) for one in pieces]
+        return found[::-1]
 
     def count_by_reason(self) -> Counter[str]:
         """Return the number of entries for each reason. The keys are the whole reasons."""
@@ -152,6 +154,10 @@ class FailedRequests:
 
     def url_of(self, failed: FailedRequest) -> str:
         """Return the URL of the entry *failed*; empty if it cannot be read."""
+        if failed.entry_size or failed.size:
+            url = url_at_beginning(failed.data)
+            if url:
+                return url
         if failed.kind == "seed":
             return url_of_seed(failed.data.decode(self._encoding, "replace").strip())
         if failed.kind == "request" and self._serializer is not None:
@@ -182,10 +188,12 @@ class FailedRequests:
     def _read(self, start: int, before: bytes, count: int) -> tuple[int, list[bytes]]:
         """Return *count* entries, and the place of the first: *start*, unless the list has shifted.
 
+        Fewer are returned if they are long, but at least one if there is one.
+
         :param before: the entry before the first one, if *start* is not 0.
         """
         key = self._keys.failed
-        entries = self._server.lrange(key, max(0, start - 1), start + count - 1)
+        entries = self._whole(max(0, start - 1), count + (start > 0))
         if not start:
             return start, entries
         if entries and entries[0] == before:
@@ -193,7 +201,11 @@ class FailedRequests:
         # A crawl has dropped the oldest entries; if *before* is not found, that entry too.
         place = self._server.lpos(key, before)
         start = 0 if place is None else place + 1
-        return start, self._server.lrange(key, start, start + count - 1)
+        return start, self._whole(start, count)
+
+    def _whole(self, start: int, count: int) -> list[bytes]:
+        _, pieces = self._entries.step("list", self._keys.failed, start, count, WHOLE)
+        return [piece.data for piece in pieces]
 
     def _take(self, chosen: Callable[[FailedRequest], bool], again: bool) -> int:
         taken, start, before, left = 0, 0, b"", len(self)
@@ -205,8 +217,7 @@ class FailedRequests:
             left -= len(entries)
             picked, others = [], []
             for place, failed in enumerate(map(FailedRequest.parse, entries), start):
-                # The place of an entry that cannot be read is not known, so it cannot be put back.
-                if chosen(failed) and not (again and failed.kind == "unknown"):
+                if chosen(failed) and (failed.can_go_back or not again):
                     picked.append((place, failed))
                 else:
                     others.append(failed.entry)

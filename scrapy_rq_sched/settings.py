@@ -58,6 +58,8 @@ class FrontierSettings:
     job: str = ""
     #: ``REDIS_START_URLS_BATCH_SIZE``, in seeds per exchange
     seed_batch: int = 100
+    #: ``FRONTIER_MAX_SEED_BYTES``
+    max_seed_bytes: int = 1024 * 1024
     #: ``FRONTIER_SEED_FORM_DATA``
     seed_form_data: bool = False
     #: ``REDIS_ENCODING``
@@ -148,6 +150,7 @@ class FrontierSettings:
             start_urls_keys=read.templates("REDIS_START_URLS_KEY", cls.start_urls_keys),
             job=read.job(),
             seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1),
+            max_seed_bytes=read.whole("FRONTIER_MAX_SEED_BYTES", cls.max_seed_bytes, 1, 2**53),
             seed_form_data=read.boolean("FRONTIER_SEED_FORM_DATA"),
             encoding=read.encoding("REDIS_ENCODING", cls.encoding),
             lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),

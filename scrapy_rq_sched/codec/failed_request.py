@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
 from typing_extensions import Self
+
+from . import json_bounds
 
 #: A limit that no valid time or count of an entry reaches.
 MOST = 10**11
@@ -26,11 +27,13 @@ class FailedRequest:
     :param history: ``died:<worker>@<second>`` for each death; ``refused:<worker>@<second>`` for each worker
         that refused it.
     :param traceback: the traceback, if an exception was the reason.
-    :param data: the unchanged request or seed.
+    :param data: the unchanged request or seed; or the beginning of a seed that was too large.
     :param entry: the whole entry, as it is in Redis.
     :param origin: where it goes if it is tried again: ``request``, or the type of the seeds' key.
     :param score: its score in the queue, or among the seeds.
     :param slot: the slot of a request; empty if no worker knew the slot.
+    :param size: the size of a seed in bytes, if only its beginning was kept; otherwise 0.
+    :param entry_size: the size of the entry in Redis, in bytes, if its long fields are cut here; otherwise 0.
     """
 
     id: str
@@ -47,20 +50,29 @@ class FailedRequest:
     origin: str = "request"
     score: str = "0"
     slot: str = ""
+    size: int = 0
+    entry_size: int = 0
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether the request or seed can be put back: its place is known, and it was kept whole."""
+        return self.kind != "unknown" and not self.size
 
     @classmethod
-    def parse(cls, entry: bytes) -> Self:
+    def parse(cls, entry: bytes, entry_size: int = 0) -> Self:
         """Return the entry for *entry*, a JSON object in UTF-8.
+
+        :param entry_size: its size in Redis, if its long fields are cut.
 
         If *entry* cannot be read, the result has the kind ``unknown``, a reason that tells so, and *entry* as
         its data.
         """
         try:
-            fields = json.loads(entry.decode("utf-8", "surrogateescape"))
+            fields = json_bounds.loads(entry.decode("utf-8", "surrogateescape"))
             data = fields["data"].encode("utf-8", "surrogateescape") if "data" in fields else None
             if data is None:
                 data = bytes.fromhex(fields["data_hex"])
-            numbers = [fields["time"], fields["deaths"], fields.get("deliveries", 0)]
+            numbers = [fields["time"], fields["deaths"], fields.get("deliveries", 0), fields.get("size", 0)]
             if not all(isinstance(n, (int, float)) and 0 <= n < MOST for n in numbers):
                 raise ValueError("a number is not valid")
             if not math.isfinite(float(fields.get("score", "0"))) or " " in str(fields.get("score")):
@@ -80,7 +92,9 @@ class FailedRequest:
                 str(fields.get("key_type", "list")) if fields["kind"] == "seed" else "request",
                 str(fields.get("score", "0")),
                 str(fields.get("slot", "")).replace(" ", ""),
+                int(fields.get("size", 0)),
+                entry_size,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             unread = "this entry of the failed list cannot be read"
-            return cls("", "unknown", unread, 0, "", 0, 0, "", "", entry, entry)
+            return cls("", "unknown", unread, 0, "", 0, 0, "", "", entry, entry, entry_size=entry_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from ..frontier.replies import Lease
-from . import request
+from . import json_bounds, request
 
 #: The fields of a JSON seed, each with its possible types.
 FIELDS: dict[str, tuple[type, ...]] = {
@@ -34,6 +34,8 @@ FIELDS: dict[str, tuple[type, ...]] = {
 
 #: Fields of a seed that are not fields of the form, with FRONTIER_SEED_FORM_DATA.
 _NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
+
+_URL_FIRST = re.compile(rb'\s*\{\s*"url"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 #: How many requests of a seed to make before the first of them is queued.
 SOWN_TOGETHER = 200
@@ -145,7 +147,7 @@ class Sowing:
 
 def _fields_of(text: str, form_data: bool) -> dict[str, Any]:
     try:
-        fields = json.loads(text)
+        fields = json_bounds.loads(text)
     except (ValueError, RecursionError) as error:
         raise SeedError(f"not JSON: {error}") from error
     if "url" not in fields:
@@ -165,8 +167,17 @@ def url_of_seed(text: str) -> str:
     if not text.startswith("{"):
         return text
     try:
-        return url_in(json.loads(text))
+        return url_in(json_bounds.loads(text))
     except (ValueError, RecursionError):
+        return ""
+
+
+def url_at_beginning(data: bytes) -> str:
+    """Return the URL in the beginning of a JSON object; empty if it is not the first field, or is cut."""
+    found = _URL_FIRST.match(data)
+    try:
+        return url_in({"url": json_bounds.loads(found[1])}) if found else ""
+    except ValueError:
         return ""
 
 

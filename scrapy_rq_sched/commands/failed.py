@@ -89,7 +89,7 @@ class Failed(Action):
         elif opts.counts:
             self._count(context.output, failed, chosen, opts)
         else:
-            found = self._entries(failed, chosen, opts.most)
+            found = self._entries(failed, chosen, opts.most, opts.json)
             if opts.id is not None and not found:
                 raise self._no_such(opts)
             self._show(context.output, failed, found, opts)
@@ -98,15 +98,18 @@ class Failed(Action):
     def _no_such(opts: argparse.Namespace) -> InspectionError:
         return InspectionError(
             f"The failed list of spider {opts.spider!r} has no such entry with the id {opts.id!r}: it was "
-            "retried, removed, or dropped as one of the oldest; or it cannot be read, and so not be retried. "
+            "retried, removed, or dropped as one of the oldest; or it cannot be retried, because it cannot "
+            "be read, or because only its beginning was kept. "
             f"To list the entries: {frontier_command('failed', opts.spider)}"
         )
 
     @staticmethod
-    def _entries(failed: FailedRequests, chosen: dict[str, Any], most: int) -> list[FailedRequest]:
+    def _entries(
+        failed: FailedRequests, chosen: dict[str, Any], most: int, whole: bool
+    ) -> list[FailedRequest]:
         if any(wanted is not None for wanted in chosen.values()):
             return list(deque(failed.chosen(**chosen), most))
-        return failed.latest(most)
+        return failed.latest(most, whole)
 
     @staticmethod
     def _count(
@@ -132,8 +135,9 @@ class Failed(Action):
             output.show(*(one(failed, entry) for entry in entries))
         elif entries:
             output.show(overview(failed, entries))
-            if len(failed) > len(entries) == opts.most:
-                output.say(f"\nThese are the latest {opts.most}. -n lists more")
+            if len(failed) > len(entries):
+                more = "-n lists more" if len(entries) == opts.most else "The others are too long for a list"
+                output.say(f"\nThese are the latest {len(entries)}. {more}")
         else:
             output.say(_none(opts))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ..engine.components import PICKLE
+from ..frontier.entries import SHOWN, WHOLE
 from ..inspect import as_json, read_status
 from ..inspect.entries import Entry, Held, Reader
 from ..inspect.explain import Explainer, Explanation, Place
@@ -58,7 +59,8 @@ class Leases(Action):
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show them, the longest held first."""
         view = context.view(opts.spider)
-        held = sorted(Reader(view).held(opts.worker), key=lambda one: (one.since, one.worker))
+        longest = WHOLE if opts.json else SHOWN
+        held = sorted(Reader(view, longest).held(opts.worker), key=lambda one: (one.since, one.worker))
         if opts.json:
             for one in held:
                 context.output.json(as_json.held(one))
@@ -86,11 +88,11 @@ class Peek(Action):
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show them."""
         view = context.view(opts.spider)
-        entries = list(Queues(view).next(opts.count))
         if opts.json:
-            for place, entry in enumerate(entries, 1):
+            for place, entry in enumerate(Queues(view).next(opts.count, whole=True), 1):
                 context.output.json({"place": place, **as_json.entry(entry)})
             return
+        entries = list(Queues(view).next(opts.count))
         if entries:
             context.output.show(peek_table(entries))
         else:

@@ -175,9 +175,7 @@ def _of_failed(view: View, given: Arguments, dry: bool, again: bool) -> Done:
     if problem and chosen["url"] is not None:
         raise InspectionError(problem)
     if dry:
-        count = sum(
-            1 for one in failed.chosen(**chosen, exactly=True) if not (again and one.kind == "unknown")
-        )
+        count = sum(1 for one in failed.chosen(**chosen, exactly=True) if one.can_go_back or not again)
     else:
         count = (failed.requeue if again else failed.forget)(**chosen, exactly=True)
     entries = f"{count:,} {'entry' if count == 1 else 'entries'} of the failed list"

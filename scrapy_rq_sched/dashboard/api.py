@@ -16,6 +16,7 @@ from .. import __version__
 from ..inspect import as_json, read_status
 from ..inspect.explain import Explainer
 from ..inspect.verdict import verdict
+from .answers import answer_of
 from .kept import Made
 from .pictures import MOST_FRONTIERS, Frontier, Picture, Pictures, workers_of
 
@@ -99,12 +100,8 @@ class Api:
         status = made.value.status
         workers = workers_of(status) + [as_json.worker(one) for one in status.in_line]
         offset, limit = _page(request)
-        return answer(
-            redis=made.problem,
-            total=len(workers),
-            offset=offset,
-            workers=workers[offset : offset + limit],
-        )
+        shown = {"total": len(workers), "offset": offset, "workers": workers[offset : offset + limit]}
+        return await answer_of(lambda: {"redis": made.problem, **shown})
 
     async def slots(self, request: Request) -> Response:
         """Return the blocked slots, and the slots with the most requests."""
@@ -126,9 +123,8 @@ class Api:
             raise _nothing(made)
         query = request.query_params
         offset, limit = _page(request)
-        return answer(
-            redis=made.problem, **frontier.failed.page(query.get("reason"), query.get("id"), offset, limit)
-        )
+        chosen = query.get("reason"), query.get("id"), offset, limit
+        return await answer_of(lambda: {"redis": made.problem, **frontier.failed.page(*chosen)})
 
     async def events(self, request: Request) -> Response:
         """Return events."""
@@ -137,9 +133,8 @@ class Api:
         if made.value is None:
             raise _nothing(made)
         _, limit = _page(request)
-        return answer(
-            redis=made.problem, events=frontier.events.since(request.query_params.get("since", ""), limit)
-        )
+        events = frontier.events.since(request.query_params.get("since", ""), limit)
+        return await answer_of(lambda: {"redis": made.problem, "events": events})
 
     async def audit(self, request: Request) -> Response:
         """Return the actions of dashboards, the latest first."""
@@ -147,12 +142,8 @@ class Api:
         if made.value is None:
             raise _nothing(made)
         offset, limit = _page(request)
-        return answer(
-            redis=made.problem,
-            total=len(made.value),
-            offset=offset,
-            audit=made.value[offset : offset + limit],
-        )
+        shown = {"total": len(made.value), "offset": offset, "audit": made.value[offset : offset + limit]}
+        return await answer_of(lambda: {"redis": made.problem, **shown})
 
     async def explain(self, request: Request) -> Response:
         """Explain a URL: one at a time, because this reads the whole queue."""
@@ -165,7 +156,8 @@ class Api:
         future = self._executor.submit(_explained, frontier, url)
         # The thread continues to its end even if the client disconnects.
         future.add_done_callback(lambda _: self._is_free())
-        return answer(**await asyncio.wrap_future(future))
+        found = await asyncio.wrap_future(future)
+        return await answer_of(lambda: found)
 
     def _is_free(self) -> None:
         self._explaining = False
@@ -180,7 +172,7 @@ class Api:
         made = await kept.get()
         if made.value is None:
             raise _nothing(made)
-        return answer(redis=made.problem, **made.value)
+        return await answer_of(lambda: {"redis": made.problem, **made.value})
 
 
 def _explained(frontier: Frontier, url: str) -> dict[str, Any]:

@@ -11,14 +11,17 @@ from ..codec.failed_request import FailedRequest
 from ..connection import server_of
 from ..errors import frontier_command
 from ..failed import FailedRequests
+from ..frontier.entries import Entries
 from ..inspect import View, as_json
 from ..inspect.queues import Queues
-from ..inspect.set_aside import set_aside
+from ..inspect.set_aside import mark_of, set_aside
 from ..inspect.slots import Slots
 
 #: Slots that one step reads; and slots to show: this number of those with the most requests, and of those
 #: with the latest turns, which include the blocked ones.
 STEP, MOST_SLOTS = 1000, 50
+#: Bytes of a slot's name. Slots with longer names are not shown.
+LONGEST = 1000
 #: Latest entries of the failed list that are grouped by reason.
 MOST_FAILED = 1000
 #: Next requests to show.
@@ -36,7 +39,7 @@ class SlotsFound:
     """
 
     def __init__(self) -> None:
-        self._cursor = 0
+        self._cursor = b"0"
         self._most: dict[str, int] = {}
         self._round = self._looked_at = 0
 
@@ -45,20 +48,22 @@ class SlotsFound:
         server, keys = server_of(view.server, view.keys.requests), view.keys
         total = int(server.zcard(keys.slots)) if view.exists else 0
         if not total:
-            self._cursor, self._most, self._round, self._looked_at = 0, {}, 0, 0
+            self._cursor, self._most, self._round, self._looked_at = b"0", {}, 0, 0
             return {"total": 0, "looked_at": 0, "slots": []}
-        self._cursor, found = server.zscan(keys.slots, self._cursor, count=STEP)
-        names = {name.decode("utf-8", "replace") for name, _ in found}
+        entries = Entries(view.server)
+        self._cursor, found = entries.step("ZSCAN", keys.slots, self._cursor, STEP, LONGEST)
+        names = {piece.data.decode("utf-8", "replace") for piece in found if not piece.is_cut}
         pipe = view.pipeline()
         for name in names:
             (pipe.zcard if view.is_sorted else pipe.llen)(keys.queue(name))
         self._most.update(zip(names, pipe.execute(), strict=True))
-        self._round += len(names)
+        self._round += len(found)
         self._looked_at = max(self._looked_at, self._round)
-        if not self._cursor:
+        if self._cursor == b"0":
             self._looked_at, self._round = total, 0
         best = nlargest(MOST_SLOTS, self._most, key=lambda name: (self._most[name], name))
-        last = {name.decode("utf-8", "replace") for name in server.zrange(keys.slots, -MOST_SLOTS, -1)}
+        _, pieces = entries.step("zset", keys.slots, max(0, total - MOST_SLOTS), MOST_SLOTS, LONGEST)
+        last = {piece.data.decode("utf-8", "replace") for piece in pieces if not piece.is_cut}
         statuses = list(Slots(view).read([*best, *(last - set(best))]))
         self._most = {one.slot: one.waiting for one in statuses if one.waiting}
         shown = [one for one in statuses if one.waiting or one.blocked_for]
@@ -78,8 +83,7 @@ class FailedFound:
 
     def read(self, view: View) -> dict[str, Any]:
         """Return the number of entries for each reason, among the latest :data:`MOST_FAILED`."""
-        server, key = server_of(view.server, view.keys.requests), view.keys.failed
-        mark = (server.llen(key), server.lrange(key, 0, 0), server.lrange(key, -1, -1))
+        mark = mark_of(view)
         if mark != self._mark:
             self._failed, problem = set_aside(view)
             self._entries = self._failed.latest(MOST_FAILED)[::-1]

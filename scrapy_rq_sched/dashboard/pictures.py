@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..errors import InspectionError
 from ..inspect import Status, View, as_json, read_status
 from ..inspect.audit import Audit
+from .answers import LONGEST
 from .events import EventsFound
 from .frontiers import SEARCH, Frontiers
 from .kept import Kept, Made
@@ -63,7 +64,7 @@ class Picture(NamedTuple):
         brief = {key: value for key, value in said.items() if key not in _NOT_IN_BRIEF}
         brief["history"] = said["history"][-MOMENTS:]
         # Made once, in the thread, for all browsers.
-        return cls(status, as_json.dump(full), as_json.dump({**full, "status": brief}))
+        return cls(status, as_json.dump(full, LONGEST), as_json.dump({**full, "status": brief}, LONGEST))
 
 
 class Frontier:

@@ -217,6 +217,7 @@ def make_frontier(
         max_workers_policy=settings.max_workers_policy,
         stall_timeout=settings.stall_timeout,
         max_events=settings.max_events,
+        max_seed_bytes=settings.max_seed_bytes,
         close=CloseLimits.of(settings),
         order=settings.order if settings.by_slot else "slots",
     )

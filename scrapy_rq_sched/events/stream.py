@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..frontier.entries import LIST, SHOWN, Entries, Piece
 from .event import Event
 
 #: Events that are read in one call.
@@ -28,7 +29,7 @@ class Stream:
 
         :param end: the id of the last of them; with ``(`` before it, the id after them.
         """
-        return self._events(server.xrevrange(self.key, end, "-", count=count)[::-1])
+        return self._events(self._read(server, f"<{end}", count))[::-1]
 
     def newest(self, server: Any) -> str:
         """Return the id of the latest event; ``0-0``, which precedes every id, if the stream is empty."""
@@ -37,7 +38,7 @@ class Stream:
 
     def some_after(self, server: Any, last: str, count: int = STEP) -> list[Event]:
         """Return the events that follow the id *last*, at most *count*."""
-        return self._events(server.xrange(self.key, _after(last), "+", count=count))
+        return self._events(self._read(server, _after(last), count))
 
     def all_after(self, server: Any, last: str) -> Iterator[Event]:
         """Yield all events that follow the id *last*."""
@@ -45,8 +46,12 @@ class Stream:
             yield from events
             last = events[-1].id
 
-    def _events(self, entries: Any) -> list[Event]:
-        return [Event.parse(name, fields, self.spider) for name, fields in entries]
+    def _read(self, server: Any, start: str, count: int) -> list[Piece]:
+        # Only another program can write an event that is longer than this.
+        return list(Entries(server).read("stream", self.key, start, count, SHOWN, LIST))
+
+    def _events(self, pieces: list[Piece]) -> list[Event]:
+        return [Event.parse(piece.name, {b"event": piece.data}, self.spider) for piece in pieces]
 
 
 def id_at(seconds: float) -> str:

@@ -104,6 +104,7 @@ class Bounds:
     :param max_events: how many events are kept; 0: none are recorded.
     :param slot_policy: the limits of slots in this worker's settings.
     :param order: ``slots``: slots take turns; ``priority``: the highest priority of all slots comes first.
+    :param max_seed_bytes: how many bytes a seed may have; a larger seed is set aside.
     """
 
     lease_timeout: float = 30.0
@@ -119,6 +120,7 @@ class Bounds:
     max_events: int = 10_000
     slot_policy: SlotPolicy = field(default_factory=SlotPolicy)
     order: str = "slots"
+    max_seed_bytes: int = 1024 * 1024
 
     @property
     def lease_ms(self) -> int:
@@ -257,6 +259,7 @@ class Batch:
             "suspects": self.suspects,
             "most_waiting": bounds.max_waiting,
             "policy": bounds.policy if bounds.max_waiting else "",
+            "most_seed_bytes": bounds.max_seed_bytes if self.want_seeds else 0,
             "found": self.found if self.unshared or self.unshared_reason else 0,
             "unshared": self.unshared,
             "unshared_reason": self.unshared_reason,

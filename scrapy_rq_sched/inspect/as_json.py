@@ -16,11 +16,16 @@ from .status import Status, Worker
 
 #: Depth to which nested lists and mappings are shown: a request may nest deeper than Python can recurse.
 DEEPEST = 100
+#: Bytes that are shown of a request or seed of which only the beginning was read.
+BEGINNING = 2000
 
 
-def dump(value: Any) -> str:
-    """Return *value* as one line of JSON, in ASCII."""
-    return json.dumps(_plain(value, DEEPEST), allow_nan=False)
+def dump(value: Any, longest: int = 0) -> str:
+    """Return *value* as one line of JSON, in ASCII.
+
+    :param longest: characters of a text that are shown; 0: all.
+    """
+    return json.dumps(_plain(value, DEEPEST, longest), allow_nan=False)
 
 
 def status(found: Status) -> dict[str, Any]:
@@ -42,6 +47,9 @@ def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:
     """Return an entry of the failed list *requests* as a dict."""
     fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
     del fields["entry"]
+    for name in ("size", "entry_size"):
+        if not fields[name]:
+            del fields[name]
     data = fields.pop("data")
     fields["url"] = requests.url_of(one)
     try:
@@ -55,6 +63,9 @@ def entry(one: Entry) -> dict[str, Any]:
     said: dict[str, Any] = {"kind": one.kind, "url": one.url, "priority": one.priority}
     if one.score is not None:
         said["score"] = one.score
+    if one.size:
+        beginning = one.data[:BEGINNING].decode("utf-8", "backslashreplace")
+        return {**said, "problem": one.problem, "size": one.size, "beginning": beginning}
     if one.problem:
         return {**said, "problem": one.problem, "data_hex": one.data.hex()}
     return {**said, "request": one.fields}
@@ -91,20 +102,28 @@ def explanation(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any, deepest: int) -> Any:
+def _plain(value: Any, deepest: int, longest: int) -> Any:
     """Return *value* with JSON's types only: a request may contain bytes as keys, or NaN."""
     if isinstance(value, (dict, list, tuple)) and not deepest:
         return "…"
     if isinstance(value, dict):
         return {
-            key if isinstance(key, str) else _plain_text(key): _plain(one, deepest - 1)
+            _cut(key if isinstance(key, str) else _plain_text(key), longest): _plain(
+                one, deepest - 1, longest
+            )
             for key, one in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_plain(one, deepest - 1) for one in value]
+        return [_plain(one, deepest - 1, longest) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value if isinstance(value, (str, int, float, type(None))) else _plain_text(value)
+    if isinstance(value, (int, float, type(None))):
+        return value
+    return _cut(value if isinstance(value, str) else _plain_text(value), longest)
+
+
+def _cut(text: str, longest: int) -> str:
+    return f"{text[:longest]}…" if longest and len(text) > longest else text
 
 
 def _plain_text(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..connection import server_of
+from ..frontier.entries import LIST, Entries, Piece
 from .view import View
 
 #: Number of entries that are kept.
@@ -21,6 +22,7 @@ class Audit:
     def __init__(self, view: View) -> None:
         self._key = view.keys.audit
         self._server = server_of(view.server, view.keys.requests)
+        self._entries = Entries(view.server)
 
     def note(
         self,
@@ -58,9 +60,13 @@ class Audit:
         return text
 
     def latest(self, count: int = MOST) -> list[dict[str, Any]]:
-        """Return the latest *count* entries, the latest first; skip any that is not a JSON object."""
-        entries = (_parsed(entry) for entry in self._server.lrange(self._key, 0, count - 1))
-        return [entry for entry in entries if entry]
+        """Return the latest *count* entries, the latest first; skip any that is not a JSON object.
+
+        The dashboard keeps its entries short. Of a long one, which another program has written, the result
+        is its beginning. Fewer are returned if they are many megabytes.
+        """
+        pieces = self._entries.read("list", self._key, 0, count, enough=LIST // 4)
+        return [entry for entry in map(_parsed, pieces) if entry]
 
 
 def _short(value: Any) -> Any:
@@ -68,9 +74,13 @@ def _short(value: Any) -> Any:
     return value if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def _parsed(entry: bytes) -> dict[str, Any]:
+def _parsed(entry: Piece) -> dict[str, Any]:
+    if entry.is_cut and entry.data.startswith(b"{"):
+        beginning = entry.data[:LONGEST].decode("utf-8", "replace")
+        said = f"an entry of {entry.size:,} bytes, which begins with {beginning}"
+        return {"time": 0, "who": "", "action": "unknown", "arguments": {}, "result": said}
     try:
-        fields = json.loads(entry)
+        fields = json.loads(entry.data)
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}

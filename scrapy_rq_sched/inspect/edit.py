@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from ..errors import InspectionError, UnserializableRequestError, frontier_command
+from ..frontier.entries import WHOLE
 from ..frontier.scripts import filter_step, register
 from ..serializers import faithful
 from . import own_keys
@@ -34,7 +35,7 @@ class Waiting:
         view.require()
         own_keys.require(view)
         self._view = view
-        self._reader = Reader(view)
+        self._reader = Reader(view, WHOLE)
         self._queues = Queues(view)
         #: The requests that could not be written with another priority, each with the reason.
         self.unwritable: list[str] = []

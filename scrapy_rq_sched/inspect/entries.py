@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import serializers
+from ..codec.seeds import url_at_beginning
 from ..connection import server_of
 from ..engine.components import PICKLE
 from ..errors import PayloadError
+from ..frontier.entries import SHOWN, Entries, Piece
 from ..serializers import faithful
 from .view import View
 
@@ -27,11 +29,12 @@ class Entry:
     """A request or a seed in Redis.
 
     :param kind: ``request`` or ``seed``.
-    :param data: its bytes in Redis.
+    :param data: its bytes in Redis; or their beginning, if they are too many.
     :param score: its score, if it has one: ``-priority`` and a fraction.
     :param fields: its decoded fields; None if it cannot be decoded.
     :param problem: why it cannot be decoded; empty if it can.
     :param slot: the name of its slot; empty for a seed, and if no worker knew the slot.
+    :param size: the number of its bytes in Redis, if only their beginning was read; otherwise 0.
     """
 
     kind: str
@@ -40,6 +43,7 @@ class Entry:
     fields: dict[str, Any] | None = None
     problem: str = ""
     slot: str = ""
+    size: int = 0
 
     @property
     def method(self) -> str:
@@ -54,6 +58,8 @@ class Entry:
     @property
     def url(self) -> str:
         """Its URL; empty if it cannot be decoded."""
+        if self.size:
+            return url_at_beginning(self.data)
         return str((self.fields or {}).get("url", ""))
 
     @property
@@ -84,14 +90,21 @@ class Held:
 
 
 class Reader:
-    """Reads the entries of *view*'s frontier."""
+    """Reads the entries of *view*'s frontier.
 
-    def __init__(self, view: View) -> None:
+    :param longest: the number of bytes of an entry that are read.
+    """
+
+    def __init__(self, view: View, longest: int = SHOWN) -> None:
         self.view = view
+        self.entries = Entries(view.server)
+        self._longest = longest
         self._server = server_of(view.server, view.keys.requests)
 
-    def request(self, data: bytes, score: float | None = None, slot: str = "") -> Entry:
-        """Decode a request from *data*."""
+    def request(self, data: bytes, score: float | None = None, slot: str = "", size: int = 0) -> Entry:
+        """Decode a request from *data*, which is only its beginning if *size*, its size, is given."""
+        if size:
+            return Entry("request", data, score, None, _too_long(size), slot, size)
         try:
             fields = faithful.load(self.view.serializer, data)
         except PayloadError as error:
@@ -100,8 +113,10 @@ class Reader:
             return Entry("request", data, score, None, "it is not a request", slot)
         return Entry("request", data, score, fields, "", slot)
 
-    def seed(self, data: bytes) -> Entry:
-        """Decode a seed from *data*: a URL, or a JSON object with one."""
+    def seed(self, data: bytes, size: int = 0) -> Entry:
+        """Decode a seed from *data*: a URL, or a JSON object with one. *size* is as for a request."""
+        if size:
+            return Entry("seed", data, problem=_too_long(size), size=size)
         text = data.decode(self.view.settings.encoding, "replace").strip()
         if not text.startswith("{"):
             return Entry("seed", data, fields={"url": text})
@@ -118,50 +133,59 @@ class Reader:
         for name, deadline in self._server.zrange(self.view.keys.workers, 0, -1, withscores=True):
             text = name.decode("utf-8", "replace")
             if worker in (None, text):
-                for lease, value in self._server.hscan_iter(self.view.keys.leases(text), count=STEP):
-                    yield self._held(text, deadline > now, lease, value)
+                for piece in self.entries.scan("HSCAN", self.view.keys.leases(text), self._longest):
+                    yield self._held(text, deadline > now, piece)
 
-    def _held(self, worker: str, alive: bool, lease: bytes, value: bytes) -> Held:
-        name = lease.decode("utf-8", "replace")
-        parts = _LEASE.fullmatch(value)
+    def _held(self, worker: str, alive: bool, piece: Piece) -> Held:
+        name = piece.name.decode("utf-8", "replace")
+        parts = _LEASE.fullmatch(piece.data)
         if parts is None:
-            return Held(worker, alive, name, 0, 0, Entry("request", value, problem="it is not a lease"))
+            return Held(worker, alive, name, 0, 0, Entry("request", piece.data, problem="it is not a lease"))
         kind, score, deaths, since, slot, data = parts.groups()
-        entry = self._of_kind(kind, score, slot, data)
+        entry = self._of_kind(kind, score, slot, data, _size_of(piece, data))
         return Held(worker, alive, name, _number(since), _number(deaths), entry)
 
     def delayed(self) -> Iterator[tuple[float, Entry]]:
         """Yield the delayed requests, each with the end of its delay, in seconds since 1970."""
-        for value, due in self._server.zscan_iter(self.view.keys.delayed, count=STEP):
-            parts = _DELAYED.fullmatch(value)
+        for piece in self.entries.scan("ZSCAN", self.view.keys.delayed, self._longest):
+            due, parts = float(piece.name) / 1000, _DELAYED.fullmatch(piece.data)
             if parts is None:
-                yield due / 1000, Entry("request", value, problem="it is not a delayed request")
+                yield due, Entry("request", piece.data, problem="it is not a delayed request")
             else:
-                yield due / 1000, self._of_kind(*parts.groups())
+                kind, score, slot, data = parts.groups()
+                yield due, self._of_kind(kind, score, slot, data, _size_of(piece, data))
 
     def seeds(self) -> Iterator[tuple[str, int | None, Entry]]:
         """Yield each seed with its key, and the number of seeds before it, None if unknown."""
         for key in self.view.keys.start_urls:
             kind = self._server.type(key).decode()
             if kind == "list":
-                start = 0
-                while found := self._server.lrange(key, start, start + STEP - 1):
-                    yield from ((key, start + n, self.seed(data)) for n, data in enumerate(found))
-                    start += len(found)
-            elif kind == "set":
-                yield from ((key, None, self.seed(data)) for data in self._server.sscan_iter(key, count=STEP))
-            elif kind == "zset":
-                scanned = self._server.zscan_iter(key, count=STEP)
-                yield from ((key, None, self.seed(data)) for data, _ in scanned)
+                for place, piece in enumerate(self.entries.all_of(key, self._longest)):
+                    yield key, place, self._seed_of(piece)
+            elif kind in ("set", "zset"):
+                scanned = self.entries.scan("SSCAN" if kind == "set" else "ZSCAN", key, self._longest)
+                yield from ((key, None, self._seed_of(piece)) for piece in scanned)
 
-    def _of_kind(self, kind: bytes, score: bytes, slot: bytes, data: bytes) -> Entry:
+    def _seed_of(self, piece: Piece) -> Entry:
+        return self.seed(piece.data, piece.size if piece.is_cut else 0)
+
+    def _of_kind(self, kind: bytes, score: bytes, slot: bytes, data: bytes, size: int) -> Entry:
         if kind not in (b"request", b"drop"):
-            return self.seed(data)
+            return self.seed(data, size)
         name = slot.decode("utf-8", "replace")
         try:
-            return self.request(data, float(score) if self.view.is_sorted else None, name)
+            return self.request(data, float(score) if self.view.is_sorted else None, name, size)
         except ValueError:
-            return self.request(data, None, name)
+            return self.request(data, None, name, size)
+
+
+def _size_of(piece: Piece, data: bytes) -> int:
+    """Return the size of the request or seed in *piece* that begins with *data*; 0 if this is all of it."""
+    return piece.size - len(piece.data) + len(data) if piece.is_cut else 0
+
+
+def _too_long(size: int) -> str:
+    return f"it has {size:,} bytes, of which only the beginning was read"
 
 
 def _why_unreadable(data: bytes, error: PayloadError) -> str:

@@ -13,6 +13,7 @@ from scrapy import Request
 
 from ..codec.failed_request import FailedRequest
 from ..failed import FailedRequests
+from ..frontier.entries import COMPARED
 from ..frontier.scripts import filter_step
 from ..queue import FifoQueue
 from ..serializers import serializer_name
@@ -84,8 +85,8 @@ class Explainer:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._reader = Reader(view)
-        self._queues, self._slots = Queues(view), Slots(view)
+        self._reader = Reader(view, COMPARED)
+        self._queues, self._slots = Queues(view, COMPARED), Slots(view)
         self._fingerprinter = Fingerprinter(view)
         self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
@@ -102,10 +103,12 @@ class Explainer:
         may_be = _Alike(request.url) if self._fingerprinter.is_of_url else None
 
         def is_it(entry: Entry) -> bool:
+            # Of an entry that is too long to be read, only the URL is known.
+            fields = entry.fields or ({"url": entry.url} if entry.size else None)
             # Compare the paths first: most differ, and making a fingerprint takes longer.
-            if not entry.fields or (may_be is not None and not may_be.matches(entry.url)):
+            if not fields or (may_be is not None and not may_be.matches(entry.url)):
                 return False
-            return self._fingerprinter.of_fields(entry.fields) == fingerprint
+            return self._fingerprinter.of_fields(fields) == fingerprint
 
         found.waiting = [
             replace(place, slot=self._slot_of(place.entry))
@@ -148,7 +151,9 @@ class Explainer:
             found.update({(index, entry.slot, entry.data): entry for index, entry in entries if is_it(entry)})
         for (index, slot, _), entry in found.items():
             key = view.keys.queue(slot)
-            if index is None:
+            if entry.size:  # Redis finds the place of a whole entry only
+                yield Place(None, key, entry)
+            elif index is None:
                 before = self._queues.place(entry)
                 if before is not None:  # else a worker has taken it since
                     yield Place(before, key, entry)

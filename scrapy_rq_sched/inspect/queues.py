@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
-from typing import Any
 
 from ..connection import server_of
-from ..frontier.scripts import Script, register
+from ..frontier.entries import SHOWN, WHOLE, Kind, Piece
 from ..queue import FifoQueue
-from .entries import STEP, Entry, Reader
+from .entries import Entry, Reader
 from .steps import scan
 from .view import View
 
 #: Number of members that Redis searches in a step.
 SEARCH_STEP = 500
+#: Bytes of requests that a slot's turn reads ahead.
+AHEAD = 64 * 1024
 #: Number of slots that are read in one round trip, and the maximum of requests that each of them may have.
 TOGETHER, FEW = 50, 20
 
@@ -25,10 +25,13 @@ class Queues:
     """Reads the waiting requests of *view*'s frontier.
 
     As a slot, an empty text stands for the requests of unknown slots.
+
+    :param longest: the number of bytes of a request that :meth:`waiting` reads.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, longest: int = WHOLE) -> None:
         self.view = view
+        self._longest = longest
         self._reader = Reader(view)
         self._server = server_of(view.server, view.keys.requests)
 
@@ -43,15 +46,18 @@ class Queues:
         key = self.view.keys.queue(slot)
         return int(self._server.zcard(key) if self.view.is_sorted else self._server.llen(key))
 
-    def next(self, count: int) -> Iterator[Entry]:
-        """Yield the next *count* requests without taking them; slots take turns."""
+    def next(self, count: int, whole: bool = False) -> Iterator[Entry]:
+        """Yield the next *count* requests without taking them; slots take turns.
+
+        :param whole: whether to read requests of any size; otherwise only the beginning of a long one.
+        """
         by_priority = self.view.settings.order == "priority" and self.view.is_sorted
         # By priority all slots are read: their order in the set does not reflect requests that came later.
-        last = -1 if by_priority else count - 1
-        turns = self._server.zrange(self.view.keys.slots, 0, last)
-        each = (
-            self._next_of(slot, count) for slot in ["", *(turn.decode("utf-8", "replace") for turn in turns)]
-        )
+        most = self._server.zcard(self.view.keys.slots) if by_priority else count
+        turns = self._reader.entries.read("zset", self.view.keys.slots, count=most, enough=WHOLE)
+        slots = ["", *(turn.data.decode("utf-8", "replace") for turn in turns if not turn.is_cut)]
+        longest = WHOLE if whole else SHOWN
+        each = (self._next_of(slot, count, longest) for slot in slots)
         if by_priority:
             return islice(heapq.merge(*each, key=lambda entry: entry.score or 0.0), count)
         entries = chain.from_iterable(zip_longest(*each))
@@ -80,71 +86,54 @@ class Queues:
 
     def _of_slots(self, slots: list[str], needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
         keys = [self.view.keys.queue(slot) for slot in slots]
-        pipe = self.view.pipeline()
-        for key in keys:
-            if self.view.is_sorted:
-                pipe.zrange(key, 0, FEW, withscores=True)
-            else:
-                pipe.lrange(key, 0, FEW)
+        kind: Kind = "zset" if self.view.is_sorted else "list"
+        heads = self._reader.entries.heads(self.view.pipeline, kind, keys, FEW, self._longest)
         met: list[tuple[int | None, Entry]] = []
-        for slot, found in zip(slots, pipe.execute(), strict=True):
-            if len(found) > FEW:
+        for slot, (pieces, are_all) in zip(slots, heads, strict=True):
+            if not are_all:
                 yield from self._sorted_set(slot, needle) if self.view.is_sorted else self._list(slot, needle)
                 continue
-            entries = found if self.view.is_sorted else [(data, None) for data in found]
             # Indexes count from the end that waiting() begins with.
-            first = 0 if issubclass(self.view.queue_class, FifoQueue) else -len(found)
-            for place, (data, score) in enumerate(entries, first):
-                if needle is None or needle in data:
-                    index = None if self.view.is_sorted else place
-                    met.append((index, self._reader.request(data, score, slot)))
+            first = 0 if issubclass(self.view.queue_class, FifoQueue) else -len(pieces)
+            for place, piece in enumerate(pieces, first):
+                if needle is None or needle in piece.data:
+                    met.append((None if self.view.is_sorted else place, self._entry(piece, slot)))
         yield met
 
-    def _next_of(self, slot: str, count: int) -> Iterator[Entry]:
+    def _entry(self, piece: Piece, slot: str) -> Entry:
+        score = float(piece.name) if self.view.is_sorted else None
+        return self._reader.request(piece.data, score, slot, piece.size if piece.is_cut else 0)
+
+    def _next_of(self, slot: str, count: int, longest: int) -> Iterator[Entry]:
         key, sorted_set = self.view.keys.queue(slot), self.view.is_sorted
-        for start in range(0, count, STEP):
-            last = min(start + STEP, count) - 1
-            found: list[Any]
-            if sorted_set:
-                found = self._server.zrange(key, start, last, withscores=True)
-            elif issubclass(self.view.queue_class, FifoQueue):
-                found = [(data, None) for data in reversed(self._server.lrange(key, -last - 1, -start - 1))]
-            else:
-                found = [(data, None) for data in self._server.lrange(key, start, last)]
-            yield from (self._reader.request(data, score, slot) for data, score in found)
-            if len(found) <= last - start:
+        from_tail = not sorted_set and issubclass(self.view.queue_class, FifoQueue)
+        start: int | bytes = -1 if from_tail else 0
+        while count > 0:
+            kind: Kind = "zset" if sorted_set else "list"
+            start, pieces = self._reader.entries.step(kind, key, start, count, longest, AHEAD)
+            if not pieces:
                 return
+            yield from (self._entry(piece, slot) for piece in pieces)
+            count -= len(pieces)
 
     def _sorted_set(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
-        key, cursor, first = self.view.keys.queue(slot), 0, True
-        while cursor or first:
-            first = False
-            if needle is None:
-                cursor, found = self._server.zscan(key, cursor, count=SEARCH_STEP)
-            else:
-                following, *flat = self._find(slot, needle, cursor)
-                cursor = int(following)
-                found = [(data, float(score)) for data, score in zip(flat[::2], flat[1::2], strict=True)]
-            yield [(None, self._reader.request(data, score, slot)) for data, score in found]
+        key, cursor, is_first = self.view.keys.queue(slot), b"0", True
+        while is_first or cursor != b"0":
+            is_first = False
+            cursor, found = self._search("ZSCAN", key, cursor, SEARCH_STEP, needle)
+            yield [(None, self._entry(piece, slot)) for piece in found]
 
     def _list(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
         # All lists are pushed at the head. FifoQueue is popped at the tail, LifoQueue at the head.
-        from_head = issubclass(self.view.queue_class, FifoQueue)
-        key, start = self.view.keys.queue(slot), 0
-        while (count := min(SEARCH_STEP, self._server.llen(key) - start)) > 0:
-            first = start if from_head else -start - count
-            found: Iterable[tuple[int, bytes]]
-            if needle is None:
-                found = enumerate(self._server.lrange(key, first, first + count - 1))
-            else:
-                _, *flat = self._find(slot, needle, first, count)
-                found = zip(flat[::2], flat[1::2], strict=True)
-            yield [(first + place, self._reader.request(data, None, slot)) for place, data in found]
-            start += count
+        key, before = self.view.keys.queue(slot), b""
+        start = b"0" if issubclass(self.view.queue_class, FifoQueue) else b"-1"
+        while start != before:
+            before = start
+            start, found = self._search("list", key, start, SEARCH_STEP, needle)
+            yield [(int(piece.name), self._entry(piece, slot)) for piece in found]
 
-    def _find(self, slot: str, needle: bytes, start: int, count: int = SEARCH_STEP) -> Any:
-        return self._search(self.view.keys.of_queue(slot), [needle, count, start])
-
-    @cached_property
-    def _search(self) -> Script:
-        return register(self.view.server, "find", self.view.queue_class.discipline)
+    def _search(
+        self, kind: Kind, key: str, start: bytes, count: int, needle: bytes | None
+    ) -> tuple[bytes, list[Piece]]:
+        entries, longest = self._reader.entries, self._longest
+        return entries.step(kind, key, start, count, longest, needle=needle or b"")

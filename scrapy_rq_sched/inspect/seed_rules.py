@@ -29,6 +29,7 @@ class SeedRules:
     ) -> None:
         self._spider_name = view.spider
         self._form_data = view.settings.seed_form_data
+        self._most_bytes = view.settings.max_seed_bytes
         self._priority = priority
         self._meta = dict(meta or {})
         make = getattr(view.spidercls, "make_request_from_data", None)
@@ -44,16 +45,19 @@ class SeedRules:
     def prepare(self, text: str | None) -> bytes:
         """Return the seed that is pushed for the line *text*.
 
-        :raises SeedError: if it cannot be written in the encoding of the seeds.
+        :raises SeedError: if it cannot be written in the encoding of the seeds, or is too large.
         """
         if text is None:
             raise SeedError(f"longer than {LONGEST:,} characters")
         if self._priority is not None or self._meta:
             text = self._with_given(text)
         try:
-            return text.encode(self.encoding, "surrogateescape")
+            seed = text.encode(self.encoding, "surrogateescape")
         except UnicodeError as error:
             raise SeedError(f"not text in {self.encoding}: {error}") from error
+        if len(seed) > self._most_bytes:
+            raise SeedError(f"it has {len(seed):,} bytes; FRONTIER_MAX_SEED_BYTES is {self._most_bytes:,}")
+        return seed
 
     def request(self, seed: bytes) -> Request:
         """Return the request that a worker makes of *seed*.

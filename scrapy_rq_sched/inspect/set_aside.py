@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from .. import serializers
+from ..connection import server_of
 from ..errors import InspectionError
 from ..failed import FailedRequests
+from ..frontier.entries import Entries
 from . import own_keys
 from .view import View
 
@@ -30,3 +32,11 @@ def set_aside(view: View, again: bool = False, changes: bool = False) -> tuple[F
     read = view.settings
     failed = FailedRequests(view.server, view.keys, discipline, read.max_failed, serializer, read.encoding)
     return failed, problem
+
+
+def mark_of(view: View) -> tuple[int, object, object]:
+    """Return the length of the failed list of *view*'s frontier, and values that change with the list."""
+    key, entries = view.keys.failed, Entries(view.server)
+    length = int(server_of(view.server, view.keys.requests).llen(key))
+    first, last = (entries.step("failed", key, place, 1, 1000)[1] for place in (0, -1))
+    return length, first, last

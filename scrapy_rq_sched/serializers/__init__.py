@@ -19,7 +19,9 @@ from typing import Any, Protocol
 
 from scrapy.utils.misc import load_object
 
+from ..codec import json_bounds
 from ..codec.base_types import to_base_types
+from ..codec.json_bounds import MOST_VALUES
 from ..errors import SettingError, UnserializableRequestError
 from . import json_values
 
@@ -39,7 +41,8 @@ class JSONSerializer:
 
     An instance of a subclass that equals its base type is stored as the base type. The serializer refuses
     values that JSON would silently change: tuples, keys that are not text, numbers that are not finite, and
-    instances of subclasses that do not equal their base type.
+    instances of subclasses that do not equal their base type. It neither writes nor reads an entry of more
+    than :data:`~scrapy_rq_sched.codec.json_bounds.MOST_VALUES` values.
     """
 
     name = "json"
@@ -65,13 +68,18 @@ class JSONSerializer:
         problem = json_values.problem(obj)
         if problem:
             raise UnserializableRequestError(json_values.without_brackets(*problem))
-        return self._encode(obj).encode()
+        written = self._encode(obj).encode()
+        if len(written) > MOST_VALUES:  # see json_bounds.check(); this way it costs most entries nothing
+            json_bounds.check(written)
+        return written
 
     def loads(self, data: bytes) -> Any:
         """Return the object in *data*.
 
-        :raises ValueError: if *data* is not JSON.
+        :raises ValueError: if *data* is not JSON, or has too many values.
         """
+        if len(data) > MOST_VALUES:
+            json_bounds.check(data)
         hook = json_values.untag_bytes if b'"$bytes"' in data else None
         return _json.loads(data, object_hook=hook)
 
@@ -91,32 +99,38 @@ class DeflatedJSONSerializer(JSONSerializer):
         b'"callback":"_callback","meta":{"rule":0,"link_text":"","depth":2}"callback":"parse_item"'
         b'.html"},"meta":{"depth":1}}{"url":"https://www.","callback":"parse","headers":{"Referer":"https://www.'
     )
-    #: The maximum size of an entry's JSON, in bytes: an entry from outside must not fill the memory.
-    LARGEST = 64 * 1024 * 1024
+    #: An entry from outside must not fill the memory. So the JSON of an entry may have this many bytes, or
+    #: this many times the entry's bytes, whichever is more; and this many bytes at most.
+    ALLOWED, TIMES, LARGEST = 4 * 1024 * 1024, 64, 64 * 1024 * 1024
     _RAW = -15  # zlib's window, without its header and checksum
 
     def _write(self, obj: Any) -> bytes:
         written = super()._write(obj)
-        if len(written) > self.LARGEST:
-            raise UnserializableRequestError(
-                f"it has {len(written)} bytes as JSON; the limit is {self.LARGEST}"
-            )
         deflate = zlib.compressobj(wbits=self._RAW, zdict=self.DICTIONARY)
-        return deflate.compress(written) + deflate.flush()
+        data = deflate.compress(written) + deflate.flush()
+        if len(written) > self.ALLOWED and len(written) > self._limit(data):
+            raise UnserializableRequestError(
+                f"it has {len(written)} bytes as JSON; the limit is {self._limit(data)}"
+            )
+        return data
 
     def loads(self, data: bytes) -> Any:
         """Return the object in *data*.
 
-        :raises ValueError: if *data* is not compressed JSON, or contains more than :attr:`LARGEST` bytes.
+        :raises ValueError: if *data* is not compressed JSON, contains too many bytes, or has too many values.
         """
         inflate = zlib.decompressobj(wbits=self._RAW, zdict=self.DICTIONARY)
+        limit = self.ALLOWED if len(data) < 1000 else self._limit(data)
         try:
-            written = inflate.decompress(data, self.LARGEST)
+            written = inflate.decompress(data, limit)
         except zlib.error as error:
             raise ValueError(f"it is not compressed JSON: {error}") from error
         if not inflate.eof or inflate.unused_data:
-            raise ValueError(f"it is not compressed JSON of at most {self.LARGEST} bytes")
+            raise ValueError(f"it is not compressed JSON of at most {limit} bytes")
         return super().loads(written)
+
+    def _limit(self, data: bytes) -> int:
+        return min(self.LARGEST, max(self.ALLOWED, self.TIMES * len(data)))
 
 
 class MsgpackSerializer:
@@ -138,7 +152,7 @@ class MsgpackSerializer:
             ) from error
         # With strict types, msgpack refuses a tuple instead of turning it into a list.
         self._packb = partial(msgpack.packb, strict_types=True)
-        self._unpack = partial(msgpack.unpackb, strict_map_key=False)
+        self._unpackb = partial(msgpack.unpackb, strict_map_key=False)
 
     def dumps(self, obj: Any) -> bytes:
         """Return *obj* as MessagePack.
@@ -153,14 +167,36 @@ class MsgpackSerializer:
     def _pack(self, obj: Any) -> bytes:
         obj = to_base_types(obj)
         _refuse_buffers(obj)
-        return bytes(self._packb(obj))
+        data = bytes(self._packb(obj))
+        if len(data) > MOST_VALUES:
+            self._unpack_counting(data)
+        return data
 
     def loads(self, data: bytes) -> Any:
         """Return the object in *data*.
 
-        :raises ValueError: if *data* is not MessagePack.
+        :raises ValueError: if *data* is not MessagePack, or has too many values.
         """
-        return self._unpack(data)
+        # A value has at least one byte. So most entries need no count.
+        return self._unpackb(data) if len(data) <= MOST_VALUES else self._unpack_counting(data)
+
+    def _unpack_counting(self, data: bytes) -> Any:
+        left = most = MOST_VALUES
+
+        def count(values: Any) -> Any:
+            nonlocal left
+            left -= len(values) * (2 if isinstance(values, dict) else 1)
+            if left < 0:
+                raise ValueError(json_bounds.TOO_MANY)
+            return values
+
+        limits = {"max_array_len": most, "max_map_len": most // 2}
+        try:
+            return self._unpackb(data, list_hook=count, object_hook=count, **limits)
+        except ValueError as error:
+            if any(name in str(error) for name in limits):
+                raise ValueError(json_bounds.TOO_MANY) from error
+            raise
 
 
 def _refuse_buffers(value: Any) -> None:

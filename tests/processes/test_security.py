@@ -18,6 +18,7 @@ import socket
 import ssl
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ from scrapy_rq_sched.errors import (
     UnknownClassError,
 )
 from scrapy_rq_sched.frontier import health
+from scrapy_rq_sched.serializers import DeflatedJSONSerializer
 
 from ..crawl import Fleet, wait_until
 from ..project.crawls import lazy, target
@@ -145,6 +147,9 @@ def pickles(folder: Path) -> dict[str, bytes]:
 
 
 NOT_REQUESTS: dict[str, bytes] = {
+    "more values than a request may have": b'{"url": "http://graph.test/1", "meta": {"a": ['
+    + b"[]," * 250_000
+    + b"0]}}",
     "nothing": b"",
     "null": b"null",
     "a list": b"[]",
@@ -337,6 +342,33 @@ def test_hostile_entries_of_the_queue_are_set_aside_and_the_rest_is_crawled(
     assert errors + warnings == len(bad) + len(CALLBACKS)
     assert "Traceback" not in fleet.log()
     assert fleet.stat("frontier/failed") == len(refused) + len(bad)
+
+
+def deflated(data: bytes) -> bytes:
+    deflate = zlib.compressobj(wbits=-15, zdict=DeflatedJSONSerializer.DICTIONARY)
+    return deflate.compress(data) + deflate.flush()
+
+
+@pytest.mark.parametrize("serializer", ["json+deflate", "msgpack"])
+def test_a_small_entry_that_would_fill_the_memory_is_set_aside_and_the_rest_is_crawled(
+    fleet: Fleet, server: redis.Redis, serializer: str
+) -> None:
+    begin = b'{"url": "http://graph.test/1", "meta": {"a": ['
+    bombs = {
+        "json+deflate": [
+            deflated(begin + b"[]," * 14_000_000 + b"0]}}"),  # 42 kB: 1.1 GB in memory
+            deflated(begin + b"[]," * 300_000 + b"0]}}"),
+        ],
+        "msgpack": [b"\x81\xa1a\xdd" + (4_000_000).to_bytes(4, "big") + b"\x80" * 4_000_000],
+    }
+    dumps = {"msgpack": msgpack.packb, "json+deflate": lambda entry: deflated(json.dumps(entry).encode())}
+    queue_up(server, *bombs[serializer], good=dumps[serializer])
+    crawl(fleet, SCHEDULER_SERIALIZER=serializer)
+    assert fleet.urls("parsed") == dict.fromkeys(GOOD, 1)
+    assert sorted(map(set_aside_bytes, failed(server))) == sorted(bombs[serializer])
+    reasons = " ".join(entry["reason"] for entry in failed(server))
+    assert "it has more than 250,000 values" in reasons
+    assert ("at most 4194304 bytes" in reasons) == (serializer == "json+deflate")
 
 
 def test_hostile_seeds_are_set_aside_and_the_rest_is_crawled(

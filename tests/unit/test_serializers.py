@@ -9,6 +9,7 @@ import pickle
 import re
 import sys
 import threading
+import time
 import zlib
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from enum import Enum, IntEnum
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -512,11 +514,74 @@ def test_what_was_deflated_before_can_be_read() -> None:
 
 
 def test_an_entry_that_would_fill_the_memory_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DeflatedJSONSerializer, "LARGEST", 1000)
+    for limit in ("ALLOWED", "LARGEST"):
+        monkeypatch.setattr(DeflatedJSONSerializer, limit, 1000)
     with pytest.raises(PayloadError, match="at most 1000 bytes"):
         load(DeflatedJSONSerializer(), deflated(b'{"url":"' + b"a" * 1000 + b'"}'))
     with pytest.raises(UnserializableRequestError, match="the limit is 1000"):
         store(DeflatedJSONSerializer(), Request(URL, body=b"a" * 1000))
+
+
+def test_a_text_is_inflated_to_64_times_its_size_at_most() -> None:
+    short = deflated(b'{"url":"' + b"a" * (4 * 1024 * 1024) + b'"}')
+    assert len(short) < 64 * 1024
+    with pytest.raises(PayloadError, match="at most 4194304 bytes"):
+        load(DeflatedJSONSerializer(), short)
+    with pytest.raises(UnserializableRequestError, match="the limit is 4194304"):
+        store(DeflatedJSONSerializer(), Request(URL, body=b"a" * (4 * 1024 * 1024)))
+    noise = os.urandom(4 * 1024 * 1024).hex().encode()
+    assert load(DeflatedJSONSerializer(), deflated(b'{"url":"' + noise + b'"}')) == {"url": noise.decode()}
+
+
+#: Entries of more values than a request may have. The last has its values in several lists.
+TOO_MANY_VALUES = {
+    "json": [
+        b'{"url":"http://a.test/","meta":{"a":[' + value * 250_000 + b"0]}}"
+        for value in (b"0,", b"[],", b"{},", b'{"":0},', b'"\\\\",')
+    ],
+    "msgpack": [
+        b"\x81\xa1a\xdd" + (250_001).to_bytes(4, "big") + b"\x80" * 250_001,
+        b"\x81\xa1a\x92" + 2 * (b"\xdd" + (130_000).to_bytes(4, "big") + b"\xc0" * 130_000),
+        b"\xdf" + (130_000).to_bytes(4, "big") + b"".join(msgpack.packb(n) + b"\xc0" for n in range(130_000)),
+    ],
+}
+TOO_MANY_VALUES["json+deflate"] = [deflated(entry) for entry in TOO_MANY_VALUES["json"]]
+
+
+@pytest.mark.parametrize("name", TOO_MANY_VALUES)
+def test_an_entry_of_too_many_values_is_refused(name: str) -> None:
+    for entry in TOO_MANY_VALUES[name]:
+        with pytest.raises(PayloadError, match="250,000 values"):
+            load(load_serializer(name), entry)
+
+
+@pytest.mark.parametrize("name", TOO_MANY_VALUES)
+def test_a_request_of_too_many_values_is_not_stored(name: str) -> None:
+    request = Request(URL, meta={"numbers": list(range(250_001))})
+    with pytest.raises(UnserializableRequestError, match=r"meta: .*250,000 values"):
+        store(load_serializer(name), request)
+
+
+@pytest.mark.parametrize("name", TOO_MANY_VALUES)
+def test_a_text_with_many_commas_and_brackets_is_one_value(name: str) -> None:
+    request = Request(URL, body=b'[{"\\": ",",}],' * 40_000 + b"\\" + os.urandom(300_000).hex().encode())
+    serializer = load_serializer(name)
+    assert_same_request(fetch(serializer, store(serializer, request)), request)
+
+
+def test_many_values_in_another_encoding_are_counted() -> None:
+    text = '{"url":"http://a.test/","meta":{"a":[' + "[]," * 250_000 + '"😀"]}}'
+    for encoding in ("utf-8", "utf-16", "utf-32-be"):
+        with pytest.raises(PayloadError, match="250,000 values"):
+            load(JSONSerializer(), text.encode(encoding))
+
+
+@pytest.mark.parametrize("text", ['"' + '\\"' * 200_000, '"' * 400_001, '"' + "\\" * 400_001, "\\" * 400_000])
+def test_counting_the_values_of_a_broken_text_takes_a_moment(text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(PayloadError):
+        load(JSONSerializer(), b"[" * 250_001 + text.encode())
+    assert time.process_time() - begin < 10  # seconds; in steps of its length squared it would be hours
 
 
 @pytest.mark.parametrize(

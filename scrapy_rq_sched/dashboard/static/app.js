@@ -566,6 +566,8 @@ function failedTab(name) {
   const entry = (one) => ({ element: h("div", { class: "entry", "data-id": one.id },
     one.url ? link(one.url) : theirs((one.data ?? one.data_hex ?? "").slice(0, 300)),
     h("small", { class: "quiet theirs" }, clean([date(one.time), one.kind, one.worker && `worker ${one.worker}`, one.deaths && counted(one.deaths, "death"), one.slot && `slot ${one.slot}`].filter(Boolean).join(" · "))),
+    one.size && h("small", { class: "quiet" }, `A seed of ${number(one.size)} bytes, of which only the beginning was kept`),
+    one.entry_size && h("small", { class: "quiet" }, `An entry of ${number(one.entry_size)} bytes, of which only the beginning is shown`),
     one.traceback && h("details", {}, h("summary", {}, "Traceback"), h("pre", { class: "theirs" }, clean(one.traceback))),
     one.history && h("small", { class: "quiet theirs" }, clean(one.history)),
     one.id && pair({ id: one.id }, "this entry")) });
@@ -608,8 +610,8 @@ function nextTab(name) {
     { title: "Place", num: true, text: (r) => r.place },
     { title: "URL", lead: true, mark: (r) => [r.url, r.problem], parts: (r) => (r.url ? link(r.url) : theirs(r.problem)) },
     { title: "Priority", num: true, text: (r) => number(r.priority) },
-    { title: "Method", text: (r) => r.request?.method ?? "GET" },
-    { title: "Callback", text: (r) => r.request?.callback ?? "parse" },
+    { title: "Method", text: (r) => (r.problem ? "–" : r.request?.method ?? "GET") },
+    { title: "Callback", text: (r) => (r.problem ? "–" : r.request?.callback ?? "parse") },
   ];
   const shown = table(columns, (one) => one.place);
   const note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "No requests are waiting.");

@@ -24,6 +24,10 @@ local failures = {}
 -- How many reasons are counted separately, how long they may be (bytes), and how long they are kept after the last one
 -- (seconds).
 local REASONS, REASONS_KNOWN, LONGEST, FOR = FAILED .. ':reasons', 50, 80, 30 * 86400
+-- How many bytes a reason may have: it may quote the request.
+local LONGEST_REASON = 4000
+-- How many bytes are kept of a seed that is too large.
+local BEGINNING = 2000
 -- The part of a reason that is searched for details (bytes): patterns are slow on long words.
 local LOOKED_AT = 200
 
@@ -39,6 +43,29 @@ local function count(reason)
   redis.call('EXPIRE', REASONS, FOR)
 end
 
+-- Append *entry* to the list, with *data* as its last field: so a reader finds all other fields at the beginning of an
+-- entry of any size (see read_entries.lua).
+local function append(worker, entry, data, most)
+  local field = 'data'
+  entry.reason = events.cut(entry.reason, LONGEST_REASON)
+  if not is_text(data) then
+    -- JSON has no bytes. data_hex has two digits for each byte.
+    local digits = {}
+    for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
+    field, data = 'data_hex', (string.gsub(data, '.', digits))
+  end
+  local head = string.sub(cjson.encode(entry), 1, -2)
+  local length = redis.call('RPUSH', FAILED, head .. ',"' .. field .. '":' .. cjson.encode(data) .. '}')
+  tally.set_aside = tally.set_aside + 1
+  count(entry.reason)
+  events.tell('request_set_aside', worker,
+    {reason = entry.reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
+  if length > most then
+    redis.call('LTRIM', FAILED, length - most, -1)
+    tally.dropped = tally.dropped + length - most
+  end
+end
+
 function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now)
   local kind, score, _, request, slot = leases.read(lease[2])
   local history = histories.of(request)
@@ -52,23 +79,20 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   if traceback ~= '' then entry.traceback = traceback end
   if seeds.kinds[kind] then entry.key_type = kind end
   if slot ~= '' then entry.slot = slot end
-  if is_text(request) then
-    entry.data = request
-  else
-    -- JSON has no bytes. data_hex has two digits for each byte.
-    local digits = {}
-    for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
-    entry.data_hex = string.gsub(request, '.', digits)
-  end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
-  local length = redis.call('RPUSH', FAILED, cjson.encode(entry))
-  tally.set_aside = tally.set_aside + 1
-  count(reason)
-  events.tell('request_set_aside', worker, {reason = reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
-  if length > most then
-    redis.call('LTRIM', FAILED, length - most, -1)
-    tally.dropped = tally.dropped + length - most
-  end
+  append(worker, entry, request, most)
+end
+
+-- Set aside a seed of more than *allowed* bytes: only its beginning is kept. taken: {kind, score, seed}, as from
+-- seeds.take; id: unique for this worker
+function failures.set_aside_large(worker, id, taken, allowed, most, now)
+  local kind, score, seed = unpack(taken)
+  append(worker, {
+    id = worker .. '/' .. id, kind = 'seed', key_type = kind, score = score, size = #seed,
+    reason = string.format('the seed has %d bytes, but FRONTIER_MAX_SEED_BYTES is %d: only its beginning is kept',
+      #seed, allowed),
+    time = math.floor(now / 1000), worker = worker, deaths = 0, deliveries = 0, history = '',
+  }, events.cut(seed, BEGINNING), most)
 end
 
 return failures -- seldom used

@@ -1,19 +1,24 @@
--- Needs: keys, waiting, seeds, leases, limits, exporting, exchange/said, exchange/limited, exchange/gates, exchange/handing
+-- Needs: keys, waiting, seeds, leases, failures, limits, exporting, exchange/said, exchange/limited, exchange/gates, exchange/handing
 -- Hand out everything that does not wait in slots: seeds, requests that were set back, and requests to drop.
 local leasing = {}
 -- The number of entries set back for another worker that one exchange looks at.
 local PARKED = 50
 
--- Hand out seeds. They may be large, so a few are taken at a time, until the exchange is full; at least one.
+-- Hand out seeds. They may be large, so a few are taken at a time, until the exchange is full; at least one. A seed
+-- that is too large is set aside here, so that no worker gets it as a lease.
 function leasing.seeds(turn)
-  local later, left = {}, turn.want_seeds
-  while left > 0 and turn.bytes < leases.MAX_BYTES do
-    local taken = seeds.take(math.min(left, 10))
+  local later, left, most, refused, refused_bytes = {}, turn.want_seeds, said.most_seed_bytes or math.huge, 0, 0
+  while left > 0 and turn.bytes + refused_bytes < leases.MAX_BYTES do
+    local taken = seeds.take(math.min(left, refused > 0 and 1 or 10))
     if #taken == 0 then break end
     left = left - #taken
     for _, seed in ipairs(taken) do
-      local entry = handing.entry_of(turn, seed[3])
-      if entry and (turn.bytes >= leases.MAX_BYTES or turn.is_gated and not gates.admit(turn, entry, true)) then
+      local is_large = #seed[3] > most
+      local entry = not is_large and handing.entry_of(turn, seed[3])
+      if is_large then
+        refused, refused_bytes = refused + 1, refused_bytes + #seed[3]
+        failures.set_aside_large(turn.worker, turn.prefix .. 'large' .. refused, seed, most, said.most_failed, turn.now)
+      elseif entry and (turn.bytes >= leases.MAX_BYTES or turn.is_gated and not gates.admit(turn, entry, true)) then
         later[#later + 1] = seed
       elseif entry then
         handing.hand_out(turn, seed[1], seed[2], entry.deaths, seed[3], '')

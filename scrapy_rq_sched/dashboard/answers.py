@@ -1,0 +1,44 @@
+"""The answers of the API as JSON, with a bounded size, made outside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import Response
+
+from ..inspect import as_json
+
+#: Characters of a text, and of a whole answer, approximately.
+LONGEST, LARGEST = 20_000, 1_000_000
+
+
+async def answer_of(make: Callable[[], dict[str, Any]]) -> Response:
+    """Return a response with the fields that *make* returns. A thread calls it, and makes the JSON."""
+    return Response(await asyncio.to_thread(lambda: dump(make())), media_type="application/json")
+
+
+def dump(fields: dict[str, Any]) -> str:
+    """Return *fields* as JSON. Long texts are cut, and lists end when the answer is full.
+
+    If a list has further entries for this reason, there is a field ``more``, which is true.
+    """
+    left, more, parts = LARGEST, False, []
+    for name, value in fields.items():
+        if not isinstance(value, list):
+            parts.append((name, as_json.dump(value, LONGEST)))
+            continue
+        texts = []
+        for item in value:
+            text = as_json.dump(item, LONGEST)
+            left -= len(text)
+            if left < 0:
+                more = True
+                break
+            texts.append(text)
+        parts.append((name, f"[{', '.join(texts)}]"))
+    if more:
+        parts.append(("more", "true"))
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts) + "}"
