@@ -140,8 +140,8 @@ def get_redis(**params: Any) -> Client:
     if wrong := topology.misplaced(client):
         raise SettingError(
             f"The {wrong} of Redis is not valid. It is not shown here, because it looks like a part of a "
-            "URL. Check REDIS_URL, or REDIS_HOST, REDIS_PORT and REDIS_DB. In a URL, write special characters of a "
-            "password as %40 for @, %3A for : and %2F for /"
+            "URL. Check REDIS_URL, or REDIS_HOST, REDIS_PORT and REDIS_DB. In a URL, write special "
+            "characters of a password as %40 for @, %3A for : and %2F for /"
         )
     try:
         topology.check(client)

@@ -104,8 +104,8 @@ class Standstill:
         if reply.owner and not state.held:
             return "owner", (
                 f"{waiting} in the queue of one slot, and worker {one_line(reply.owner)} begins them, "
-                "because all workers together keep the slot's delay; more workers would not help. To let each worker "
-                "keep the delay by itself, as scrapy-redis does, set FRONTIER_FLEET_LIMITS to []"
+                "because all workers together keep the slot's delay; more workers would not help. To let "
+                "each worker keep the delay by itself, as scrapy-redis does, set FRONTIER_FLEET_LIMITS to []"
             )
         if reply.slots and not state.held:
             return "polite", f"{self._politeness(reply)}; more workers would not help"
