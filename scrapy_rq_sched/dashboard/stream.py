@@ -39,6 +39,8 @@ class Stream:
         if request.method == "HEAD":  # it has no body that could end
             return Response(media_type="text/event-stream", headers=_HEADERS)
         spider = request.query_params.get("spider")
+        if spider is not None:
+            self._pictures.of(spider)  # a name that is too long is refused before the stream begins
         return StreamingResponse(self._pictures_of(spider), media_type="text/event-stream", headers=_HEADERS)
 
     async def _pictures_of(self, spider: str | None) -> AsyncIterator[str]:
