@@ -55,7 +55,8 @@ def show_address(text: object) -> str:
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else ""
     if found and scheme in (*_OF_REDIS, *_OTHERS):
-        return found[0] + (_shown_rest(scheme, text[found.end() :]) or HIDDEN)
+        rest = text[found.end() :]
+        return found[0] + (_shown_rest(scheme, rest) or HIDDEN if rest else "")
     # The text before "://" may be a password, too.
     return f"{found[0]}{HIDDEN}" if found and _ALIKE.fullmatch(scheme) else HIDDEN
 

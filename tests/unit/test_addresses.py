@@ -244,6 +244,7 @@ def test_an_address_that_is_not_a_text_is_refused_without_being_shown(value: Any
         ("redis+sentinel://h1:26379,h2/name/0", "redis+sentinel://h1:26379,h2/name/0"),
         (f"redis+sentinal://user:{SECRET}@h", "redis+sentinal://…"),
         (f"{SECRET}@h", "…"),
+        ("embedded://", "embedded://"),
         ("", "…"),
     ],
 )
