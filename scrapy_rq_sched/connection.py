@@ -33,7 +33,7 @@ from scrapy.utils.misc import load_object
 
 from . import keys
 from .errors import RedisUnreachableError, SettingError, one_line
-from .servers import topology
+from .servers import addresses, topology
 from .servers.topology import address, close, find_servers_anew, needs_hash_tag, server_of, slot
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
     "get_impatient_client",
     "get_redis",
     "get_redis_from_settings",
-    "hide_password",
     "leave_replica",
     "may_pass",
     "needs_hash_tag",
@@ -118,26 +117,37 @@ def get_redis(**params: Any) -> Client:
     try:
         cls = load_object(cls)
     except (ImportError, NameError, ValueError, TypeError) as error:
+        shown = addresses.show_class(cls)
+        why = "" if addresses.is_odd("redis_cls", cls) else f": {error}"
         raise SettingError(
-            f"REDIS_PARAMS contains the redis_cls {cls!r}, which cannot be loaded: {error}"
-        ) from error
+            f"REDIS_PARAMS contains the redis_cls {shown!r}, which cannot be loaded{why}"
+        ) from None
     try:
         client: Client = topology.make_client(str(url), cls, params) if url else cls(**params)
     except (ValueError, TypeError, AttributeError) as error:
-        shown = hide_password(str(url))
+        shown, odd = addresses.show_address(url), addresses.oddity(str(url))
         # If a password is not escaped, the error may quote a part of it as the port.
-        why = "" if shown != str(url) else f": {error}"
+        why = f": {odd}" if odd else "" if shown != str(url) else f": {error}"
         problem = (
             f"REDIS_URL {shown!r} is not valid{why}. Use a URL such as redis://host:6379/0, rediss:// (TLS), "
             "unix://, redis+sentinel://host:26379/service, redis+cluster://host:6379 or embedded:///folder"
         )
-        raise SettingError(problem if url else f"REDIS_PARAMS is not valid: {error}") from None
+        raise SettingError(
+            problem if url else f"REDIS_PARAMS is not valid: {_without_secrets(error, params)}"
+        ) from None
     if "decode_responses" in params:  # has precedence over the URL
         topology.connection_options(client)["decode_responses"] = params["decode_responses"]
+    if wrong := topology.misplaced(client):
+        raise SettingError(
+            f"The {wrong} of Redis is not valid. It is not shown here, because it looks like a part of a "
+            "URL. Check REDIS_URL, or REDIS_HOST, REDIS_PORT and REDIS_DB. In a URL, write special "
+            "characters of a password as %40 for @, %3A for : and %2F for /"
+        )
     try:
         topology.check(client)
     except (ValueError, TypeError, RedisError) as error:
-        raise SettingError(f"REDIS_PARAMS, REDIS_PORT or REDIS_DB is not valid: {error}") from None
+        why = addresses.without_secrets(str(error), topology.secrets(client))
+        raise SettingError(f"REDIS_PARAMS, REDIS_PORT or REDIS_DB is not valid: {why}") from None
     return client
 
 
@@ -171,6 +181,10 @@ def get_impatient_client(settings: Any, patience: float) -> Client:
     """
     own = {"socket_timeout": patience, "socket_connect_timeout": patience, "retry": no_retry()}
     return get_redis(**{**_params(settings), **own, "decode_responses": False, "encoding": "utf-8"})
+
+
+def _without_secrets(error: Exception, params: Mapping[str, Any]) -> str:
+    return addresses.without_secrets(str(error), addresses.secrets_in(params))
 
 
 def _decodes(settings: Any) -> bool:
@@ -235,22 +249,10 @@ def socket_timeout(client: Client) -> float | None:
     return timeout
 
 
-def hide_password(url: str) -> str:
-    """Return *url* with its passwords replaced by ``***``."""
-    # Not with urlsplit(): a password that is not escaped may contain the characters that end a host.
-    url = re.sub(r"([?&]\w*password=)[^&#]*", r"\1***", url)
-    url = re.sub(r"^([\w+.-]+://)[^:@/]+@", r"\1***@", url)
-    url = re.sub(r"^((?:[\w+.-]+:)?(?://)?[^:@/]*:)(?!//).*@", r"\1***@", url)
-    # Several hosts, each with a password.
-    return re.sub(r"(,[^,:@/]*:)[^,@/]*@", r"\1***@", url)
-
-
 def describe_error(client: Client, error: RedisError) -> str:
     """Return one line that tells which Redis failed, how, and what to do."""
-    where, error_text = address(client), str(error)
-    for secret in topology.secrets(client):
-        # A server that does not know AUTH quotes the password in its error.
-        error_text = error_text.replace(secret, "***")
+    # A server that does not know AUTH quotes the password in its error.
+    where, error_text = address(client), addresses.without_secrets(str(error), topology.secrets(client))
     error_text = one_line(_OF_A_SCRIPT.sub("", error_text))[:LONGEST_ERROR].rstrip(" .")
     if isinstance(error, InvalidResponse):
         return (

@@ -14,9 +14,27 @@ LONGEST_REASON = 1000
 LONGEST_NAME = 100
 
 
+#: Characters that look like nothing or like a space, though ``str.isprintable()`` is true for them.
+_BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+
+
+def escaped(text: str, kept: str = "") -> str:
+    """Return *text* with invisible and control characters escaped, except *kept*.
+
+    Names and texts from Redis may contain some. So two names that differ also look different.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in kept or (c.isprintable() and c not in _BLANK) else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode() if character in _BLANK else repr(character)[1:-1]
+
+
 def one_line(text: object) -> str:
     """Return *text* as one printable line of limited length: *text* may quote untrusted data."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text)[:LONGEST_REASON])
+    line = escaped(str(text)[:LONGEST_REASON])
     return line if len(str(text)) <= LONGEST_REASON else f"{line}…"
 
 

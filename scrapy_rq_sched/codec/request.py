@@ -22,6 +22,7 @@ from ..errors import (
     a_type,
     shown,
 )
+from . import log_safety
 
 #: A field that makes two equal requests two members of a sorted set. Scrapy ignores it.
 NONCE = "_nonce"
@@ -52,7 +53,10 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
     :raises UnserializableRequestError: if its callback or errback is not a method of *spider*, or if it has
         an attribute that would not be restored.
     """
-    data: dict[str, Any] = {"url": request.url}
+    url = request.url
+    data: dict[str, Any] = {"url": url}
+    # A request that a worker would refuse is not stored.
+    is_plain = url.isprintable()
     for field in ("callback", "errback"):
         function = getattr(request, field)
         if function is not None:
@@ -61,8 +65,10 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
         if request.method != str(request.method).upper():
             raise UnserializableRequestError(f"method is {shown(request.method)}, which Request would change")
         data["method"] = request.method
+        is_plain = False
     if request.headers:
-        data["headers"] = _headers_to_dict(request)
+        data["headers"] = headers = _headers_to_dict(request)
+        is_plain = is_plain and log_safety.are_plain(headers)
     if request.body:
         data["body"] = _text_or_bytes(request.body, request.encoding)
     for field in _PLAIN_FIELDS:
@@ -72,6 +78,8 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
                 raise UnserializableRequestError(_wrong_type(field, value))
             data[field] = value
     problem = _unsafe(data.get("meta", {}))
+    if not problem and (not is_plain or "cookies" in data):
+        problem = log_safety.problem_of(request)
     if problem:
         raise UnserializableRequestError(problem)
     if not isinstance(request.priority, int):
@@ -113,7 +121,11 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
     for field, types in _TYPES.items():
         if field in data and not isinstance(data[field], types):
             raise PayloadError(_wrong_type(field, data[field]))
-    _check_headers(data.get("headers", {}))
+    has_plain_headers = "headers" not in data
+    if not has_plain_headers:
+        has_plain_headers = log_safety.are_plain(data["headers"]) and "encoding" not in data
+        if not has_plain_headers:
+            _check_headers(data["headers"])
     problem = _unsafe(data.get("meta", {}))
     if problem:
         raise PayloadError(problem)
@@ -122,9 +134,21 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
         if kwargs.get(field) is not None:
             kwargs[field] = find_callback(spider, kwargs[field])
     try:
-        return cls(**kwargs)
+        made = cls(**kwargs)
     except Exception as error:  # a Request class may raise anything
         raise PayloadError(f"{type(error).__name__}: {error}") from error
+    problem = ""
+    if not data["url"].isprintable():  # Request escapes most of it
+        problem = log_safety.of_url(made.url)
+    if "method" in data:
+        problem = problem or log_safety.of_method(made.method)
+    if not has_plain_headers:
+        problem = problem or log_safety.of_headers(made.headers)
+    if "cookies" in data:
+        problem = problem or log_safety.of_cookies(data["cookies"])
+    if problem:
+        raise PayloadError(problem)
+    return made
 
 
 def _wrong_type(field: str, value: Any) -> str:
@@ -208,6 +232,8 @@ def _unsafe(meta: dict[Any, Any]) -> str:
         return "meta['ftp_local_filename'] would make Scrapy write a file"
     if "." in str(meta.get("referrer_policy", "")):
         return "meta['referrer_policy'] would make Scrapy import and call the object that it names"
+    if "download_slot" in meta or "proxy" in meta or "bindaddress" in meta:
+        return log_safety.of_meta(meta)
     return ""
 
 

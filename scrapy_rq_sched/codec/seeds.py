@@ -13,7 +13,7 @@ from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from ..frontier.replies import Lease
-from . import json_bounds, request
+from . import json_bounds, log_safety, request
 
 #: The fields of a JSON seed, each with its possible types.
 FIELDS: dict[str, tuple[type, ...]] = {
@@ -101,6 +101,9 @@ def requests_of_seed(
         for item in made if isinstance(made, Iterable) else [] if made is None else [made]:
             if not isinstance(item, Request):
                 raise SeedError(f"make_request_from_data must return requests, not {a_type(type(item))}")
+            problem = log_safety.problem_of(item)
+            if problem:
+                raise SeedError(problem)
             yield item
     except (SeedError, UnknownCodeError):
         raise

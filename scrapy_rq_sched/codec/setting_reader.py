@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from scrapy.utils.misc import load_object
 
 from ..errors import SettingError
+from ..servers.addresses import show_webhook
 from .lists import as_list
 from .templates import check_job, is_template, templates_of_seeds
 
@@ -140,7 +141,7 @@ class SettingReader:
         return function
 
     def url(self, name: str) -> str:
-        """Return a setting that must be an HTTP URL, or empty. An error shows only how the value begins."""
+        """Return a setting that must be an HTTP URL, or empty. An error shows only its scheme."""
         value = str(self._settings.get(name) or "")
         try:
             parts = urlsplit(value)
@@ -151,8 +152,8 @@ class SettingReader:
             is_one = False
         if value and not is_one:
             raise SettingError(
-                f"{name} must be a URL such as 'https://example.com/hook', not a text that begins with "
-                f"{value[:8]!r}"
+                f"{name} must be a URL such as 'https://example.com/hook', without a login and without "
+                f"spaces, not {show_webhook(value)!r}"
             )
         return value
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
+from ..errors import escaped
+
 #: Characters of a bar, and of a sparkline.
 BAR_WIDTH = 30
 _PARTS = " ▏▎▍▌▋▊▉█"
@@ -14,8 +16,8 @@ _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Return *text* with control characters escaped, except *kept*: text from Redis may have some."""
-    return "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+    """Return *text* with invisible and control characters escaped, except *kept*."""
+    return escaped(text, kept)
 
 
 def single_line(text: str) -> str:

@@ -86,6 +86,11 @@ class Kept(Generic[T]):
             await asyncio.wait([asyncio.wrap_future(under_way)], timeout=PATIENCE)
         return self._latest()
 
+    @property
+    def has_value(self) -> bool:
+        """Whether a value was made."""
+        return self._made.value is not None
+
     def forget(self) -> None:
         """Make the next :meth:`get` renew the value, because something was changed."""
         with self._lock:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
+from starlette.exceptions import HTTPException
+
 from ..errors import InspectionError
 from ..inspect import Status, View, as_json, read_status
 from ..inspect.audit import Audit
@@ -29,6 +31,8 @@ MOST_WORKERS, MOMENTS = 100, 60
 KEPT_FOR = 300.0
 #: Frontiers in the overview.
 MOST_FRONTIERS = 200
+#: Characters of a frontier's name; and how many names that lead to no frontier are kept, the latest ones.
+LONGEST_NAME, MOST_UNKNOWN = 500, 50
 _NOT_IN_BRIEF = ("workers", "in_line", "made_with")
 
 
@@ -88,6 +92,11 @@ class Frontier:
         """The last time at which a browser asked for the picture or a list, by the monotonic clock."""
         return max(kept.asked for kept in self._all())
 
+    @property
+    def exists(self) -> bool:
+        """Whether the latest picture shows a frontier. The first picture may still be in the making."""
+        return self.picture.has_value
+
     def view(self) -> View:
         """Return the frontier in its present state. Waits for Redis.
 
@@ -129,18 +138,31 @@ class Pictures:
         self.names = Kept(frontiers.find, SEARCH, executor, frontiers.describe)
 
     def of(self, name: str) -> Frontier:
-        """Return the frontier called *name*, whether or not it exists in Redis."""
+        """Return the frontier called *name*, whether or not it exists in Redis.
+
+        :raises HTTPException: if the name is too long.
+        """
+        if len(name) > LONGEST_NAME:
+            raise HTTPException(404, f"The name of a frontier must have at most {LONGEST_NAME} characters")
         now = time.monotonic()
         for old in [one.name for one in self._known.values() if now - one.asked > KEPT_FOR]:
             del self._known[old]
         if name not in self._known:
+            self._forget_unknown()
             self._known[name] = Frontier(name, self._frontiers, self._executor)
         return self._known[name]
+
+    def _forget_unknown(self) -> None:
+        """Make room for another name: anybody can ask for any number of names."""
+        unknown = [one for one in self._known.values() if not one.exists]
+        unknown.sort(key=lambda one: one.asked)
+        for one in unknown[: max(0, len(unknown) - MOST_UNKNOWN + 1)]:
+            del self._known[one.name]
 
     async def overview(self) -> tuple[Made[list[str]], list[Made[Picture]]]:
         """Return the names of all frontiers, and the pictures of the first ones."""
         names = await self.names.get()
-        wanted = (names.value or [])[:MOST_FRONTIERS]
+        wanted = [name for name in names.value or [] if len(name) <= LONGEST_NAME][:MOST_FRONTIERS]
         # The more frontiers there are, the less often each is read.
         max_age = len(wanted) / PICTURES
         pictures = await asyncio.gather(*(self.of(name).picture.get(max_age) for name in wanted))

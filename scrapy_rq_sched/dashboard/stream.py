@@ -39,10 +39,13 @@ class Stream:
         """Return a stream of the responses of ``/status``."""
         if request.method == "HEAD":  # it has no body that could end
             return Response(media_type="text/event-stream", headers=_HEADERS)
+        spider = request.query_params.get("spider")
+        if spider is not None:
+            self._pictures.of(spider)  # a name that is too long is refused before the stream begins
         if self._open >= self._most:
             text = f"{self._most} streams are open, the maximum. Poll /api/v1/status instead"
             raise HTTPException(503, text, {"Retry-After": str(AGAIN)})
-        stream = _Counted(self._pictures_of(request.query_params.get("spider")), self._has_ended)
+        stream = _Counted(self._pictures_of(spider), self._has_ended)
         # Counted before its body begins: until then, other requests are answered.
         self._open += 1
         return stream

@@ -12,6 +12,7 @@ from scrapy.settings import BaseSettings, default_settings
 
 from .. import connection
 from ..feeds import URI_PARAMS, feeds_for_all, with_worker
+from ..servers.addresses import show_feed
 from ..settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ def _feeds(settings: Any) -> Iterator[Remark]:
     found = list(feeds_for_all(settings))
     if not found:
         return
-    uris = [connection.hide_password(uri) for uri, _ in found]
+    uris = [show_feed(uri) for uri, _ in found]
     several, names = ("Feeds", "their URIs") if len(uris) > 1 else ("Feed", "its URI")
     hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
     yield Remark(

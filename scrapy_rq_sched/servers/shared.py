@@ -21,6 +21,7 @@ from pathlib import Path
 from ..embedded import START_TIMEOUT, server_executable
 from ..errors import FrontierError, SettingError
 from . import watchdog as server_watch
+from .addresses import secrets_in, show_path, without_secrets
 
 #: The longest path of a socket on all systems, in bytes.
 LONGEST_PATH = 103
@@ -38,8 +39,8 @@ def socket_path(folder: str) -> Path:
     path = Path(folder) / server_watch.SOCKET
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise SettingError(
-            f"REDIS_URL is embedded://{folder}: the path is too long for a socket. It must have at most "
-            f"{LONGEST_PATH - len(server_watch.SOCKET) - 1} bytes"
+            f"REDIS_URL is embedded://{show_path(folder)}: the path is too long for a socket. It must have "
+            f"at most {LONGEST_PATH - len(server_watch.SOCKET) - 1} bytes"
         )
     return path
 
@@ -115,7 +116,9 @@ def _errors_of(folder: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:  # also TimeoutError
-        raise FrontierError(f"REDIS_URL is embedded://{folder}: {error}") from error
+        # The error repeats the path.
+        text = without_secrets(str(error), secrets_in({"folder": folder}))
+        raise FrontierError(f"REDIS_URL is embedded://{show_path(folder)}: {text}") from error
 
 
 def _after_fork() -> None:

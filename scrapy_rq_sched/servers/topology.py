@@ -26,6 +26,7 @@ from redis.connection import SSLConnection, parse_url
 from redis.crc import key_slot
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
+from . import addresses
 from .clients import EmbeddedConnection, LazyCluster, as_connection_errors
 
 #: The class of a client of one server, unless ``redis_cls`` names another class.
@@ -137,12 +138,24 @@ _OF_A_CLUSTER = {
 
 
 def secrets(client: Any) -> list[str]:
-    """Return the passwords of *client*."""
+    """Return the passwords of *client*, and other parts of its address that an error must not repeat."""
     every = [connection_options(client)]
     manager = _sentinels(client)
     if manager is not None:
         every += map(connection_options, manager.sentinels)
-    return [str(options["password"]) for options in every if options.get("password")]
+    hosts = client.given_nodes if isinstance(client, LazyCluster) else ()
+    named = [{"host": host, "port": port} for host, port in hosts]
+    return [secret for options in (*every, *named) for secret in addresses.secrets_in(options)]
+
+
+def misplaced(client: Any) -> str:
+    """Return the name of a part of *client*'s address that is not plainly such a part; empty if all are."""
+    options = connection_options(client)
+    if isinstance(client, LazyCluster):
+        return next(("host" for host, _ in client.given_nodes if addresses.is_odd("host", host)), "")
+    service = getattr(client.connection_pool, "service_name", None)
+    parts = {"name of the service": service, **options}
+    return next((name for name in addresses.PARTS if addresses.is_odd(name, parts.get(name))), "")
 
 
 def _sentinels(client: Any) -> Any:
@@ -183,30 +196,30 @@ def address(client: Any) -> str:
     options = connection_options(client)
     pool = None if isinstance(client, LazyCluster) else client.connection_pool
     if "folder" in options:
-        return f"embedded://{options['folder']}"
+        return f"embedded://{addresses.show_path(options['folder'])}"
     if "path" in options:
-        return f"unix://{options['path']}"
-    # A user name without a password is probably a password for which the colon was forgotten.
-    user = "***@" if options.get("username") else ""
-    if options.get("password"):
-        user = f"{options.get('username') or ''}:***@"
+        return f"unix://{addresses.show_path(options['path'])}"
+    user = addresses.show_login(options.get("username"), options.get("password"))
     tls = options.get("ssl") or (pool is not None and "SSL" in pool.connection_class.__name__)
     scheme = "rediss" if tls else "redis"
     if pool is None:
         return f"{scheme}+cluster://{user}{_hosts(client.given_nodes)}"
-    database = options.get("db") or 0
+    database = addresses.show_port(options.get("db") or 0)
     if isinstance(pool, SentinelConnectionPool):
         hosts = [
             (kwargs.get("host", ""), kwargs.get("port", SENTINEL_PORT))
             for kwargs in map(connection_options, pool.sentinel_manager.sentinels)
         ]
-        return f"{scheme}+sentinel://{user}{_hosts(hosts)}/{pool.service_name}/{database}"
+        return (
+            f"{scheme}+sentinel://{user}{_hosts(hosts)}/{addresses.show_path(pool.service_name)}/{database}"
+        )
     host = [(options.get("host", "localhost"), options.get("port", REDIS_PORT))]
     return f"{scheme}://{user}{_hosts(host)}/{database}"
 
 
 def _hosts(hosts: list[tuple[str, int]]) -> str:
-    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts)
+    shown = [(addresses.show_host(host), addresses.show_port(port)) for host, port in hosts]
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in shown)
 
 
 def needs_hash_tag(client: Any) -> bool:

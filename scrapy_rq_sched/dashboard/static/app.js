@@ -4,15 +4,20 @@
 
 // -- text ------------------------------------------------------------------------------------------------
 
-const NOT_SHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
-const LONGEST = 20000;
+// Control characters, marks without a shape, separators of lines, and letters that look like nothing.
+const NOT_SHOWN = /(?![\t\n])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]/gu;
+const LONGEST = 20000, LONGEST_NAME = 500;
+const escaped = (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`;
 
-/** Return *text* without characters that could hide or reverse the text beside it. */
-function clean(text) {
+/** Return *text* with escapes for characters that could hide or reverse the text beside it. */
+function clean(text, longest = LONGEST) {
   const whole = String(text ?? "");
-  const shown = whole.slice(0, LONGEST).replace(NOT_SHOWN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  return whole.length > LONGEST ? `${shown}…` : shown;
+  const shown = whole.slice(0, longest).replace(NOT_SHOWN, escaped);
+  return whole.length > longest ? `${shown}…` : shown;
 }
+
+/** Return a name as one line: two names that differ also look different. */
+const named = (text) => clean(text, LONGEST_NAME).replace(/[\t\n]/g, escaped);
 
 /** Return *text* as one word of a shell command. */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
@@ -125,6 +130,8 @@ const address = (path, query = {}) => {
   const url = new URL(`api/v1/${path}`, document.baseURI);
   for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, value);
   url.hash = "";
+  // A browser refuses to fetch a URL with a login. It sends the login of the page by itself.
+  url.username = url.password = "";
   return url;
 };
 
@@ -335,7 +342,7 @@ function overview() {
       h("header", {}, title, state.element), line.element,
       h("dl", {}, ...NUMBERS.map(([label], n) => h("div", {}, h("dt", {}, label), values[n]))));
     const update = (frontier) => {
-      put(title, clean(frontier.name));
+      put(title, named(frontier.name));
       state.show(frontier.status.state);
       line.show(series(frontier.status.history, frontier.status.now, 600).map((point) => point.rate));
       NUMBERS.forEach(([, value], n) => put(values[n], value(frontier)));
@@ -477,7 +484,7 @@ function workersTab(name) {
   let now = 0, offset = 0;
   const PAGE = 50;
   const columns = [
-    { title: "Worker", lead: true, text: (w) => w.name },
+    { title: "Worker", lead: true, text: (w) => named(w.name) },
     { title: "State", mark: (w) => [w.alive, w.told_to_stop, w.place], parts: (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive") },
     { title: "Host", text: (w) => (w.host ? `${w.host} (${w.pid})` : "–") },
     { title: "Pages", num: true, text: (w) => number(w.pages) },
@@ -535,7 +542,7 @@ function slotsTab(name) {
     h("button", { class: "small", onclick: () => set(s) }, "Set"),
     s.is_set && h("button", { class: "small", onclick: () => act("slots/reset", { slot: s.slot }, { title: `Reset the limits of ${s.slot}?`, button: "Reset" }) }, "Reset"));
   const columns = [
-    { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(s.slot) },
+    { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(named(s.slot)) },
     { title: "Waiting", num: true, text: (s) => number(s.waiting) },
     { title: "Next in", num: true, text: (s) => (s.next_in >= 0.05 ? (s.next_in < 10 ? `${s.next_in.toFixed(1)} s` : duration(s.next_in)) : "now") },
     { title: "Held back by", text: (s) => (WHY[s.why] ?? "–") },
@@ -722,14 +729,14 @@ function spider(name) {
   const missing = h("p", { class: "empty", hidden: true });
   const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
     h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, details.element), events.element));
-  const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, clean(name)), state.element, since, steer?.element), missing, body);
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, named(name)), state.element, since, steer?.element), missing, body);
   const show = ({ frontier, redis, known }) => {
     const isNew = frontier && !self.isThere;
     self.isThere = Boolean(frontier);
     missing.hidden = Boolean(frontier) || known !== false;
     body.hidden = !frontier;
     put(missing, clean(redis));
-    document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${name} · Frontier` : `${name} · Frontier`;
+    document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${named(name)} · Frontier` : `${named(name)} · Frontier`;
     if (!frontier) return;
     const { status } = frontier;
     state.show(status.state);
@@ -819,7 +826,7 @@ function go() {
   try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
   if (view && decoded != null && view.name === decoded) { view.choose(tab); return; }
   view = decoded == null ? overview() : spider(decoded);
-  $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(decoded, "b")]));
+  $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(named(decoded), "b")]));
   $("main").replaceChildren(view.element);
   view.choose?.(tab);
   window.scrollTo(0, 0);

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from ...engine.bridge import EngineBridge
-from ...errors import counted, frontier_command
+from ...errors import counted, frontier_command, one_line
 from ...frontier.replies import Reply, Told
 from ...settings import FrontierSettings
 from ..limits import Limits
@@ -103,9 +103,9 @@ class Standstill:
             return backs_out, f"the {backs_out} is full, with {counted(downloading, 'download')} in progress"
         if reply.owner and not state.held:
             return "owner", (
-                f"{waiting} in the queue of one slot, and worker {reply.owner} begins them, because all "
-                "workers together keep the slot's delay; more workers would not help. To let each worker "
-                "keep the delay by itself, as scrapy-redis does, set FRONTIER_FLEET_LIMITS to []"
+                f"{waiting} in the queue of one slot, and worker {one_line(reply.owner)} begins them, "
+                "because all workers together keep the slot's delay; more workers would not help. To let "
+                "each worker keep the delay by itself, as scrapy-redis does, set FRONTIER_FLEET_LIMITS to []"
             )
         if reply.slots and not state.held:
             return "polite", f"{self._politeness(reply)}; more workers would not help"
