@@ -10,21 +10,22 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..connection import RedisError
-from ..errors import FrontierError
+from ..errors import FrontierError, SettingError
 from .actions import ACTIONS
 from .api import Api
 from .files import Files
 from .frontiers import Frontiers
 from .guard import LOOPBACK, Guard
-from .login import Authenticate, Login
+from .login import Authenticate, Login, encoded
 from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
 from .pictures import Pictures
+from .refusal import refusal
 from .steer import Steer
 from .stream import Stream
 
@@ -33,9 +34,18 @@ THREADS = 8
 
 
 def password_of(settings: Any) -> str:
-    """Return the dashboard's password from the settings, or else from the environment; empty if not set."""
+    """Return the dashboard's password from the settings, or else from the environment; empty if not set.
+
+    :raises SettingError: if no browser can send it.
+    """
     name = "FRONTIER_DASHBOARD_PASSWORD"
-    return str(settings.get("FRONTIER_DASHBOARD_PASSWORD") or os.environ.get(name, ""))
+    password = str(settings.get("FRONTIER_DASHBOARD_PASSWORD") or os.environ.get(name, ""))
+    try:
+        encoded(password)
+    except UnicodeEncodeError:
+        # The password is not shown.
+        raise SettingError(f"{name} must be valid Unicode; it has a lone surrogate") from None
+    return password
 
 
 def below(app: ASGIApp, path: str) -> ASGIApp:
@@ -89,7 +99,7 @@ def create_app(
 
     def redis_failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RedisError)  # noqa: S101 - registered for this class only
-        return JSONResponse({"error": frontiers.describe(error)}, 503)
+        return refusal(frontiers.describe(error), 503)
 
     looking = {
         "about": api.about,
@@ -127,8 +137,8 @@ def create_app(
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return refusal(error.detail, error.status_code, error.headers)
 
 
 def _not_done(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
+    return refusal(error, 400)

@@ -40,7 +40,7 @@ class Login:
 
     def __init__(self, password: str = "", authenticate: Authenticate | None = None) -> None:
         self._has_password = bool(password)
-        self._digest = _digest(password.encode())
+        self._digest = _digest(encoded(password))
         self._authenticate = authenticate
 
     async def who(self, connection: HTTPConnection) -> Who | None:
@@ -67,6 +67,11 @@ class Login:
     def _is_it(self, password: bytes) -> bool:
         # Compare digests, so that the time does not reveal the length of the password.
         return hmac.compare_digest(_digest(password), self._digest)
+
+
+def encoded(password: str) -> bytes:
+    """Return the bytes of *password*; the environment may have it in another encoding than UTF-8."""
+    return password.encode("utf-8", "surrogateescape")
 
 
 def _digest(password: bytes) -> bytes:
