@@ -18,7 +18,7 @@ from .oracle import Complaint, crash
 from .target import Target
 
 #: Cases that Hypothesis makes of one seed, and seconds for which it looks for a smaller one.
-ROUND, SHRINKING = 200, 30.0
+ROUND, SHRINKING = 200, 60.0
 #: Findings of a target at most: what is that broken is mended first.
 MOST_FINDINGS = 25
 
@@ -65,8 +65,13 @@ class _FoundError(Exception):
     """A case shows a fault."""
 
 
-def fuzz(target: Target, seconds: float, seed: int, most: int | None = None) -> Report:
-    """Try cases of *target* for so many seconds, or at most *most* of them."""
+def fuzz(
+    target: Target, seconds: float, seed: int, most: int | None = None, shrinking: float = SHRINKING
+) -> Report:
+    """Try cases of *target* for so many seconds, or at most *most* of them.
+
+    :param shrinking: for so many seconds look for a smaller example of each fault.
+    """
     report, begun = Report(target.name), time.monotonic()
     until = begun + seconds
     round_ = 0
@@ -75,7 +80,7 @@ def fuzz(target: Target, seconds: float, seed: int, most: int | None = None) -> 
         if left is not None and left <= 0:
             break
         try_some = _one_by_one if target.batch == 1 else _together
-        try_some(target, report, f"{seed}-{round_}", until, left)
+        try_some(target, report, f"{seed}-{round_}", until, left, shrinking)
         round_ += 1
     report.seconds = time.monotonic() - begun
     return report
@@ -107,7 +112,9 @@ def _options(examples: int, *phases: Phase) -> Any:
     )
 
 
-def _one_by_one(target: Target, report: Report, seed: str, until: float, left: int | None) -> None:
+def _one_by_one(
+    target: Target, report: Report, seed: str, until: float, left: int | None, shrinking: float
+) -> None:
     smallest: list[Finding] = []
     end = until
 
@@ -124,7 +131,7 @@ def _one_by_one(target: Target, report: Report, seed: str, until: float, left: i
             if complaint.kind in report.kinds or complaint.kind != wanted:
                 continue
             if not smallest:
-                end = min(until, time.monotonic() + SHRINKING)
+                end = min(until, time.monotonic() + shrinking)
             smallest.append(Finding(target.name, complaint.kind, complaint.details, [case]))
             raise _FoundError(complaint.kind)
 
@@ -134,16 +141,21 @@ def _one_by_one(target: Target, report: Report, seed: str, until: float, left: i
         report.findings.append(min(smallest, key=_size))
 
 
-def _together(target: Target, report: Report, seed: str, until: float, left: int | None) -> None:
+def _together(
+    target: Target, report: Report, seed: str, until: float, left: int | None, shrinking: float
+) -> None:
+    def end() -> float:
+        return min(until, time.monotonic() + shrinking)
+
     cases = _drawn(target, min(target.batch, left or target.batch), seed)
     report.tries += len(cases)
     for case in cases:
         for complaint in list(_complaints(target, [case], alone=True)):
             if complaint.kind not in report.kinds:
-                report.findings.append(_reduced(target, [case], complaint, until, alone=True))
+                report.findings.append(_reduced(target, [case], complaint, end(), alone=True))
     for complaint in list(_complaints(target, cases)):
         if complaint.kind not in report.kinds:
-            report.findings.append(_reduced(target, cases, complaint, until))
+            report.findings.append(_reduced(target, cases, complaint, end()))
 
 
 def _drawn(target: Target, count: int, seed: str) -> list[Any]:
@@ -161,10 +173,9 @@ def _drawn(target: Target, count: int, seed: str) -> list[Any]:
 
 
 def _reduced(
-    target: Target, cases: list[Any], complaint: Complaint, until: float, alone: bool = False
+    target: Target, cases: list[Any], complaint: Complaint, end: float, alone: bool = False
 ) -> Finding:
     """Halve *cases* as long as a half shows the fault, then make the last one simpler."""
-    end = min(until, time.monotonic() + 4 * SHRINKING)
 
     def shows(some: Collection[Any]) -> Complaint | None:
         if time.monotonic() > end:

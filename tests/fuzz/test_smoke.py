@@ -31,7 +31,7 @@ from .targets import TARGETS
 pytestmark = pytest.mark.single("the keys of a single server")
 
 #: Cases of a target, such that it takes some seconds.
-FEW = {"seeds": 60, "queue": 60, "state": 60, "join": 150, "import": 40, "api": 120}
+FEW = {"seeds": 60, "queue": 60, "state": 60, "join": 120, "import": 30, "api": 80}
 #: What other branches mend at this moment: text of a seed in a log.
 KNOWN = "a method, a URL, a Referer and flags of a seed may write raw characters and lines into a log"
 
@@ -61,7 +61,7 @@ def told(target: Target, cases: list[Any]) -> str:
     ],
 )
 def test_hostile_cases_find_no_fault(name: str, world: World) -> None:
-    report = fuzz(TARGETS[name](world), 600, seed=1, most=FEW[name])
+    report = fuzz(TARGETS[name](world), 600, seed=1, most=FEW[name], shrinking=5)
     assert report.tries >= FEW[name] / 2
     assert [(finding.kind, finding.details, finding.cases) for finding in report.findings] == []
 

@@ -18,7 +18,7 @@ SPIDER = "fuzzed"
 #: Seconds that a batch may take, even on a loaded machine.
 PATIENCE = 120.0
 #: How the reason begins of a request that was begun, and set aside then.
-AFTER_ITS_BEGIN = ("its callback", "its errback", "its download", "callback ", "errback ", "download ")
+AFTER_ITS_BEGIN = ("its callback raised", "its download failed")
 
 
 def crawl(world: World, entries: int, **settings: object) -> Iterator[Complaint]:
