@@ -58,7 +58,9 @@ def _names(text: str) -> list[str]:
 
 @contextmanager
 def _world() -> Iterator[World]:
-    with tempfile.TemporaryDirectory(prefix="fuzz") as name:
+    # In memory, if the system has that: thousands of files are written and removed.
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="fuzz", dir=memory) as name:
         folder = Path(name)
         reaper.start(folder)
         with PrivateRedis(folder) as server:

@@ -13,7 +13,7 @@ from scrapy_rq_sched.inspect import Export, View
 from scrapy_rq_sched.inspect.archive import WIDTHS
 
 from .hostile import as_json, blobs, kept, mutated, numbers, raw, texts, values
-from .oracle import Complaint, crash
+from .oracle import Complaint
 from .shop import NEIGHBOUR, SPIDER, Base, command_faults, contents, everything, settings
 from .target import Target, World
 
@@ -61,19 +61,20 @@ class Archive(Target):
         before = contents(server)
         path = self.world.folder / "fuzzed.frontier"
         path.write_bytes(b"".join(_fitting(lines) if fits else lines))
-        printed: list[Complaint] = []
-        try:
-            printed = list(command_faults(self.world.url, "import", COPY, "--file", str(path)))
-        except Exception as error:
-            yield crash(error, "an import")
-        yield from printed
+        yield from command_faults(self.world.url, "import", COPY, "--file", str(path))
         after = contents(server)
         own = f"{COPY}:".encode()
-        if changed := [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]:
+        changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+        if changed:
             if others := [kept(key) for key in changed if not key.startswith(own)]:
                 yield Complaint("an import has changed keys of another frontier", str(others))
             if not server.exists(f"{COPY}:converting"):
                 yield from self._lost(lines)
+            yield from self._cleared()
+
+    def _cleared(self) -> Iterator[Complaint]:
+        """Show and clear what was imported, whether that is whole or not."""
+        server = self.world.server
         yield from command_faults(self.world.url, "status", COPY)
         yield from command_faults(self.world.url, "clear", COPY, "--force", "--yes")
         if left := [kept(key) for key in server.scan_iter(f"{COPY}:*") if not _stays(key)]:
