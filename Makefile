@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # four; but some tests have a clock, and a slow machine must not fail them.
 JOBS ?= 4
 
-.PHONY: help demo demo-cores check test lint wheel docs bench chaos real-site matrix scrapy-tests \
+.PHONY: help demo demo-cores check test lint wheel docs bench chaos fuzz real-site matrix scrapy-tests \
 	scrapy-redis-tests lock clean
 
 .DEFAULT_GOAL := help
@@ -20,6 +20,7 @@ help:
 	@echo "make docs        build the documentation as a site, in docs/_build/html"
 	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (35 min)"
 	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"
+	@echo "make fuzz        feed hostile data to every entry: seeds, queue, files, API (an hour)"
 	@echo "make matrix      run the tests on old and new versions of Python and Scrapy"
 	@echo "make lock        renew constraints.txt: the versions of a developer's tools"
 	@echo "make scrapy-tests, make scrapy-redis-tests"
@@ -89,6 +90,13 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 # on where it was: `rm .chaos-results` starts anew.
 chaos: $(VENV)/.installed
 	$(BIN)/python -m tests.chaos --ledger docs/ledger.md --results .chaos-results && rm .chaos-results
+
+# Hostile seeds, queue entries, state, files and requests of the API, new ones each time. A finding is kept in
+# .fuzz-findings: `.venv/bin/python -m tests.fuzz --replay FILE` tries it again.
+# `make fuzz SECONDS=600 ARGS="--only seeds,api --seed 7"` runs a part.
+SECONDS ?= 3600
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 # A documentation that a package ships, crawled by three workers: it says what to install if there is none.
 # `make real-site ARGS="--spiders map --serializers json"` runs a part.

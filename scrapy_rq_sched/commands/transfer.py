@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from .. import connection
-from ..errors import FrontierError, InspectionError, frontier_command
+from ..errors import FrontierError, InspectionError, frontier_command, one_line
 from ..inspect import ArchiveReader, verify
 from ..inspect import Export as FrontierExport
 from ..inspect import Import as FrontierImport
@@ -124,9 +124,11 @@ class Import(Action):
                         bar.advance(count)
                 except KeyboardInterrupt:
                     raise restored.broken("Interrupted") from None
+        # The first line of the file is text from outside.
+        spider, moment = (one_line(reader.header.get(name)) for name in ("spider", "time"))
         context.output.say(
-            f"Spider {opts.spider}: imported the frontier that spider {reader.header.get('spider')} had at "
-            f"{reader.header.get('time')}: {_counts(reader.entries)}"
+            f"Spider {opts.spider}: imported the frontier that spider {spider} had at {moment}: "
+            f"{_counts(reader.entries)}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,10 +24,11 @@ from .frontiers import Frontiers
 from .guard import LOOPBACK, Guard
 from .guess_report import GuessReport
 from .guesses import Guesses
-from .login import Authenticate, Login
+from .login import Authenticate, Login, encoded
 from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
 from .pictures import MOST_FRONTIERS, Pictures
+from .refusal import refusal
 from .steer import Steer
 from .stream import MOST as MOST_STREAMS
 from .stream import Stream
@@ -39,9 +40,18 @@ SHORTEST_TOKEN = 20
 
 
 def password_of(settings: Any) -> str:
-    """Return the dashboard's password from the settings, or else from the environment; empty if not set."""
+    """Return the dashboard's password from the settings, or else from the environment; empty if not set.
+
+    :raises SettingError: if no browser can send it.
+    """
     name = "FRONTIER_DASHBOARD_PASSWORD"
-    return str(settings.get("FRONTIER_DASHBOARD_PASSWORD") or os.environ.get(name, ""))
+    password = str(settings.get("FRONTIER_DASHBOARD_PASSWORD") or os.environ.get(name, ""))
+    try:
+        encoded(password)
+    except UnicodeEncodeError:
+        # The password is not shown.
+        raise SettingError(f"{name} must be valid Unicode; it has a lone surrogate") from None
+    return password
 
 
 def below(app: ASGIApp, path: str) -> ASGIApp:
@@ -107,7 +117,7 @@ def create_app(
 
     def redis_failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RedisError)  # noqa: S101 - registered for this class only
-        return JSONResponse({"error": frontiers.describe(error)}, 503)
+        return refusal(frontiers.describe(error), 503)
 
     looking = {
         "about": api.about,
@@ -160,8 +170,8 @@ def _check_login(actions: bool, token: str, has_login: bool) -> None:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return refusal(error.detail, error.status_code, error.headers)
 
 
 def _not_done(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
+    return refusal(error, 400)

@@ -10,12 +10,12 @@ from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance, too_many
 from .guesses import TooManyGuessesError
 from .login import Login, Who
+from .refusal import refusal
 
 #: The names of this machine for itself.
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -156,4 +156,4 @@ def _named(who: Who, scope: Scope) -> str:
 
 
 def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> ASGIApp:
-    return JSONResponse({"error": text}, status, headers)
+    return refusal(text, status, headers)

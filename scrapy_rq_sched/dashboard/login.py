@@ -56,7 +56,7 @@ class Login:
         token: str = "",
         guesses: Guesses | None = None,
     ) -> None:
-        self._secret = _digest((password or token).encode())
+        self._secret = _digest(encoded(password or token))
         self._authenticate = authenticate
         self._guesses = guesses or Guesses()
         self.has_password = authenticate is None and bool(password)
@@ -182,6 +182,11 @@ def weakness(password: str) -> str:
     if plain in _WELL_KNOWN or plain in "0123456789" * 10:
         return "is well known"
     return ""
+
+
+def encoded(password: str) -> bytes:
+    """Return the bytes of *password*; the environment may have it in another encoding than UTF-8."""
+    return password.encode("utf-8", "surrogateescape")
 
 
 def _address(connection: HTTPConnection) -> str:

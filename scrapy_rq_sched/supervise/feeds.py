@@ -37,9 +37,9 @@ class Feed:
     :param path: the path of the joined file.
     :param format_: Scrapy's name of its format.
     :param folder: the folder for the parts.
-    :param encoding: the encoding of a table.
+    :param encoding: the encoding of the file.
     :ivar replaces: whether the joined items replace an existing file; if not, they are appended.
-    :raises SettingError: if parts of this format cannot be joined.
+    :raises SettingError: if parts of this format, or in this encoding, cannot be joined.
     """
 
     def __init__(self, path: str, format_: str, folder: Path, encoding: str = "utf-8") -> None:
@@ -48,6 +48,7 @@ class Feed:
                 f"{path}: the items of several workers cannot be joined as {format_}. Use JSON lines "
                 f"({Path(path).stem}.jsonl) or CSV"
             )
+        _check_encoding(path, encoding)
         self.path = Path(path).resolve()
         self._format = format_
         name = hashlib.sha1(os.fsencode(self.path), usedforsecurity=False).hexdigest()[:12]
@@ -146,6 +147,21 @@ class Feed:
             writer.writerows(dict(zip(header, row, strict=False)) for row in rows)
         shutil.copymode(self.path, wider)
         wider.replace(self.path)
+
+
+def _check_encoding(path: str, encoding: str) -> None:
+    """Refuse an encoding in which a byte of a line break does not always end a line."""
+    try:
+        has_line_breaks = "a\n".encode(encoding).endswith(b"a\n")
+    except (LookupError, ValueError):
+        raise SettingError(
+            f"FEED_EXPORT_ENCODING must be the name of an encoding, such as 'utf-8', not {encoding!r}"
+        ) from None
+    if not has_line_breaks:
+        raise SettingError(
+            f"{path}: the items of several workers cannot be joined in the encoding {encoding}. Set "
+            "FEED_EXPORT_ENCODING to utf-8"
+        )
 
 
 def path_of(uri: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from scrapy_rq_sched.dashboard.files import Files
 from scrapy_rq_sched.dashboard.guard import LOOPBACK, POLICY, Guard
 from scrapy_rq_sched.dashboard.guesses import Guesses, Pace
 from scrapy_rq_sched.dashboard.login import Login
+from scrapy_rq_sched.errors import SettingError
 
 from .asgi import HOST, TOKEN, Answer, ask
 
@@ -401,3 +403,29 @@ def test_the_page_asks_for_everything_beside_itself() -> None:
     targets = [part.split('"')[0] for mark in (' src="', ' href="') for part in page.split(mark)[1:]]
     assert targets
     assert not [one for one in targets if not one.startswith(("static/", "#"))]
+
+
+@pytest.mark.parametrize("odd", ["x\n2030-01-01 forged", "\x9b2J", "\x7f", "\u202egnp.exe"])
+def test_a_refusal_is_one_printable_line_whatever_was_sent(odd: str) -> None:
+    app = create_app(Settings(NOWHERE), actions=True)
+    field = ask(app, "/api/v1/pause", "POST", {**JSON, "Sec-Fetch-Site": "same-origin"}, {odd: 1})
+    method = ask(app, "/api/v1/about", odd)
+    assert (field.status, method.status) == (400, 405)
+    for answer in (field, method):
+        assert answer.body.decode().isprintable()
+        assert answer.error.isprintable()
+        assert answer.headers["content-type"] == "application/json"
+    assert "Unknown fields" in field.error
+
+
+def test_a_password_of_the_environment_may_be_in_another_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRONTIER_DASHBOARD_PASSWORD", os.fsdecode(b"caf\xe9"))
+    app = create_app(Settings(NOWHERE))
+    token = base64.b64encode(b"frontier:caf\xe9").decode()
+    assert ask(app, "/api/v1/about", headers={"Authorization": f"Basic {token}"}).status == 200
+    assert ask(app, "/api/v1/about").status == 401
+
+
+def test_a_password_that_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(SettingError, match="FRONTIER_DASHBOARD_PASSWORD must be valid Unicode"):
+        create_app(Settings({**NOWHERE, "FRONTIER_DASHBOARD_PASSWORD": "\ud800"}))

@@ -919,6 +919,25 @@ def test_the_commands_export_to_a_file_and_import_from_it(
     assert contents(server) == before
 
 
+def test_the_first_line_of_a_file_adds_no_line_to_what_import_prints(
+    server: redis.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    filled(server, "priority")
+    lines = exported(redis_url).splitlines(keepends=True)
+    server.flushall()
+    _, header = json.loads(lines[0])
+    header["spider"], header["time"] = "shop\nSpider t: imported", "1\x9b2J"
+    lines[0] = json.dumps(["frontier", header]).encode() + b"\n"
+    _, end = json.loads(lines[-1])
+    end["sha256"] = hashlib.sha256(b"".join(lines[:-1])).hexdigest()
+    file = tmp_path / "s.frontier"
+    file.write_bytes(b"".join(lines[:-1]) + json.dumps(["end", end]).encode() + b"\n")
+    done = command(redis_url, "import", "s", "--file", str(file))
+    assert (done.returncode, done.stderr) == (0, b"")
+    (line,) = done.stdout.decode().splitlines()
+    assert r"the frontier that spider shop\nSpider t: imported had at 1\x9b2J: " in line
+
+
 def test_what_waits_by_slot_is_counted_with_what_waits(
     server: redis.Redis, redis_url: str, join: Join
 ) -> None:

@@ -111,6 +111,31 @@ def test_a_table_may_have_whole_pages_in_it_and_another_encoding(feed: Callable[
     assert items.path.read_bytes() == f"page\r\n{page}\r\n".encode("latin-1")
 
 
+@pytest.mark.parametrize("format_", ["jsonlines", "csv"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_an_encoding_whose_line_break_is_not_one_byte_is_refused(
+    feed: Callable[..., Feed], tmp_path: Path, encoding: str, format_: str
+) -> None:
+    with pytest.raises(SettingError, match=f"cannot be joined in the encoding {encoding}. Set FEED_EXPORT_"):
+        feed("items", format_, encoding)
+    assert not (tmp_path / "parts").exists()
+
+
+def test_the_name_of_an_unknown_encoding_is_refused_in_one_line(feed: Callable[..., Feed]) -> None:
+    with pytest.raises(SettingError, match="FEED_EXPORT_ENCODING must be the name of an encoding") as refused:
+        feed("items.csv", "csv", "x\ny")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "shift_jis"])
+def test_a_feed_may_have_an_encoding_whose_line_break_is_one_byte(
+    feed: Callable[..., Feed], encoding: str
+) -> None:
+    items = feed("items.jsonl", "jsonlines", encoding)
+    write(items, "worker-1", '{"n": 1}\n'.encode(encoding))
+    assert items.join() == 1
+
+
 def test_a_table_without_a_newline_at_its_end_keeps_its_last_row(
     feed: Callable[..., Feed], tmp_path: Path
 ) -> None:
