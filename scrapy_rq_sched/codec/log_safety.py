@@ -41,8 +41,11 @@ def problem_of(request: Request) -> str:
 
 
 def of_url(url: str) -> str:
-    """Return the problem with a URL. With the meta key ``verbatim_url`` it can be any text."""
-    return _refusal("url", url) if not url.isprintable() and _CONTROL.search(url) else ""
+    """Return the problem with a URL.
+
+    ``Request`` escapes most of it, but not the host, nor a URL with the meta key ``verbatim_url``.
+    """
+    return "" if url.isprintable() else f"url must have printable characters only: {_short(url)}"
 
 
 def of_method(method: str) -> str:

@@ -55,8 +55,8 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
     """
     url = request.url
     data: dict[str, Any] = {"url": url}
-    # A request that a worker would refuse is not stored.
-    is_plain = url.isprintable()
+    # A request that a worker would refuse is not stored. Some encodings give plain text unsafe bytes.
+    is_plain = url.isprintable() and request.encoding == "utf-8"
     for field in ("callback", "errback"):
         function = getattr(request, field)
         if function is not None:

@@ -14,6 +14,7 @@ from scrapy_rq_sched.dashboard import create_app
 from scrapy_rq_sched.dashboard.actions import ACTIONS
 from scrapy_rq_sched.errors import FrontierError
 
+from ..dashboard.asgi import TOKEN
 from ..dashboard.filled import BOOKS
 from .asgi import HOST, answer_faults, answered
 from .hostile import as_json, blobs, kept, mutated, numbers, raw, texts, values
@@ -54,8 +55,9 @@ HEADERS += (
     "if-none-match",
     "range",
 )
+LOGIN = ("authorization", f"Bearer {TOKEN}")
 #: The headers of the page's own requests.
-OWN = [HOST, ("sec-fetch-site", "same-origin"), ("content-type", "application/json")]
+OWN = [HOST, LOGIN, ("sec-fetch-site", "same-origin"), ("content-type", "application/json")]
 #: Actions that take requests or seeds away on purpose.
 REMOVING = ("failed/forget",)
 #: How requests and seeds of the shop begin.
@@ -142,7 +144,7 @@ def _requests(found: dict[bytes, Any]) -> list[bytes]:
 
 
 def _options() -> st.SearchStrategy[dict[str, Any]]:
-    usual: st.SearchStrategy[dict[str, Any]] = st.just({"actions": True})
+    usual: st.SearchStrategy[dict[str, Any]] = st.just({"actions": True, "token": TOKEN})
     odd = st.fixed_dictionaries(
         {"actions": st.booleans()},
         optional={
@@ -151,6 +153,7 @@ def _options() -> st.SearchStrategy[dict[str, Any]]:
             "allowed_hosts": st.lists(st.one_of(st.just("*"), texts(4)), max_size=2),
             "open_metrics": st.booleans(),
             "password": texts(4),
+            "token": texts(4),
         },
     )
     return st.one_of(*[usual] * 4, odd)
@@ -196,7 +199,10 @@ def _headers() -> st.SearchStrategy[Any]:
         known, st.sampled_from(["127.0.0.1:8000", "[::1]", "[", "application/json; charset=x", "Basic Og=="])
     )
     pairs = st.lists(st.tuples(st.sampled_from(HEADERS), st.one_of(known, value)), max_size=3)
-    return st.one_of(pairs.map(lambda more: [HOST, *more]), pairs.map(lambda more: [*OWN, *more]), pairs)
+    # A wrong login is answered after a pause, so most requests have the right one first.
+    return st.one_of(
+        pairs.map(lambda more: [HOST, LOGIN, *more]), pairs.map(lambda more: [*OWN, *more]), pairs
+    )
 
 
 def _bodies(path: str) -> st.SearchStrategy[str]:

@@ -20,7 +20,7 @@ KEYS = Keys("my shop")
         (
             b"mismatch",
             [b"SCHEDULER_SERIALIZER", b"my.own serializer", b"json"],
-            "convert 'my shop' --from 'my.own serializer' --to json",
+            "convert 'my shop' --from IMPORT.PATH --to json",
         ),
     ],
     ids=["import", "conversion", "serializer"],
