@@ -33,7 +33,7 @@ autodoc_typehints_description_target = "documented_params"
 
 # What others have written is not looked up: a build needs no network.
 nitpick_ignore_regex = [
-    ("py:.*", r"(scrapy|starlette|twisted|redis|collections|logging|typing_extensions)\..*"),
+    ("py:.*", r"(scrapy|starlette|twisted|redis|collections|logging|pathlib|typing_extensions)\..*"),
     ("py:.*", r"(Any|Self|Path|NotConfigured|Request|Spider|Crawler|Deferred|BaseSettings|BaseDupeFilter)"),
     ("py:.*", r"(ASGIApp|Authenticate)"),
 ]

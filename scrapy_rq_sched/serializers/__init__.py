@@ -42,7 +42,7 @@ class JSONSerializer:
     An instance of a subclass that equals its base type is stored as the base type. The serializer refuses
     values that JSON would silently change: tuples, keys that are not text, numbers that are not finite, and
     instances of subclasses that do not equal their base type. It neither writes nor reads an entry of more
-    than :data:`~scrapy_rq_sched.codec.json_bounds.MOST_VALUES` values.
+    than 250,000 values.
     """
 
     name = "json"
