@@ -20,8 +20,8 @@ from pathlib import Path
 
 import redis
 
-from scrapy_rq_sched.connection import hide_password
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
+from scrapy_rq_sched.servers.addresses import show_address
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "command-line.md"
@@ -80,7 +80,7 @@ def _recorded(command: str, port: str, environment: dict[str, str]) -> str:
         command = command.replace(late[1], _late_url(port, environment))
     output = _on_a_terminal(command.replace(f":{SHOWN_PORT}/", f":{port}/"), environment)
     shown = output.replace(f":{port}/", f":{SHOWN_PORT}/").replace(
-        hide_password(environment["REDIS_URL"]), "redis://127.0.0.1:6379/0"
+        show_address(environment["REDIS_URL"]), "redis://127.0.0.1:6379/0"
     )
     # Workers learn it by their next exchange.
     time.sleep(3)

@@ -14,9 +14,10 @@ from urllib.parse import urljoin
 
 from rich.console import Console
 
-from scrapy_rq_sched.connection import RedisError, get_redis, hide_password
+from scrapy_rq_sched.connection import RedisError, get_redis
 from scrapy_rq_sched.errors import FrontierError
 from scrapy_rq_sched.frontier.health import check_server
+from scrapy_rq_sched.servers.addresses import show_address
 from scrapy_rq_sched.servers.shared import socket_path
 
 from .crawl import Crawl, WorkerFailedError, judge
@@ -107,7 +108,7 @@ def _where(redis_url: str) -> str:
     """Return the command that looks into the demo's own Redis, or the address of another."""
     scheme, _, folder = redis_url.partition("://")
     if scheme != "embedded":
-        return hide_password(redis_url)
+        return show_address(redis_url)
     return shlex.join(["redis-cli", "-s", str(socket_path(folder))])
 
 

@@ -28,6 +28,7 @@ from scrapy_rq_sched.errors import FrontierError, RedisUnreachableError, RedisUn
 from scrapy_rq_sched.frontier import health
 from scrapy_rq_sched.frontier.scripts import Script
 from scrapy_rq_sched.runtime.outage import Outage
+from scrapy_rq_sched.servers.addresses import show_address
 
 from ..topologies import with_login
 
@@ -307,7 +308,7 @@ def test_a_server_that_deletes_keys_gets_a_warning_with_its_policy(
         (warning,) = health.check_server(client_of(REDIS_URL=redis_url), "s:requests")
     finally:
         server.config_set("maxmemory-policy", "noeviction")
-    assert f"Redis at {connection.hide_password(redis_url)} has maxmemory-policy {policy}:" in warning
+    assert f"Redis at {show_address(redis_url)} has maxmemory-policy {policy}:" in warning
     assert "noeviction" in warning
 
 
