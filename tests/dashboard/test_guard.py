@@ -23,7 +23,7 @@ from scrapy_rq_sched.dashboard.guesses import Guesses, Pace
 from scrapy_rq_sched.dashboard.login import Login
 from scrapy_rq_sched.errors import SettingError
 
-from .asgi import HOST, TOKEN, Answer, ask
+from .asgi import HOST, TOKEN, Answer, ask, log_in
 
 PASSWORD = "correct horse ünd"
 #: Nothing of it is asked.
@@ -407,7 +407,8 @@ def test_the_page_asks_for_everything_beside_itself() -> None:
 
 @pytest.mark.parametrize("odd", ["x\n2030-01-01 forged", "\x9b2J", "\x7f", "\u202egnp.exe"])
 def test_a_refusal_is_one_printable_line_whatever_was_sent(odd: str) -> None:
-    app = create_app(Settings(NOWHERE), actions=True)
+    app = create_app(Settings(NOWHERE), actions=True, token=TOKEN)
+    log_in(app)
     field = ask(app, "/api/v1/pause", "POST", {**JSON, "Sec-Fetch-Site": "same-origin"}, {odd: 1})
     method = ask(app, "/api/v1/about", odd)
     assert (field.status, method.status) == (400, 405)

@@ -34,6 +34,7 @@ from scrapy_rq_sched.keys import Keys
 
 from ..client import Client
 from ..crawl import run_python
+from ..topologies import with_login
 from .test_convert import a_scheduler
 from .test_security import SECRET, acl_rule
 
@@ -57,7 +58,7 @@ def neighbour(server: redis.Redis, redis_url: str) -> Iterator[redis.Redis]:
     """A client with the rights of a worker of the spider evil, as docs/security.md gives them."""
     rule = [word.replace("target:", "evil:") for word in acl_rule("worker")]
     server.execute_command("ACL", "SETUSER", *rule)
-    client = redis.Redis.from_url(redis_url.replace("redis://", f"redis://worker:{SECRET}@"))
+    client = redis.Redis.from_url(with_login(redis_url, "worker", SECRET))
     yield client
     client.close()
     server.execute_command("ACL", "DELUSER", "worker")
@@ -410,7 +411,7 @@ def test_a_frontier_that_claims_a_spider_is_not_read_with_the_pickles_of_its_cla
 
 
 #: The scripts of inspect/ that use no key that meta names, or that only read.
-READING = {"find", "control", "doctor"}
+READING = {"control", "doctor"}
 #: The scripts of inspect/ after a check of the keys, each with the function or class that makes the check.
 CHECKED = {
     "clear": clear,

@@ -179,16 +179,20 @@ def test_scrapy_has_nothing_to_deprecate(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"),
-    [("REDIS_ITEMS_KEY", "%(items)s"), ("REDIS_ITEMS_SERIALIZER", "no.such.thing"), ("REDIS_URL", "nowhere")],
+    ("setting", "value", "shown"),
+    [
+        ("REDIS_ITEMS_KEY", "%(items)s", "%(items)s"),
+        ("REDIS_ITEMS_SERIALIZER", "no.such.thing", "no.such.thing"),
+        ("REDIS_URL", "nowhere", "…"),  # it could be a password
+    ],
 )
 def test_a_bad_setting_ends_the_crawl_with_a_line_and_no_traceback(
-    fleet: Fleet, setting: str, value: str
+    fleet: Fleet, setting: str, value: str, shown: str
 ) -> None:
     fleet.start("items", ITEM_PIPELINES=pipelines(OURS), **{setting: value})
     fleet.wait()
     assert fleet.workers[0].returncode == 1
-    assert re.search(f"The crawl cannot start: {setting} .*'{re.escape(value)}'", fleet.log())
+    assert re.search(f"The crawl cannot start: {setting} .*'{re.escape(shown)}'", fleet.log())
     assert "Traceback" not in fleet.log()
 
 
