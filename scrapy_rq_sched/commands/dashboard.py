@@ -99,7 +99,8 @@ class Dashboard(Action):
         )
         config: Any = uvicorn.Config(
             below(app, opts.root_path),
-            log_level="warning",
+            # Any client could fill the log with the warnings, of invalid requests.
+            log_level="error",
             access_log=False,
             server_header=False,
             # Without a proxy, any program on this machine could choose its address in the audit list.

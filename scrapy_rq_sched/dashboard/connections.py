@@ -159,11 +159,22 @@ class Connections:
         )
 
 
+class _Parser(h11.Connection):
+    """Refuses bodies in chunks, which no browser sends: a chunk of one byte takes as long as a request."""
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request) and any(name == b"transfer-encoding" for name, _ in event.headers):
+            raise h11.RemoteProtocolError("a body needs a Content-Length", error_status_hint=411)
+        return event
+
+
 class Connection(H11Protocol):
     """A connection, with a deadline for each request and response."""
 
     def __init__(self, connections: Connections, **options: Any) -> None:
         super().__init__(**options)
+        self.conn = _Parser(h11.SERVER)
         self._all = connections
         self._sending = _Alarm(self.loop, self._late)
         self._reading = _Alarm(self.loop, self._look_at_reader)

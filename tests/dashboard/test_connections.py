@@ -93,6 +93,29 @@ def test_a_client_is_served_while_others_connect_again_and_again(
     assert "out of system resource" not in served[0].said()
 
 
+def test_a_body_in_chunks_is_refused_before_they_are_read(
+    tmp_path: Path, redis_url: str, served: list[Served], sockets: ExitStack
+) -> None:
+    served.append(Served(tmp_path / "log", redis_url))
+    head = b"POST /api/v1/login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    client = connect(sockets, served[0].url, head + 1000 * b"1\r\nx\r\n")
+    # A parser needs longer for each of them than for a megabyte of a whole body.
+    assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
+    with suppress(OSError):
+        client.sendall(10_000_000 * b"x")
+        pytest.fail("the connection is still open")
+
+
+def test_invalid_requests_do_not_fill_the_log(
+    tmp_path: Path, redis_url: str, served: list[Served], sockets: ExitStack
+) -> None:
+    served.append(Served(tmp_path / "log", redis_url))
+    for data in (b"x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n"):
+        assert connect(sockets, served[0].url, data).recv(1000).startswith(b"HTTP/1.1 4")
+    assert served[0].stop() == 0
+    assert served[0].said().count("\n") == 1
+
+
 async def burst(url: str, count: int, meanwhile: Any) -> Counter[str]:
     """Open so many streams at once, call *meanwhile*, and return how many of them got each status."""
     port = int(url.rsplit(":", 1)[1].strip("/"))
