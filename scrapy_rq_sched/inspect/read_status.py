@@ -21,6 +21,8 @@ from .wanted import workers_wanted
 
 #: Number of members from which Redis estimates the size of a key; and number of slots that are sampled.
 SAMPLES = SLOTS = 5
+#: Counts of pages that are read: as many as ``exchange/reply.lua`` keeps, of ten seconds each.
+HISTORY = 361
 
 #: The fields of META with the settings that a frontier was made with.
 _MADE_WITH = (
@@ -153,7 +155,8 @@ def _ask(view: View) -> dict[str, Any]:
     ask("reasons").hgetall(keys.reasons)
     ask("times").hgetall(keys.times)
     ask("converted").hget(keys.converting, "from")
-    ask("pages").lrange(keys.pages, 0, -1)
+    # Workers keep no more; another program may have written millions.
+    ask("pages").lrange(keys.pages, 0, HISTORY - 1)
     ask("slots").zcard(keys.slots)
     ask("first slots").zrange(keys.slots, 0, SLOTS - 1, withscores=True)
     ask("places").zrange(keys.places, 0, -1, withscores=True)

@@ -176,3 +176,11 @@ def test_a_command_lists_long_entries_in_short(server: redis.Redis, redis_url: s
     assert len(done.stdout) < 20_000
     whole = run_python("-m", "scrapy", "frontier", command, "shop", "--json", redis_url=redis_url)
     assert sum(LONG in line for line in whole.stdout.splitlines()) == 3
+
+
+def test_a_history_that_another_program_has_filled_is_read_in_part(
+    make: Make, server: redis.Redis, shop: list[Client]
+) -> None:
+    server.rpush("shop:pages", *[f"{1_700_000_000 + n} 5 5" for n in range(50_000)])
+    answer = ask(make(), "/api/v1/status?spider=shop")
+    assert len(answer.body) < 100_000
