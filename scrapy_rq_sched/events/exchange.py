@@ -80,7 +80,12 @@ def _connect(host: str, port: int, deadline: Deadline) -> socket.socket:
     failure: OSError = OSError(f"{host} has no address")
     addresses = _look_up(host, port, deadline)
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
-        connecting = socket.socket(family, kind, protocol)
+        try:
+            # A system without IPv6 may know IPv6 addresses of the receiver, but has no socket for them.
+            connecting = socket.socket(family, kind, protocol)
+        except OSError as error:
+            failure = error
+            continue
         try:
             # An address that does not answer leaves time for the next ones.
             connecting.settimeout(deadline.left() / (len(addresses) - number))

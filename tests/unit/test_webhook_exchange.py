@@ -205,6 +205,21 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(
     assert Sent("http://receiver.example/").problem is None
 
 
+def test_an_address_of_a_family_that_the_system_lacks_leaves_the_next_one(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def treat(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    (works,) = addresses(serve(treat))()
+    lacking = (-7, *works[1:])  # as IPv6 with the kernel's ipv6.disable=1
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [lacking, works])
+    assert Sent("http://receiver.example/").problem is None
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [lacking])
+    assert "not supported" in Sent("http://receiver.example/").said
+
+
 def test_a_name_server_that_does_not_answer_cannot_extend_the_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
