@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from scrapy.utils.misc import load_object
 
 from .. import connection
 from ..engine.components import load_keys
+from ..errors import FrontierError
 from ..inspect import View, find_frontiers
 from ..settings import FrontierSettings
 
@@ -82,12 +84,19 @@ class Frontiers:
     def existing(self, most: int) -> list[View]:
         """Return the first *most* frontiers that exist, of those that are known.
 
+        One that cannot be read, as with a key of another type, is left out.
+
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
         with self._lock:
             names = sorted(self._views)
-        views = (self.view(name) for name in (names or self.find())[:most])
-        return [view for view in views if view is not None and view.exists]
+        found = []
+        for name in (names or self.find())[:most]:
+            with suppress(connection.ResponseError, FrontierError):
+                view = self.view(name)
+                if view is not None and view.exists:
+                    found.append(view)
+        return found
 
     def view(self, name: str) -> View | None:
         """Return the frontier called *name* in its present state; None if it does not exist.

@@ -98,13 +98,17 @@ class Login:
     async def is_right(self, connection: HTTPConnection, secret: str) -> bool:
         """Return whether *secret*, which a browser has sent, is the password or token.
 
+        A token, which cannot be guessed, does not wait behind guesses.
+
         :raises TooManyGuessesError: if too many logins wait.
         """
         sent = secret.encode("utf-8", "replace")
+        if self.has_link and self._is_secret(sent):
+            return True
         return await self._guesses.attempt(_address(connection), lambda: self._is_secret(sent))
 
     async def _knows(self, connection: HTTPConnection, header: str, check: Callable[[], bool]) -> bool:
-        if self._recognized.has(connection, header):
+        if self._recognized.has(connection, header) or (self.has_link and check()):
             return True
         is_right = await self._guesses.attempt(_address(connection), check)
         if is_right:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.dashboard import create_app, guess_report, sessions
@@ -34,8 +35,9 @@ from scrapy_rq_sched.inspect.audit import Audit
 
 from ..client import Client
 from ..crawl import wait_until
-from .asgi import Answer, ask
+from .asgi import TOKEN, Answer, ask
 from .conftest import Make
+from .filled import push, worker
 from .test_command import Served
 from .test_guard import NOWHERE
 from .test_neighbour import send
@@ -293,6 +295,14 @@ def test_a_session_does_not_wait_for_guessers(app: Any) -> None:
         assert ask(app, "/api/v1/about", headers=cookie).status == 200
 
 
+def test_the_link_does_not_wait_for_guessers() -> None:
+    app = create_app(Settings(NOWHERE), token=TOKEN)
+    with full_queue(app):
+        assert ask(app, f"/?token={TOKEN}").status == 303
+        assert ask(app, "/api/v1/about", headers=bearer(TOKEN)).status == 200
+        assert ask(app, "/api/v1/about", headers=bearer("wrong")).status == 429
+
+
 # -- sessions --------------------------------------------------------------------------------------------
 
 
@@ -424,6 +434,20 @@ def test_the_audit_list_has_one_entry_for_an_hour_of_guesses(
     ask(app, "/api/v1/about", headers=bearer("guess"))
     wait_until(lambda: len(entries(view)) == 3)
     assert entries(view)[0] == ("192.0.2.7", "login", result.format("1 login"))
+
+
+def test_a_frontier_that_cannot_be_read_keeps_no_entry_from_the_others(
+    make: Make, view: View, server: redis.Redis
+) -> None:
+    push(worker(server, "neighbour"), {"a.example": 1})
+    app = make({"FRONTIER_DASHBOARD_PASSWORD": PASSWORD}, actions=True)
+    known = ask(app, "/api/v1/status", headers=bearer(PASSWORD)).json()["frontiers"]
+    assert [one["name"] for one in known] == ["neighbour", "shop"]
+    server.delete("neighbour:meta")
+    server.set("neighbour:meta", "no hash")
+    ask(app, "/api/v1/about", headers=bearer("wrong"))
+    wait_until(lambda: bool(entries(view)))
+    assert entries(view)[0][1] == "login"
 
 
 def test_a_dashboard_that_only_shows_writes_no_entry(
