@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance, too_many
@@ -93,7 +94,11 @@ class Guard:
                 "The name in the Host header is not allowed. Start the dashboard with --allowed-host NAME, "
                 "or pass allowed_hosts to create_app()",
             )
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        root = scope.get("root_path", "")
+        path = scope["path"].removeprefix(root)
+        if root and not path:
+            # Also before a login: the page of the login has addresses relative to this one.
+            return RedirectResponse(f"{root}/")
         if path in self._open_paths and method in _SAFE:
             return None
         if method == "GET" and self._entrance.is_link(connection, path):

@@ -393,6 +393,13 @@ def test_a_proxy_may_take_its_path_off_or_leave_it(root: str) -> None:
     assert ask(app, f"/{root.strip('/')}/api/v1/about", headers=refused).status == 403
 
 
+def test_the_path_of_a_proxy_without_its_slash_leads_to_the_login() -> None:
+    app = below(create_app(Settings({**NOWHERE, "FRONTIER_DASHBOARD_PASSWORD": "secret-word"})), "/crawls")
+    answer = ask(app, "/crawls", headers={"Accept": "text/html"})
+    assert (answer.status, answer.headers["location"]) == (307, "/crawls/")
+    assert ask(app, "/crawls/", headers={"Accept": "text/html"}).status == 401
+
+
 def test_below_no_path_it_is_as_it_was() -> None:
     app = create_app(Settings(NOWHERE))
     assert [below(app, path) for path in ("", "/")] == [app, app]

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.commands.layout import Column, Fields, Table, plain
+from scrapy_rq_sched.dashboard.app import below
 from scrapy_rq_sched.dashboard.frontiers import Frontiers
 from scrapy_rq_sched.dashboard.pictures import LONGEST_NAME, MOST_UNKNOWN, Pictures
 from scrapy_rq_sched.errors import one_line
@@ -163,6 +164,20 @@ def test_a_page_whose_address_has_the_login_works(browser: Browser, make: Make, 
         seen.page.close()
     # The page asks for the login only after a browser was refused.
     assert not [text for text in seen.problems if "request to" not in text and "401" not in text]
+
+
+def test_a_login_that_the_browser_does_not_keep_is_told(browser: Browser, make: Make) -> None:
+    app = below(make({"FRONTIER_DASHBOARD_PASSWORD": "secret-word"}), "/crawls")
+    with serving(app) as url:
+        page = browser.new_page()
+        page.goto(url)
+        page.get_by_label("Password").fill("secret-word")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator("#said")).to_contain_text("the browser did not keep the login")
+        # There the cookie is valid.
+        page.goto(f"{url}/crawls")
+        expect(page.locator("#live")).to_have_text("live")
+        page.close()
 
 
 def test_a_long_name_in_the_address_of_the_page_is_cut(browser: Browser, make: Make, server: Any) -> None:

@@ -26,8 +26,12 @@ async function logIn(event) {
     const response = await fetch(address("api/v1/login"), {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ password: $("password").value }),
     });
-    if (response.ok) { enter(); return; }
-    $("said").textContent = (await response.json()).error;
+    // A browser that blocks cookies, or shows another path than the cookie's, is not logged in.
+    const isIn = response.ok && (await fetch(address("api/v1/about"))).ok;
+    if (isIn) { enter(); return; }
+    $("said").textContent = response.ok
+      ? "The password is right, but the browser did not keep the login. Allow cookies, and open the page at the address that the command has printed, with the path of --root-path"
+      : (await response.json()).error;
   } catch {
     $("said").textContent = "The dashboard does not answer. Check that its process still runs";
   }
