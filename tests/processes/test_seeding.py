@@ -628,7 +628,7 @@ def test_a_step_has_no_more_seeds_than_redis_does_in_a_moment(redis_url: str, so
 
 def test_a_step_has_no_more_bytes_than_redis_does_in_a_moment(redis_url: str, file: Path) -> None:
     file.write_text(
-        f"{URLS[0]}?{'x' * (STEP_BYTES // 3)}\n" * 5 + f"{URLS[0]}?{'x' * 3 * STEP_BYTES}\n" + URLS[0]
+        f"{URLS[0]}?{'x' * (STEP_BYTES // 3)}\n" * 5 + f"{URLS[0]}?{'x' * STEP_BYTES}\n" + URLS[0]
     )
     pushing = Pushing(a_view(redis_url), file)
     pushing.run()
