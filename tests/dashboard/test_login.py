@@ -526,6 +526,18 @@ def test_a_user_comes_in_while_guessers_guess(served: Served) -> None:
         assert guessers.statuses[401] - wrong_before < 50
 
 
+def test_a_user_comes_in_among_16_guessers_at_the_same_address(served: Served) -> None:
+    with Guessers(served.url, 16) as guessers:
+        wait_until(lambda: guessers.statuses[401] >= 2)
+        begun = time.monotonic()
+        status, *_ = send(served.url, "api/v1/login", "POST", OWN, json.dumps({"password": PASSWORD}))
+        waited = time.monotonic() - begun
+    assert status == 200
+    assert waited < Pace().of_address * MOST_OF_ADDRESS
+    assert set(guessers.statuses) == {401}
+    assert guessers.statuses[401] <= 2 * guessers.lasted + 1
+
+
 # -- weak passwords --------------------------------------------------------------------------------------
 
 
