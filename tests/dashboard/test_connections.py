@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from scrapy_rq_sched.dashboard import answers, stream
 from scrapy_rq_sched.dashboard import connections as module
 from scrapy_rq_sched.dashboard import stream
 from scrapy_rq_sched.dashboard.connections import Connections
@@ -104,6 +105,23 @@ def test_a_body_in_chunks_is_refused_before_they_are_read(
     with suppress(OSError):
         client.sendall(10_000_000 * b"x")
         pytest.fail("the connection is still open")
+def test_long_answers_are_made_two_at_a_time() -> None:
+    lock, now = threading.Lock(), Counter[str]()
+
+    def make() -> dict[str, Any]:
+        with lock:
+            now["under way"] += 1
+            now["most"] = max(now["most"], now["under way"])
+        time.sleep(0.02)
+        with lock:
+            now["under way"] -= 1
+        return {}
+
+    async def ask_for_many() -> None:
+        await asyncio.gather(*(answers.answer_of(make) for _ in range(20)))
+
+    asyncio.run(ask_for_many())
+    assert now["most"] == 2
 
 
 def test_invalid_requests_do_not_fill_the_log(
