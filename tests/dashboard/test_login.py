@@ -404,6 +404,14 @@ def test_a_stream_ends_after_an_hour(make: Make, monkeypatch: pytest.MonkeyPatch
     assert ask(app, "/api/v1/about", headers=cookie).status == 200
 
 
+def test_a_link_of_an_earlier_start_leads_a_browser_with_a_session_to_the_page() -> None:
+    app = create_app(Settings(NOWHERE), token=TOKEN)
+    cookie = cookie_of(ask(app, f"/?token={TOKEN}"))
+    answer = ask(app, "/?token=of-an-earlier-start", headers=cookie)
+    assert (answer.status, answer.headers["location"]) == (303, "./")
+    assert app._login._guesses._addresses == {}  # type: ignore[attr-defined]
+
+
 def test_a_dashboard_without_a_login_has_no_log_in() -> None:
     app = create_app(Settings(NOWHERE))
     assert log_in(app, "x").status == 404
@@ -609,6 +617,8 @@ def test_a_password_that_can_be_guessed_is_weak(password: str, weak: str) -> Non
     [
         (["--host", "0.0.0.0"], "secret-word", "0.0.0.0"),
         (["--allowed-host", "ops.example"], "secret-word", "ops.example"),
+        (["--root-path", "/crawls"], "secret-word", "/crawls"),
+        (["--root-path", "/"], "secret-word", ""),
         (["--host", "0.0.0.0"], PASSWORD, ""),
         ([], "secret-word", ""),
     ],
