@@ -105,6 +105,8 @@ class Dashboard(Action):
             server_header=False,
             # Without a proxy, any program on this machine could choose its address in the audit list.
             proxy_headers=bool(opts.allowed_host or opts.root_path),
+            # As newer versions of uvicorn do by themselves: the address on which it listens may be ::1.
+            forwarded_allow_ips=os.environ.get("FORWARDED_ALLOW_IPS") or ["127.0.0.1", "::1"],
             timeout_graceful_shutdown=FAREWELL,
             # The bound on connections is for these implementations.
             loop="asyncio",
@@ -116,7 +118,8 @@ class Dashboard(Action):
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
             # A proxy opens it to other machines, too.
-            public = opts.allowed_host if is_loopback(opts.host) else [opts.host]
+            behind = opts.allowed_host or ([opts.root_path] if opts.root_path.strip("/") else [])
+            public = behind if is_loopback(opts.host) else [opts.host]
             if public and password and (weak := weakness(password)):
                 context.output.warn(
                     f"Other machines can reach {public[0]}, and FRONTIER_DASHBOARD_PASSWORD {weak}. Choose a "

@@ -113,6 +113,7 @@ def one(status: Status) -> list[Table | Fields | str]:
         ("waiting", _with_size(status.waiting, status.waiting_bytes) + _growth(status)),
         *([("slots", _slots(status))] if status.slots else []),
         *([("not shared", status.unshared_share)] if status.unshared_share else []),
+        *([("read in part", status.cut)] if status.cut else []),
         ("leased", number(status.leased)),
         ("delayed", number(status.delayed)),
         ("failed", _failed(status)),

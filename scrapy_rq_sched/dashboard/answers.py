@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.responses import Response
@@ -15,9 +16,15 @@ from ..inspect import as_json
 LONGEST, LARGEST = 20_000, 1_000_000
 
 
+#: Threads that make answers. Each of them takes its turns from the event loop, which answers everything else.
+_THREADS = ThreadPoolExecutor(2, "frontier-answers")
+
+
 async def answer_of(make: Callable[[], dict[str, Any]]) -> Response:
     """Return a response with the fields that *make* returns. A thread calls it, and makes the JSON."""
-    return Response(await asyncio.to_thread(lambda: dump(make())), media_type="application/json")
+    loop = asyncio.get_running_loop()
+    text = await loop.run_in_executor(_THREADS, lambda: dump(make()))
+    return Response(text, media_type="application/json")
 
 
 def dump(fields: dict[str, Any]) -> str:

@@ -130,7 +130,7 @@ def create_app(
         "explain": api.explain,
         "events": api.events,
         "audit": api.audit,
-        "stream": Stream(pictures, is_closing, max_streams).stream,
+        "stream": Stream(pictures, login.sessions, is_closing, max_streams).stream,
     }
     routes = [
         Route("/", files.page),

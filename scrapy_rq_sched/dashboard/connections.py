@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 TO_SEND = 10.0
 #: Seconds for which a client may read nothing of its response.
 TO_READ = 30.0
+#: Bytes of a request's head, at most: a URL to explain has 20,000 characters, each of which may be escaped.
+HEAD = 64 * 1024
 #: Connections, at most.
 MOST = 1000
 #: Connections that the server accepts in one step: they take descriptors before they are counted.
@@ -174,7 +176,7 @@ class Connection(H11Protocol):
 
     def __init__(self, connections: Connections, **options: Any) -> None:
         super().__init__(**options)
-        self.conn = _Parser(h11.SERVER)
+        self.conn = _Parser(h11.SERVER, HEAD)
         self._all = connections
         self._sending = _Alarm(self.loop, self._late)
         self._reading = _Alarm(self.loop, self._look_at_reader)

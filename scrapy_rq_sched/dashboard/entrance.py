@@ -41,7 +41,12 @@ class Entrance:
         return path == "/" and self._login.has_link and TOKEN in connection.query_params
 
     async def open_link(self, connection: HTTPConnection) -> Response:
-        """Begin a session if the token is right, and lead to the page without the token in its address."""
+        """Begin a session if the token is right, and lead to the page without the token in its address.
+
+        A browser with a session needs no token: its link may be one of an earlier start.
+        """
+        if self._login.sessions.user_of(connection) is not None:
+            return RedirectResponse("./", 303)
         try:
             is_right = await self._login.is_right(connection, connection.query_params[TOKEN])
         except TooManyGuessesError:

@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..errors import bounded
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance, too_many
 from .guesses import TooManyGuessesError
 from .login import Login, Who
@@ -116,10 +117,14 @@ class Guard:
         if method not in _METHODS:
             return _refused(405, f"{method} is not supported", {"Allow": ", ".join(_METHODS)})
         if not who.has_token and not _is_own(scope, headers):
+            # The name of the host is one of those that are allowed; its port may be any text.
+            host = bounded(headers.get("host", ""))
             return _refused(
                 403,
                 "The request seems to come from another site. Send it from the dashboard's page, or with "
-                "Authorization: Bearer and the password, or with an Origin that equals the Host",
+                "Authorization: Bearer and the password, or with an Origin that equals the Host, which is "
+                f"{host!r}. If a proxy has changed the Host, let it send that of the browser, with the port: "
+                "in nginx, proxy_set_header Host $http_host",
             )
         if method in _SAFE:
             return None

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-#: Logins that wait: of one address, and of all addresses.
-MOST_OF_ADDRESS, MOST = 10, 100
+#: Logins that wait: of one address, and of all addresses. All users of a proxy may share one address: a user
+#: among guessers there waits for those before, 20 seconds at this pace.
+MOST_OF_ADDRESS, MOST = 40, 200
 #: Addresses that are remembered.
 MOST_ADDRESSES = 1000
 #: Seconds after which the wrong guesses of an address are forgotten.

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from urllib.parse import quote
 
 from starlette.requests import HTTPConnection
@@ -48,6 +49,11 @@ class Sessions:
                 self._used[digest] = user, now
                 return user
         return None
+
+    def watch(self, connection: HTTPConnection) -> Callable[[], bool]:
+        """Return a function that tells whether the session that a request belongs to still lasts."""
+        digests = [digest for digest in _digests(connection) if digest in self._used]
+        return lambda: any(digest in self._used for digest in digests)
 
     def end(self, connection: HTTPConnection, response: Response) -> None:
         """End the session that a request belongs to: *response* deletes its cookie."""

@@ -13,11 +13,14 @@ from starlette.types import Receive, Scope, Send
 
 from .api import overview_text, picture_text
 from .pictures import PICTURE, Pictures
+from .sessions import Sessions
 
 #: Seconds of silence after which a stream sends a ping: proxies close silent connections.
 SILENCE = 15.0
 #: Concurrent streams, at most; and seconds until the client of a refused one may try again.
 MOST, AGAIN = 200, 10
+#: Seconds after which a stream ends. The page opens another one: its session is checked, and counts as used.
+LONGEST = 3600.0
 #: Tells a proxy not to buffer the stream.
 _HEADERS = {"X-Accel-Buffering": "no"}
 
@@ -25,12 +28,16 @@ _HEADERS = {"X-Accel-Buffering": "no"}
 class Stream:
     """Sends pictures to browsers.
 
+    :param sessions: the sessions of browsers; a stream ends with its session.
     :param is_closing: returns whether the server is closing; streams then end.
     :param most: the number of concurrent streams, at most.
     """
 
-    def __init__(self, pictures: Pictures, is_closing: Callable[[], bool], most: int = MOST) -> None:
+    def __init__(
+        self, pictures: Pictures, sessions: Sessions, is_closing: Callable[[], bool], most: int = MOST
+    ) -> None:
         self._pictures = pictures
+        self._sessions = sessions
         self._is_closing = is_closing
         self._most = most
         self._open = 0
@@ -45,7 +52,7 @@ class Stream:
         if self._open >= self._most:
             text = f"{self._most} streams are open, the maximum. Poll /api/v1/status instead"
             raise HTTPException(503, text, {"Retry-After": str(AGAIN)})
-        stream = _Counted(self._pictures_of(spider), self._has_ended)
+        stream = _Counted(self._pictures_of(spider, self._end_of(request)), self._has_ended)
         # Counted before its body begins: until then, other requests are answered.
         self._open += 1
         return stream
@@ -53,9 +60,15 @@ class Stream:
     def _has_ended(self) -> None:
         self._open -= 1
 
-    async def _pictures_of(self, spider: str | None) -> AsyncIterator[str]:
+    def _end_of(self, request: Request) -> Callable[[], bool]:
+        """Return a function that tells whether the stream for *request* must end."""
+        until, lasts = time.monotonic() + LONGEST, self._sessions.watch(request)
+        has_session = request.state.has_session
+        return lambda: self._is_closing() or time.monotonic() > until or (has_session and not lasts())
+
+    async def _pictures_of(self, spider: str | None, is_over: Callable[[], bool]) -> AsyncIterator[str]:
         last, said = "", time.monotonic()
-        while not self._is_closing():
+        while not is_over():
             text = await self._text(spider)
             if text != last:
                 yield f"data: {text}\n\n"
@@ -63,11 +76,11 @@ class Stream:
             elif time.monotonic() - said > SILENCE:
                 yield "event: ping\ndata:\n\n"
                 said = time.monotonic()
-            await self._pause()
+            await self._pause(is_over)
 
-    async def _pause(self) -> None:
+    async def _pause(self, is_over: Callable[[], bool]) -> None:
         until = time.monotonic() + PICTURE
-        while time.monotonic() < until and not self._is_closing():
+        while time.monotonic() < until and not is_over():
             await asyncio.sleep(0.2)
 
     async def _text(self, spider: str | None) -> str:

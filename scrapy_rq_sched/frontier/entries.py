@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from ..connection import NoScriptError
 from .scripts import register
 
-Kind = Literal["list", "failed", "zset", "stream", "HSCAN", "SSCAN", "ZSCAN"]
+Kind = Literal["list", "failed", "zset", "stream", "HSCAN", "SSCAN", "ZSCAN", "fields", "string"]
 
 #: How many bytes of an entry a list shows; and after how many bytes of all entries a list ends.
 SHOWN, LIST = 16 * 1024, 4 * 1024 * 1024
@@ -45,14 +45,50 @@ class Piece(NamedTuple):
         return self.size > len(self.data)
 
 
+class Part(NamedTuple):
+    """The first entries of a key.
+
+    :param pieces: their beginnings.
+    :param is_all: whether there are no more, and none of them is cut.
+    """
+
+    pieces: list[Piece]
+    is_all: bool
+
+
+def part_of(reply: list[Any], kind: Kind, count: int) -> Part:
+    """Return what the *reply* to :meth:`Entries.ask` contains of a key, at most *count* entries."""
+    following, *flat = reply
+    pieces = list(_pieces(flat))
+    # A step with few bytes has ended because there were no more entries. A scan tells it.
+    is_end = following == b"0" if kind.endswith("SCAN") else sum(one.size for one in pieces) < STEP_BYTES
+    is_all = is_end and len(pieces) <= count and not any(piece.is_cut for piece in pieces)
+    return Part(pieces[:count], is_all)
+
+
 def _pieces(flat: list[Any]) -> Iterator[Piece]:
-    return (Piece(*group) for group in zip(*[iter(flat)] * 3, strict=True))
+    return (Piece(*group) for group in _groups(flat))
+
+
+def _groups(flat: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
+    return zip(*[iter(flat)] * 3, strict=True)
 
 
 def _head(pieces: list[Piece], count: int) -> tuple[list[Piece], bool]:
     # A step with few bytes has ended because there were no more entries.
     is_short = sum(piece.size for piece in pieces) < STEP_BYTES // 8
     return pieces, is_short and len(pieces) <= count
+
+
+def fields_of(reply: list[Any], names: str) -> list[list[bytes | None]]:
+    """Return the values in the *reply* to :meth:`Entries.ask_fields`, a list for each key.
+
+    A value is None if it is missing or too long. If they are too much together, the last keys are left out.
+    """
+    _, *flat = reply
+    values = [data if data is not None and len(data) == size else None for _, data, size in _groups(flat)]
+    count = len(names.split())
+    return [values[begin : begin + count] for begin in range(0, len(values), count)]
 
 
 class Entries:
@@ -82,6 +118,25 @@ class Entries:
         following, *pieces = self._script([key], [kind, start, count, longest, enough, needle])
         return following, list(_pieces(pieces))
 
+    def ask(self, pipe: Any, kind: Kind, key: Any, count: int, longest: int) -> None:
+        """Ask for the first entries of *key* in a pipeline; :func:`part_of` reads the reply.
+
+        The reply is a NoScriptError if the server does not have the script: see :meth:`load`.
+        """
+        # One more tells whether there are more.
+        pipe.evalsha(self._script.sha, 1, key, kind, 0, count + 1, longest, STEP_BYTES, b"")
+
+    def ask_fields(self, pipe: Any, keys: Sequence[Any], names: str, longest: int) -> None:
+        """Ask for some fields of each of *keys* in a pipeline; :func:`fields_of` reads the reply.
+
+        :param names: the fields, with spaces between them.
+        """
+        pipe.evalsha(self._script.sha, len(keys), *keys, "fields", names, 0, longest, 0, b"")
+
+    def load(self, key: Any) -> None:
+        """Load the script into the server that has *key*."""
+        self._script.load(key)
+
     def heads(
         self, pipeline: Callable[[], Any], kind: Kind, keys: Sequence[Any], count: int, longest: int
     ) -> list[tuple[list[Piece], bool]]:
@@ -99,7 +154,7 @@ class Entries:
         try:
             replies = attempt()
         except NoScriptError:
-            self._script.load(keys[0])
+            self.load(keys[0])
             replies = attempt()
         return [_head(list(_pieces(flat)), count) for _, *flat in replies]
 

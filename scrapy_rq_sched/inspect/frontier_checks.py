@@ -53,6 +53,12 @@ def check_frontier(view: View) -> Iterator[Finding]:
 
 
 def _shares(status: Status, what: str) -> Iterator[Finding]:
+    if status.cut:
+        yield problem(
+            what,
+            f"these keys are so large that they are read only in part: {status.cut}",
+            "Find out which program writes there, and delete what it has written",
+        )
     if status.unshared_share:
         yield problem(
             what,

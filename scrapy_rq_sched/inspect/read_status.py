@@ -9,20 +9,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import connection
 from ..errors import one_line
+from ..frontier.entries import Part
 from ..frontier.exchange_times import histogram
 from ..frontier.messages import LIMITS
 from .limit import limit_of
+from .questions import Questions, asked
 from .rates import Rates, moments
 from .status import Status, Worker
-from .view import View
+from .view import LONGEST_FIELD, MOST_FIELDS, View, fields
 from .wanted import workers_wanted
 
 #: Number of members from which Redis estimates the size of a key; and number of slots that are sampled.
 SAMPLES = SLOTS = 5
 #: Counts of pages that are read: as many as ``exchange/reply.lua`` keeps, of ten seconds each.
 HISTORY = 361
+#: Workers, also in line; and reasons and durations, that are read. Another program may have written millions.
+MOST_WORKERS, MOST_COUNTS = 1000, 1000
+#: Bytes that are read of a worker's description of itself, at most.
+LONGEST_ABOUT = 4096
 
 #: The fields of META with the settings that a frontier was made with.
 _MADE_WITH = (
@@ -33,7 +38,7 @@ _MADE_WITH = (
     "REQUEST_FINGERPRINTER_CLASS",
 )
 #: The fields that are read of each worker.
-_SAID = ("about", "pages", "busy", "joined", "heard", "limit")
+_SAID = "about pages busy joined heard limit"
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
 
 
@@ -42,41 +47,45 @@ def read_status(view: View) -> Status:
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
-    told = _ask(view)
+    told = asked(view, lambda questions: _ask(view, questions))
     # Without the right to TIME, use this machine's clock.
     now = told["time"][0] + told["time"][1] / 1e6 if told["time"] else time.time()
-    meta = {_text(name): _text(text) for name, text in (told["meta"] or {}).items()}
-    slots = [(_text(slot), score) for slot, score in told["first slots"] or ()]
-    compact = _Buckets(view.keys.dupefilter, told["buckets"] or (None, None, None))
-    sizes = _ask_sizes(view, told, [slot for slot, _ in slots], compact)
+    meta = fields(told["meta"])
+    slots = _scores(told["first slots"])
+    compact = _Buckets(view.keys.dupefilter, told["buckets"][0])
+    sizes = asked(view, lambda questions: _ask_sizes(view, questions, told, compact))
+    states = dict(zip((slot for slot, _ in slots), sizes["slots"], strict=False))
+    names = dict.fromkeys([*(name for name, _ in _scores(told["workers"])), *_line(told)])
+    about_of = dict(zip(names, sizes["about"], strict=False))
 
     waiting = _Waiting(view, told, sizes, meta)
     next_turn_in = 0.0
     if slots and not waiting.flat:
         ahead = _number(meta.get("clock_ahead", "").partition(".")[0]) / 1000
-        first = min(_next_turn(score, sizes[f"state of {slot}"]) for slot, score in slots)
+        first = min(_next_turn(score, states.get(slot)) for slot, score in slots)
         next_turn_in = max(0.0, first - ahead - now)
     seeds = sum(sizes[f"length of {key}"] for key in view.keys.start_urls)
     seen_bytes = int(sizes[f"bytes of {view.keys.dupefilter}"])
     seen_bytes += compact.bytes(*(int(sizes[f"bytes of {key}"]) for key in compact.samples))
     seen = (told["seen"] or 0) + compact.count
     about = [
-        _worker(name, deadline / 1000 > now, sizes[f"about {name}"], sizes[f"held by {name}"], meta)
-        for name, deadline in _workers(told)
+        _worker(name, deadline / 1000 > now, about_of.get(name), sizes[f"held by {name}"] or 0, meta)
+        for name, deadline in _scores(told["workers"])
     ]
     at_it = {worker.name for worker in about}
     line = [
-        replace(_worker(name, True, sizes[f"about {name}"], 0, meta), place=place)
+        replace(_worker(name, True, about_of.get(name), 0, meta), place=place)
         for place, name in enumerate(_line(told), 1)
         # A worker in line without data here belongs to another spider that shares the places.
-        if name not in at_it and any(sizes[f"about {name}"] or ())
+        if name not in at_it and any(about_of.get(name) or ())
     ]
-    history = moments(told["pages"] or ())
+    history = moments([piece.data for piece in told["pages"].pieces])
+    finished = next((piece.data for piece in told["finished"].pieces), b"")
     leased = sum(worker.in_hand for worker in about)
     left = waiting.count + leased + (told["delayed"] or 0) + seeds
     # Pages before the first live worker joined do not tell how fast the live ones are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
-    state = _state(meta, about, waiting.count, left, bool(told["finished"]), told["converted"])
+    state = _state(meta, about, waiting.count, left, bool(finished), told["converted"][0][0])
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
     status = Status(
         spider=view.spider,
@@ -96,7 +105,7 @@ def read_status(view: View) -> Status:
         waiting_bytes=waiting.bytes if waiting.bytes or not waiting.count else None,
         seen_bytes=seen_bytes if seen_bytes or not seen else None,
         pages=_number(meta.get("pages")),
-        finished_at=_number(meta.get("finished") or told["finished"]) / 1000,
+        finished_at=_number(meta.get("finished") or finished) / 1000,
         failed_by_reason=_counts(told["reasons"]),
         exchange_seconds=histogram(_counts(told["times"])),
         per_second=rates.per_second,
@@ -108,96 +117,91 @@ def read_status(view: View) -> Status:
         unshared=_number(meta.get("unshared")),
         unshared_reason=one_line(meta.get("unshared_reason", "")),
         max_workers=_number(meta.get("max_workers")),
-        places_taken=sum(deadline / 1000 > now for _, deadline in told["places"] or ()),
+        places_taken=sum(deadline / 1000 > now for _, deadline in _scores(told["places"])),
         in_line=line,
         workers=about,
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
+        cut=_cut(view, told),
     )
     delay = _number(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
     status = replace(status, limit=limit_of(status))
     return replace(status, workers_wanted=workers_wanted(status, delay))
 
 
-class _Questions:
-    """Collects the commands of one round trip."""
-
-    def __init__(self, view: View) -> None:
-        self._pipe = view.pipeline()
-        self._names: list[str] = []
-
-    def ask(self, name: str) -> Any:
-        """Return the pipeline for one command; its reply gets this *name*."""
-        self._names.append(name)
-        return self._pipe
-
-    def replies(self) -> dict[str, Any]:
-        """Return the replies by name; None if Redis refused the command, as for a key of a wrong type."""
-        replies = self._pipe.execute(raise_on_error=False)
-        for reply in replies:
-            if isinstance(reply, connection.RedisError) and not isinstance(reply, connection.ResponseError):
-                raise reply
-        replies = [None if isinstance(reply, Exception) else reply for reply in replies]
-        return dict(zip(self._names, replies, strict=True))
-
-
-def _ask(view: View) -> dict[str, Any]:
-    keys, questions = view.keys, _Questions(view)
-    ask = questions.ask
+def _ask(view: View, questions: Questions) -> None:
+    keys, ask = view.keys, questions.ask
     ask("time").time()
-    ask("meta").hgetall(keys.meta)
-    ask("workers").zrange(keys.workers, 0, -1, withscores=True)
+    questions.part("meta", "HSCAN", keys.meta, MOST_FIELDS, LONGEST_FIELD)
+    questions.part("workers", "zset", keys.workers, MOST_WORKERS)
     ask("delayed").zcard(keys.delayed)
     ask("failed").llen(keys.failed)
     ask("seen").scard(keys.dupefilter)
-    ask("buckets").hmget(f"{keys.dupefilter}:buckets", "name", "first", "count")
-    ask("finished").get(keys.finished)
-    ask("reasons").hgetall(keys.reasons)
-    ask("times").hgetall(keys.times)
-    ask("converted").hget(keys.converting, "from")
-    # Workers keep no more; another program may have written millions.
-    ask("pages").lrange(keys.pages, 0, HISTORY - 1)
+    questions.fields("buckets", [f"{keys.dupefilter}:buckets"], "name first count")
+    questions.part("finished", "string", keys.finished, 1)
+    questions.part("reasons", "HSCAN", keys.reasons, MOST_COUNTS)
+    questions.part("times", "HSCAN", keys.times, MOST_COUNTS)
+    questions.fields("converted", [keys.converting], "from")
+    questions.part("pages", "list", keys.pages, HISTORY)
     ask("slots").zcard(keys.slots)
-    ask("first slots").zrange(keys.slots, 0, SLOTS - 1, withscores=True)
-    ask("places").zrange(keys.places, 0, -1, withscores=True)
-    ask("line").zrange(keys.line, 0, -1)
+    questions.part("first slots", "zset", keys.slots, SLOTS)
+    questions.part("places", "zset", keys.places, MOST_WORKERS)
+    questions.part("line", "zset", keys.line, MOST_WORKERS)
     for key in (keys.requests, *keys.start_urls):
         ask(f"type of {key}").type(key)
-    return questions.replies()
 
 
-def _workers(told: Mapping[str, Any]) -> list[tuple[str, float]]:
-    return [(_text(worker), deadline) for worker, deadline in told["workers"] or ()]
+def _cut(view: View, told: Mapping[str, Any]) -> str:
+    """Return which keys were read in part, and why; empty if none was."""
+    keys = view.keys
+    asked = {
+        "meta": keys.meta,
+        "workers": keys.workers,
+        "reasons": keys.reasons,
+        "places": keys.places,
+        "line": keys.line,
+    }
+    cut = [key for name, key in asked.items() if not told[name].is_all]
+    if not cut:
+        return ""
+    return f"{', '.join(cut)} (more or longer entries than workers write)"
 
 
-def _counts(hash_: Mapping[bytes, bytes] | None) -> dict[str, int]:
-    return {_text(name): _number(count) for name, count in (hash_ or {}).items()}
+def _scores(part: Part) -> list[tuple[str, float]]:
+    """Return the members of a sorted set with their scores; a member that is too long is left out."""
+    return [(_text(piece.data), float(piece.name)) for piece in part.pieces if not piece.is_cut]
+
+
+def _counts(part: Part) -> dict[str, int]:
+    return {name: _number(count) for name, count in fields(part).items()}
 
 
 def _line(told: Mapping[str, Any]) -> list[str]:
-    return [_text(worker) for worker in told["line"] or ()]
+    return [worker for worker, _ in _scores(told["line"])]
 
 
-def _ask_sizes(view: View, told: Mapping[str, Any], slots: list[str], compact: _Buckets) -> dict[str, Any]:
-    """Return lengths, sizes in bytes and data of workers and slots; 0 if Redis refused the command."""
-    keys, questions = view.keys, _Questions(view)
-    ask = questions.ask
+def _ask_sizes(view: View, questions: Questions, told: Mapping[str, Any], compact: _Buckets) -> None:
+    """Ask for lengths, sizes in bytes and data of workers and slots."""
+    keys, ask = view.keys, questions.ask
+    slots = [slot for slot, _ in _scores(told["first slots"])]
+
+    def or_0(reply: Any) -> Any:
+        return reply or 0
+
     for key in (keys.requests, *keys.start_urls):
         # A key of another type counts as empty: workers do not read it, and the doctor reports it.
         kind = told[f"type of {key}"]
-        command = getattr(ask(f"length of {key}"), _LENGTHS.get(kind, "exists"))
+        command = getattr(ask(f"length of {key}", or_0), _LENGTHS.get(kind, "exists"))
         command(key if kind in _LENGTHS else f"{key}:never")
     sampled = (keys.requests, keys.dupefilter, *map(keys.queue, slots), *compact.samples)
     for key in sampled:
-        ask(f"bytes of {key}").memory_usage(key, samples=SAMPLES)
-    for slot in slots:
-        ask(f"state of {slot}").hmget(keys.slot(slot), "tat", "blocked")
-    at_it = [worker for worker, _ in _workers(told)]
-    for worker in {*at_it, *_line(told)}:
-        ask(f"about {worker}").hmget(keys.worker(worker), *_SAID)
+        ask(f"bytes of {key}", or_0).memory_usage(key, samples=SAMPLES)
+    questions.fields("slots", [keys.slot(slot) for slot in slots], "tat blocked")
+    at_it = [worker for worker, _ in _scores(told["workers"])]
+    everybody = dict.fromkeys([*at_it, *_line(told)])
+    questions.fields("about", [keys.worker(worker) for worker in everybody], _SAID, LONGEST_ABOUT)
     for worker in at_it:
-        ask(f"held by {worker}").hlen(keys.leases(worker))
-    return {name: reply or 0 for name, reply in questions.replies().items()}
+        ask(f"held by {worker}", or_0).hlen(keys.leases(worker))
 
 
 def _next_turn(score: float, state: Any) -> float:
@@ -222,9 +226,7 @@ class _Waiting:
         if not slots:
             return
         self.count += max(slots, _number(meta.get("in_slots")))
-        of_slots = [
-            int(sizes[f"bytes of {keys.queue(_text(slot))}"]) for slot, _ in told["first slots"] or ()
-        ]
+        of_slots = [int(sizes[f"bytes of {keys.queue(slot)}"]) for slot, _ in _scores(told["first slots"])]
         self.bytes += sum(of_slots) * slots // max(1, len(of_slots))
 
 
@@ -260,7 +262,7 @@ def _number(text: Any) -> int:
 
 
 def _worker(name: str, alive: bool, said: Any, held: int, meta: dict[str, str]) -> Worker:
-    said = said or [None] * len(_SAID)
+    said = said or [None] * len(_SAID.split())
     try:
         about = json.loads(said[0] or b"{}")
     except (ValueError, RecursionError):

@@ -16,6 +16,7 @@ from ..errors import InspectionError
 from ..frontier.scripts import register
 from . import own_keys
 from .queues import Queues
+from .read_status import MOST_WORKERS
 from .view import View, read_meta
 
 #: Number of slots in a round trip.
@@ -154,7 +155,8 @@ class Slots:
         # Spiders that share the states of slots also share a clock.
         ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
         pipe.hget(keys.slot(CLOCK), "clock_ahead")
-        pipe.zrange(keys.workers, 0, -1, withscores=True)
+        # The dead ones come first.
+        pipe.zrange(keys.workers, 0, MOST_WORKERS - 1, withscores=True)
         (seconds, microseconds), *replies, ahead, workers = pipe.execute()
         # Leases of dead workers do not count. Only this spider's workers are known here.
         dead = {worker for worker, deadline in workers if deadline <= seconds * 1000 + microseconds / 1000}

@@ -107,6 +107,8 @@ class Status:
     :param workers: the workers that have joined, alive or dead.
     :param history: the last hour, the oldest part first.
     :param made_with: the settings that the frontier was made with, such as queue class and serializer.
+    :param cut: which keys have more or longer entries than workers write, so that they were read in part;
+        empty if all were read whole.
     :param last_crawl: the last finished crawl, if no crawl is under way and its event is known; only
         ``scrapy frontier status`` reads it.
     """
@@ -146,6 +148,7 @@ class Status:
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
     made_with: dict[str, str] = field(default_factory=dict)
+    cut: str = ""
     last_crawl: LastCrawl | None = None
 
     @property

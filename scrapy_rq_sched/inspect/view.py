@@ -15,6 +15,7 @@ from typing_extensions import Self
 from .. import connection, serializers
 from ..engine.components import load_keys, load_queue_class
 from ..errors import InspectionError, bounded
+from ..frontier.entries import Entries, Part
 from ..keys import Keys
 from ..queue import DISCIPLINES
 from ..settings import FrontierSettings
@@ -23,6 +24,8 @@ from ..settings import FrontierSettings
 FREED_WITHIN = 30.0
 #: Number of keys in a step of a search.
 SCAN_STEP = 1000
+#: Fields of ``meta``, and bytes of each of them, at most. Workers write far fewer and shorter ones.
+MOST_FIELDS, LONGEST_FIELD = 1000, 256 * 1024
 
 _QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DISCIPLINES}
 
@@ -204,9 +207,18 @@ class View:
 
 
 def read_meta(server: Any, key: str) -> dict[str, str]:
-    """Return the fields of the hash *key* as text."""
-    found = server.hgetall(key)
-    return {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in found.items()}
+    """Return the fields of the hash *key* as text, without those that are too long for a worker."""
+    _, pieces = Entries(server).step("HSCAN", key, 0, MOST_FIELDS, LONGEST_FIELD)
+    return fields(Part(pieces, True))
+
+
+def fields(part: Part) -> dict[str, str]:
+    """Return the fields of a hash as text. Those that are too long are left out: a part would be wrong."""
+    return {
+        piece.name.decode("utf-8", "replace"): piece.data.decode("utf-8", "replace")
+        for piece in part.pieces
+        if not piece.is_cut
+    }
 
 
 def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from scrapy_rq_sched.dashboard import answers, stream
 from scrapy_rq_sched.dashboard import connections as module
-from scrapy_rq_sched.dashboard import stream
 from scrapy_rq_sched.dashboard.connections import Connections
 
 from ..crawl import wait_until
@@ -104,6 +104,47 @@ def test_a_body_in_chunks_is_refused_before_they_are_read(
     with suppress(OSError):
         client.sendall(10_000_000 * b"x")
         pytest.fail("the connection is still open")
+
+
+def test_a_url_of_20_000_escaped_characters_can_be_explained_though_it_comes_in_pieces(
+    tmp_path: Path, redis_url: str, served: list[Served], sockets: ExitStack
+) -> None:
+    served.append(Served(tmp_path / "log", redis_url))
+    url = b"http%3A%2F%2Fa.test%2F" + 19_985 * b"%20"
+    client = connect(sockets, served[0].url, b"GET /api/v1/explain?spider=nobody&url=" + url)
+    client.settimeout(0.3)
+    with pytest.raises(TimeoutError):  # the server waits for the rest
+        client.recv(1000)
+    client.settimeout(10)
+    client.sendall(b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert b"There is no frontier" in client.makefile("rb").read()
+
+
+def test_the_head_of_a_request_is_bounded(
+    tmp_path: Path, redis_url: str, served: list[Served], sockets: ExitStack
+) -> None:
+    served.append(Served(tmp_path / "log", redis_url))
+    client = connect(sockets, served[0].url, HALF + (module.HEAD + 1000) * b"x")
+    assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
+
+
+def test_long_answers_are_made_two_at_a_time() -> None:
+    lock, now = threading.Lock(), Counter[str]()
+
+    def make() -> dict[str, Any]:
+        with lock:
+            now["under way"] += 1
+            now["most"] = max(now["most"], now["under way"])
+        time.sleep(0.02)
+        with lock:
+            now["under way"] -= 1
+        return {}
+
+    async def ask_for_many() -> None:
+        await asyncio.gather(*(answers.answer_of(make) for _ in range(20)))
+
+    asyncio.run(ask_for_many())
+    assert now["most"] == 2
 
 
 def test_invalid_requests_do_not_fill_the_log(

@@ -130,6 +130,14 @@ def test_a_request_that_may_be_forged_is_refused(method: str, origin: str) -> No
                 )
 
 
+def test_a_refused_request_is_told_its_host_and_what_to_set_in_the_proxy() -> None:
+    sent = {"Origin": "http://127.0.0.1:8080", "Host": "127.0.0.1", **JSON}
+    answer = ask(guarded(PASSWORD), "/api/v1/login", "POST", sent, b"{}")
+    assert answer.status == 403
+    assert "the Host, which is '127.0.0.1'. If a proxy has changed the Host" in answer.error
+    assert answer.error.endswith("in nginx, proxy_set_header Host $http_host")
+
+
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_without_a_password_too_a_request_that_may_be_forged_is_refused(origin: str) -> None:
     headers, own = ORIGINS[origin]

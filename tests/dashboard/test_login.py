@@ -18,7 +18,7 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
-from scrapy_rq_sched.dashboard import create_app, guess_report, sessions
+from scrapy_rq_sched.dashboard import create_app, guess_report, sessions, stream
 from scrapy_rq_sched.dashboard.guesses import (
     MOST,
     MOST_ADDRESSES,
@@ -357,6 +357,61 @@ def test_the_sessions_are_bounded(app: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert statuses == [401, 401, 200, 200, 200]
 
 
+async def until_it_ends(app: Any, cookie: dict[str, str], meanwhile: Callable[[], object]) -> None:
+    """Open a stream, call *meanwhile* in a thread when it has begun, and wait until the stream ends."""
+    has_begun = asyncio.Event()
+    headers = {"host": "127.0.0.1:8000", "cookie": cookie["Cookie"]}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/v1/stream",
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+    }
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        if message.get("body"):
+            has_begun.set()
+
+    task = asyncio.ensure_future(app(scope, receive, send))
+    await asyncio.wait_for(has_begun.wait(), 30)
+    await asyncio.to_thread(meanwhile)
+    await asyncio.wait_for(task, 10)
+
+
+def test_a_log_out_ends_the_streams_of_its_session(make: Make) -> None:
+    app = make({"FRONTIER_DASHBOARD_PASSWORD": PASSWORD})
+    cookie = cookie_of(log_in(app, PASSWORD))
+
+    def log_out() -> None:
+        assert ask(app, "/api/v1/logout", "POST", {**OWN, **cookie}, {}).status == 200
+
+    asyncio.run(until_it_ends(app, cookie, log_out))
+
+
+def test_a_stream_ends_after_an_hour(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stream.LONGEST == 3600
+    monkeypatch.setattr(stream, "LONGEST", 1.0)
+    app = make({"FRONTIER_DASHBOARD_PASSWORD": PASSWORD})
+    cookie = cookie_of(log_in(app, PASSWORD))
+    asyncio.run(until_it_ends(app, cookie, lambda: None))
+    assert ask(app, "/api/v1/about", headers=cookie).status == 200
+
+
+def test_a_link_of_an_earlier_start_leads_a_browser_with_a_session_to_the_page() -> None:
+    app = create_app(Settings(NOWHERE), token=TOKEN)
+    cookie = cookie_of(ask(app, f"/?token={TOKEN}"))
+    answer = ask(app, "/?token=of-an-earlier-start", headers=cookie)
+    assert (answer.status, answer.headers["location"]) == (303, "./")
+    assert app._login._guesses._addresses == {}  # type: ignore[attr-defined]
+
+
 def test_a_dashboard_without_a_login_has_no_log_in() -> None:
     app = create_app(Settings(NOWHERE))
     assert log_in(app, "x").status == 404
@@ -526,6 +581,18 @@ def test_a_user_comes_in_while_guessers_guess(served: Served) -> None:
         assert guessers.statuses[401] - wrong_before < 50
 
 
+def test_a_user_comes_in_among_16_guessers_at_the_same_address(served: Served) -> None:
+    with Guessers(served.url, 16) as guessers:
+        wait_until(lambda: guessers.statuses[401] >= 2)
+        begun = time.monotonic()
+        status, *_ = send(served.url, "api/v1/login", "POST", OWN, json.dumps({"password": PASSWORD}))
+        waited = time.monotonic() - begun
+    assert status == 200
+    assert waited < Pace().of_address * MOST_OF_ADDRESS
+    assert set(guessers.statuses) == {401}
+    assert guessers.statuses[401] <= 2 * guessers.lasted + 1
+
+
 # -- weak passwords --------------------------------------------------------------------------------------
 
 
@@ -550,6 +617,8 @@ def test_a_password_that_can_be_guessed_is_weak(password: str, weak: str) -> Non
     [
         (["--host", "0.0.0.0"], "secret-word", "0.0.0.0"),
         (["--allowed-host", "ops.example"], "secret-word", "ops.example"),
+        (["--root-path", "/crawls"], "secret-word", "/crawls"),
+        (["--root-path", "/"], "secret-word", ""),
         (["--host", "0.0.0.0"], PASSWORD, ""),
         ([], "secret-word", ""),
     ],

@@ -185,6 +185,20 @@ def test_a_program_cannot_choose_its_address_without_a_proxy(steering: Served) -
     assert "203.0.113.9" not in steering.said()
 
 
+def test_a_proxy_at_the_ipv6_address_of_the_machine_names_the_address_of_its_client(
+    tmp_path: Path, redis_url: str
+) -> None:
+    proxied = ("--host", "::1", "--allowed-host", "ops.example", "--actions")
+    one = Served(tmp_path / "log", redis_url, *proxied)
+    try:
+        headers = {"Authorization": "Bearer wrong", "X-Forwarded-For": "203.0.113.9"}
+        assert send(one.url, "api/v1/about", headers=headers)[0] == 401
+        wait_until(lambda: "from 203.0.113.9\n" in one.said())
+    finally:
+        one.process.kill()
+        one.process.wait()
+
+
 # -- in an application -----------------------------------------------------------------------------------
 
 

@@ -560,13 +560,16 @@ def test_a_page_whose_session_ends_shows_the_login(look: Open, app: Any) -> None
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-def test_a_link_on_another_site_leads_a_browser_with_a_session_to_the_page(look: Open, app: Any) -> None:
+@pytest.mark.parametrize("query", ["", "?token=of-an-earlier-start"])
+def test_a_link_on_another_site_leads_a_browser_with_a_session_to_the_page(
+    look: Open, app: Any, query: str
+) -> None:
     seen = look(app)
     # The first request has no cookie, since it comes from another site.
     seen.expected = ("401",)
     other = ThreadingHTTPServer(("127.0.0.1", 0), _Attacker)
     threading.Thread(target=other.serve_forever, daemon=True).start()
-    _Attacker.page = f'<a href="{seen.url}#/s/shop">a link</a>'.encode()
+    _Attacker.page = f'<a href="{seen.url}{query}#/s/shop">a link</a>'.encode()
     # Another port is the same site, another name is not.
     seen.page.goto(f"http://localhost:{other.server_port}/")
     seen.problems.clear()

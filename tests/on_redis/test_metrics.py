@@ -194,7 +194,8 @@ def test_bytes_that_are_no_text_are_a_label_of_bounded_length(
     server.zadd(b"s:requests:slot:" + name, {b"x": 1, b"y": 2})
     server.hset("s:stats", name, 5)
     values = metrics(exporter())
-    assert len(of_spider(values, "frontier_worker_pages_total", "s")) == 2
+    # No worker has a name of more than 1,000 bytes.
+    assert len(of_spider(values, "frontier_worker_pages_total", "s")) == (2 if len(name) < 1000 else 1)
     assert {"a", "other"} <= set(of_spider(values, "frontier_slot_waiting", "s"))
     assert max(len(label) for by_labels in values.values() for labels in by_labels for label in labels) < 210
 

@@ -402,8 +402,9 @@ function limits() {
     });
     const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit}`).join(", ");
     put(legend, said);
-    more.hidden = !frontier.unshared;
-    put(more, `Not shared: ${clean(frontier.unshared)}`);
+    const remarks = [frontier.unshared && `Not shared: ${frontier.unshared}`, status.cut && `Read in part: ${status.cut}`].filter(Boolean);
+    more.hidden = !remarks.length;
+    put(more, clean(remarks.join(". ")));
   };
   return { element, show };
 }

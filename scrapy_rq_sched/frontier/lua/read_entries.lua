@@ -1,10 +1,12 @@
 -- Needs: helpers
 -- Read some entries of one key, each cut to its beginning: so the rest of a long entry is not sent.
 --
--- KEYS  the key
--- ARGV  kind: 'list', 'failed' (the failed list), 'zset', 'stream'; or the command 'HSCAN', 'SSCAN', 'ZSCAN'
+-- KEYS  the key; for 'fields', one or more
+-- ARGV  kind: 'list', 'failed' (the failed list), 'zset', 'stream'; or the command 'HSCAN', 'SSCAN', 'ZSCAN';
+--       'fields' (some fields of hashes, in the order of the keys; a missing one is nil), 'string'
 --       from: the first index (list; with a negative one the entries before it follow), rank (zset) or id (stream; with
---       '<' before it the entries before it follow), or the cursor
+--       '<' before it the entries before it follow), or the cursor; for 'fields', their names,
+--       with spaces between them
 --       how many entries, at most; for a scan, about how many
 --       longest: how many bytes of an entry to send
 --       enough: after how many sent bytes the step ends
@@ -138,6 +140,24 @@ elseif kind == 'stream' then
     if before then before = '(' .. found[1] else from = '(' .. found[1] end
   end
   reply[1] = before and '<' .. before or from
+elseif kind == 'string' then
+  local text = redis.call('GET', KEYS[1])
+  if text then add('', text) end
+elseif kind == 'fields' then
+  local names = {}
+  for name in string.gmatch(from, '%S+') do names[#names + 1] = name end
+  for _, key in ipairs(KEYS) do
+    if read >= WORK then break end
+    -- A key of another type has no fields.
+    local values = redis.pcall('HMGET', key, unpack(names))
+    for i, name in ipairs(names) do
+      if values[i] then
+        add(name, values[i])
+      else
+        reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = name, false, 0
+      end
+    end
+  end
 else
   local cursor, some = from, FIRST
   repeat
