@@ -48,6 +48,7 @@ __all__ = [
     "RedisTimeoutError",
     "ResponseError",
     "address",
+    "check_permitted",
     "backoff",
     "close",
     "describe_error",
@@ -80,6 +81,8 @@ _OF_A_SCRIPT = re.compile(
     r"(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@?user_script: ?\d+: )*-?"
     r"|,? ?script: [0-9a-f]{40}, on @user_script:\d+"
 )
+#: In Redis's error for a command in a script that the user may not call.
+_NOT_PERMITTED = "can't run this command"
 #: In Redis's error for a long command on a connection without a password.
 _UNAUTHENTICATED = "unauthenticated"
 
@@ -287,6 +290,17 @@ def leave_replica(client: Client, error: ResponseError) -> None:
     # Some servers report a write that a script attempts with another class of error.
     if isinstance(error, ReadOnlyError) or "READONLY " in str(error):
         find_servers_anew(client)
+
+
+def check_permitted(error: ResponseError) -> None:
+    """Check that a script did not fail with *error* because of the user's rights.
+
+    Before Redis 7, such an error of a script has no code of its own.
+
+    :raises redis.exceptions.NoPermissionError: if it did.
+    """
+    if not isinstance(error, NoPermissionError) and _NOT_PERMITTED in str(error):
+        raise NoPermissionError(str(error)) from error
 
 
 def may_pass(error: BaseException | None) -> bool:

@@ -17,6 +17,7 @@ from ..connection import (
     RedisConnectionError,
     RedisTimeoutError,
     ResponseError,
+    check_permitted,
     find_servers_anew,
     leave_replica,
     server_of,
@@ -55,6 +56,7 @@ class Script:
                 return self.server.eval(self.text, len(keys), *keys, *args)
         except ResponseError as error:
             leave_replica(self.server, error)
+            check_permitted(error)
             raise
 
     def call_and_wait(
@@ -96,6 +98,7 @@ class Script:
             raise
         except ResponseError as error:
             leave_replica(client, error)
+            check_permitted(error)
             raise
 
     def load(self, key: Any) -> None:
