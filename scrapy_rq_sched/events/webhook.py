@@ -63,7 +63,7 @@ class Webhook:
         self._follower: Follower | None = None
         self._waiting: deque[Event] = deque()
         # The number of the last event that was sent, and later events that were accepted before their turn.
-        self._number = 0
+        self._number = -1
         self._ahead: set[str] = set()
         # Of the first waiting event: its failed attempts, and how many later events were accepted meanwhile.
         self._failures = self._proofs = 0
@@ -105,7 +105,7 @@ class Webhook:
         server = get_impatient_client(self._settings, REDIS_PATIENCE)
         script = register(server, "webhook")
 
-        def say(lease: float, sent: str, number: int = 0) -> tuple[bool, str, int]:
+        def say(lease: float, sent: str, number: int = -1) -> tuple[bool, str, int]:
             arguments = [self._worker, int(1000 * lease), sent, number]
             is_ours, last, its_number = script(self._keys.all(), arguments)
             return bool(is_ours), last.decode(), its_number
@@ -180,7 +180,7 @@ class Webhook:
     def _look_for_gap(self, event: Event) -> None:
         """Log that events before *event* are lost, if Redis has removed them before they were sent."""
         lost = event.number - self._number - 1
-        if self._number and lost > 0:
+        if self._number >= 0 and lost > 0:
             logger.error(
                 "The receiver at %s has missed %s: Redis keeps only the latest FRONTIER_MAX_EVENTS, and they "
                 "were removed before they were sent. Keep more events, and check that the receiver runs",

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds for which Redis keeps the start requests of a finished crawl, for workers that were started before
 #: the finish and become ready only now.
-LATE_WORKER_GRACE = 600
+LATE_WORKER_GRACE = 86400
 #: The maximum number of seconds that an exchange waits for replicas. If a replica lags further behind, it
 #: never has the last exchange before the next one is made, and nothing is ever released.
 REPLICA_TIMEOUT = 4.0

@@ -21,6 +21,8 @@ from .view import View, read_meta
 
 #: Number of slots in a round trip.
 STEP = 200
+#: Before a slot's name, the field with the limits that were set for it: see ``lua/slots.lua``.
+SET = "set "
 #: Not a slot: this name's state is the clock of all spiders that share the states.
 CLOCK = "~clock"
 
@@ -151,7 +153,7 @@ class Slots:
                 pipe.llen(key)
             pipe.zscore(keys.slots, name)
             pipe.hgetall(keys.slot(name))
-            pipe.hget(keys.slot_limits, name)
+            pipe.hmget(keys.slot_limits, name, name.lower(), f"{SET}{name}")
         # Spiders that share the states of slots also share a clock.
         ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
         pipe.hget(keys.slot(CLOCK), "clock_ahead")
@@ -168,15 +170,26 @@ class Slots:
             yield _status(name, waiting, score, state, _in_force(name, limits, meta), now, dead)
 
 
-def _in_force(slot: str, limits: bytes | None, meta: Mapping[str, str]) -> list[str]:
-    """Return delay, jitter and concurrency of *slot*, and the origin of these limits."""
+def _in_force(slot: str, fields: list[bytes | None], meta: Mapping[str, str]) -> tuple[list[str], bool]:
+    """Return delay, jitter and concurrency of *slot*, and whether any of them was set during the crawl.
+
+    :param fields: the slot's fields of the limits, as in ``lua/limits.lua``: by its name, by its name in
+        lower case, and the limits that were set.
+    """
+    exact, lower, were_set = ((field or b"").decode("utf-8", "replace").split(" ") for field in fields)
+    *named, rules = exact if exact != [""] else lower
     default = _by_pattern(slot, meta.get("slot_patterns", "")) or meta.get("slot_default", "").split(" ")
-    if len(default) != 3:
-        default = ["-", "-", "-"]
-    said = (limits or b"").decode("utf-8", "replace").split(" ")
-    if len(said) != 4 or said[3] not in ("set", meta.get("rules", "")):
-        return [*default, ""]
-    return [*(of_all if own == "-" else own for own, of_all in zip(said[:3], default, strict=True)), said[3]]
+    by_settings = named if rules and rules == meta.get("rules", "") else default
+    # An older version has written the limits that were set in another form.
+    in_force = _over(named if rules == "set" else were_set, _over(by_settings, ["-", "-", "-"]))
+    return in_force, rules == "set" or were_set != [""]
+
+
+def _over(limits: list[str], others: list[str]) -> list[str]:
+    """Return *limits*, with those of *others* where there is none."""
+    if len(limits) != len(others):
+        return others
+    return [other if its == "-" else its for its, other in zip(limits, others, strict=True)]
 
 
 def _by_pattern(slot: str, patterns: str) -> list[str]:
@@ -193,12 +206,12 @@ def _status(
     waiting: int,
     score: float | None,
     state: dict[bytes, bytes],
-    limits: list[str],
+    limits: tuple[list[str], bool],
     now: float,
     dead: Collection[bytes],
 ) -> SlotStatus:
-    delay, jitter, concurrency, rules = limits
-    said = [None if value == "-" else _number(value) for value in (delay, jitter, concurrency)]
+    in_force, is_set = limits
+    said = [None if value == "-" else _number(value) for value in in_force]
     blocked, tat = _number(state.get(b"blocked")), _number(state.get(b"tat"))
     due = max(tat, blocked) if waiting and score is not None else blocked
     active = sum(
@@ -214,7 +227,7 @@ def _status(
         delay=None if said[0] is None else said[0] / 1000,
         jitter=said[1],
         concurrency=None if said[2] is None else int(said[2]),
-        is_set=rules == "set",
+        is_set=is_set,
         owner=state.get(b"owner", b"").decode("utf-8", "replace") if _number(state.get(b"pending")) else "",
         active=active,
     )

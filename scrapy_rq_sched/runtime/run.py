@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 #: The environment variable with the description of the run, as JSON.
 VARIABLE = "SCRAPY_FRONTIER_SUPERVISOR"
@@ -69,6 +69,10 @@ def over() -> None:
 
 def _read(text: str) -> Run | None:
     try:
-        return Run(**json.loads(text))
+        described = json.loads(text)
+        # A supervisor of a later version may describe more: this package may be replaced while it runs.
+        run = Run(**{field.name: described[field.name] for field in fields(Run) if field.name in described})
     except (ValueError, TypeError):
         return None  # another program has set the variable
+    # A process that a worker has started, before it removed the variable, has another parent.
+    return run if run.supervisor == os.getppid() else None

@@ -47,12 +47,12 @@ def attend(crawler: Crawler, worker: str) -> Callable[[], None]:
 
 def _stay_with(supervisor: int, crawler: Crawler, pipe: int) -> None:
     loop = EventLoop()
-    os.set_blocking(pipe, False)
     phase = OPENING
 
     def beat() -> None:
-        # Full or broken: the supervisor does not read, because it is stopped, or has just ended.
-        with suppress(BlockingIOError, BrokenPipeError):
+        # Full or broken: the supervisor does not read, because it is stopped, or has just ended. And the
+        # code of a spider may have closed the pipe: this must not end the watch over the supervisor.
+        with suppress(OSError):
             os.write(pipe, phase)
 
     def opened() -> None:
@@ -73,8 +73,8 @@ def _stay_with(supervisor: int, crawler: Crawler, pipe: int) -> None:
 
     def look() -> None:
         if os.getppid() == supervisor:
-            beat()
             loop.call_later(INTERVAL, look)
+            beat()
             return
         if is_closing(crawler):
             return  # a second signal would end this process at once
@@ -85,6 +85,8 @@ def _stay_with(supervisor: int, crawler: Crawler, pipe: int) -> None:
         # A signal, as after Ctrl-C, works in every phase of this process.
         os.kill(os.getpid(), signal.SIGTERM)
 
+    with suppress(OSError):
+        os.set_blocking(pipe, False)
     look()
 
 

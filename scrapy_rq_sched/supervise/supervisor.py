@@ -44,7 +44,8 @@ class Member:
     """A worker: its process, and the number of earlier ones that it replaces.
 
     :ivar hung: how it was killed because it hung; empty if it was not.
-    :ivar worked: the number of seconds until it hung for which it worked, and that end a row of deaths.
+    :ivar worked: the number of seconds until it hung at a request for which it worked, and that end a row of
+        deaths.
     :ivar starts_at: when it will be restarted; None: it runs, or is done.
     :ivar name: the name in the frontier of its last process that has joined; empty if none has.
     """
@@ -97,6 +98,8 @@ class Supervisor:
         self.requests_to_end = 0
         self._kill_at: float | None = None
         self._must_end_since: float | None = None
+        # Whether a worker was lost after the last one that has closed as finished.
+        self._lacks_worker = False
         self._said: set[str] = set()
         self.members = [self._member(n, time.monotonic()) for n in range(1, count + 1)]
 
@@ -126,7 +129,7 @@ class Supervisor:
     def has_succeeded(self) -> bool:
         """Whether the crawl has ended by itself."""
         if FINISHED in self.reasons:
-            return True
+            return not self._lacks_worker
         # Workers that were told one by one to shut down have not ended by themselves, nor have those without
         # a place. But if other machines have all places, so that no worker was needed here, all is well.
         # And if start() failed in each of them, the crawl lacks its beginning, though nothing is left to do.
@@ -137,7 +140,9 @@ class Supervisor:
     def step(self) -> None:
         """Read the workers' logs, notice workers that have ended, and restart them when they are due."""
         now = time.monotonic()
-        if self._must_end_since is None and (self.requests_to_end or self._is_told_to_end):
+        if self._must_end_since is None and (
+            self.requests_to_end or self._is_told_to_end or FINISHED in self.reasons
+        ):
             self._must_end_since = now
         for member in self.members:
             if member.is_done:
@@ -164,9 +169,12 @@ class Supervisor:
 
     @property
     def _is_told_to_end(self) -> bool:
-        """Whether a worker has closed for a reason after which no worker should be restarted."""
-        reasons = (FINISHED, STOPPED)
-        return any(reason in reasons or reason.startswith("closespider_") for reason in self.reasons)
+        """Whether a worker has closed for a reason after which no worker should be restarted.
+
+        A finish is no such reason: a handler of ``spider_idle`` or a seed may have given another worker more
+        requests. If not, the restarted worker finds the crawl finished, and closes.
+        """
+        return any(reason == STOPPED or reason.startswith("closespider_") for reason in self.reasons)
 
     def end(self) -> None:
         """Tell all workers to close cleanly; when called again, to end at once."""
@@ -256,9 +264,12 @@ class Supervisor:
         if reason:
             self.reports.append(stats)
             self.reasons.append(reason)
+        if reason == FINISHED:
+            self._lacks_worker = False
         # A worker that was refused at first is not needed, but a restarted one is missing.
         has_no_place = reason == FULL and member.starts > 1
-        is_given_up = member.hung and self._must_end_since is not None
+        # A worker that hangs at a request may have more of them, also after another one has found the finish.
+        is_given_up = member.hung and not member.worked and self._must_end_since is not None
         has_closed = reason and reason not in (TOO_LARGE, REFUSED) and not has_no_place
         was_ended = self._is_told_to_end and member.process.is_told_to_end and not reason
         if self.requests_to_end or is_given_up or has_closed or was_ended:
@@ -270,6 +281,7 @@ class Supervisor:
         elif reason == TOO_LARGE and now - member.started >= STABLE:
             self._say(f"Worker {member.number} has reached the memory limit. A new worker replaces it")
             member.starts_at = now
+            self._lacks_worker = True
         elif is_refused_at_first:
             # The line of its log with the reason was passed on.
             member.is_done = True
@@ -292,6 +304,7 @@ class Supervisor:
             member.is_done = True
             self._say(f"Worker {member.number} has died ({how}). It will not be restarted: the crawl is over")
             return
+        self._lacks_worker = True
         worked = member.worked if member.hung else now - member.started
         member.deaths = 1 if worked >= STABLE else member.deaths + 1
         if member.deaths >= MOST_DEATHS:

@@ -308,6 +308,57 @@ def test_a_limit_that_is_not_set_stays_that_of_the_settings(join: Join, slots: S
     assert {slot: its.delay for slot, its in by_name(slots).items()} == {"a": 7, "bb": 8}
 
 
+def test_a_limit_that_is_set_does_not_revive_a_rule_that_no_longer_applies(join: Join, slots: Slots) -> None:
+    first = join("first", bounds={"named": {"a": SlotLimits(delay=0.1)}})
+    first.say()
+    first.frontier.leave(False, True)
+    worker = join("second", bounds=DELAY)
+    push(worker, "a", 2)
+    slots.set("a", SlotRule("a", concurrency=3))
+    take(worker)
+    assert by_name(slots)["a"].delay == 10
+
+
+def test_a_limit_that_is_not_set_follows_the_settings_of_later_workers(join: Join, slots: Slots) -> None:
+    join("first", bounds={"named": {"a": SlotLimits(delay=1, concurrency=1)}}).say()
+    slots.set("a", SlotRule("a", concurrency=2))
+    worker = join("later", bounds={"named": {"a": SlotLimits(delay=60, concurrency=1)}})
+    push(worker, "a", 2)
+    assert worker.say(want=1).limits == {"a": SlotLimits(delay=60, concurrency=2)}
+    assert (by_name(slots)["a"].delay, by_name(slots)["a"].concurrency) == (60, 2)
+
+
+def test_a_worker_keeps_its_own_delay_of_a_named_slot_if_only_the_concurrency_is_set(
+    join: Join, slots: Slots
+) -> None:
+    worker = join(bounds={"named": {"a": SlotLimits(concurrency=1)}})
+    push(worker, "a", 2)
+    slots.set("a", SlotRule("a", concurrency=2))
+    assert worker.say(want=1).with_delay == frozenset()
+
+
+def test_a_slot_with_upper_case_keeps_its_rule_if_another_limit_is_set(join: Join, slots: Slots) -> None:
+    worker = join(bounds={"named": {"shop": SlotLimits(delay=5, concurrency=1)}})
+    push(worker, "Shop", 2)
+    slots.set("Shop", SlotRule("Shop", concurrency=2))
+    assert worker.say(want=1).limits == {"Shop": SlotLimits(delay=5, concurrency=2)}
+    assert by_name(slots)["Shop"].delay == 5
+
+
+def test_limits_that_an_older_version_has_set_apply_until_they_are_set_again(
+    join: Join, slots: Slots, server: redis.Redis
+) -> None:
+    worker = join(bounds={"named": {"a": SlotLimits(delay=5)}})
+    push(worker, "a", 2)
+    server.hset("s:slots:limits", "a", "7000 0 2 set")
+    assert worker.say(want=1).limits == {"a": SlotLimits(delay=7, concurrency=2)}
+    assert (by_name(slots)["a"].delay, by_name(slots)["a"].is_set) == (7, True)
+    slots.set("a", SlotRule("a", concurrency=3))
+    while worker.say().wants_policy:
+        pass
+    assert (by_name(slots)["a"].delay, by_name(slots)["a"].concurrency) == (5, 3)
+
+
 def test_the_limits_of_the_worker_that_joined_last_apply(join: Join, slots: Slots) -> None:
     first = join("first", bounds=DELAY)
     push(first, "a", 2)
@@ -537,8 +588,22 @@ def test_what_is_no_state_at_the_key_of_one_makes_way(join: Join, server: redis.
 def test_the_state_of_a_slot_has_a_time_to_live(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=1, concurrency=5)})
     push(worker, "a", 5)
-    take(worker)
+    (lease,) = take(worker)
+    # A download may take longer than an unused state is kept.
+    assert 80_000_000 < server.pttl("s:slots:state:a") <= 86_500_000
+    worker.say(turns={"a": Turns(1, lease.begin)}, downloaded={"a": 1})
     assert 0 < server.pttl("s:slots:state:a") <= 700_000
+
+
+def test_the_end_of_a_download_does_not_shorten_a_block(
+    join: Join, slots: Slots, server: redis.Redis
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(concurrency=1)})
+    push(worker, "a", 1)
+    take(worker)
+    slots.block("a", 7200)
+    worker.say(downloaded={"a": 1})
+    assert server.pttl("s:slots:state:a") > 7_200_000
 
 
 # -- seen and changed from outside -------------------------------------------------------------------

@@ -85,6 +85,33 @@ def yesterday(server: redis.Redis, *keys: str) -> None:
 # -- a flush belongs to the start of a crawl ------------------------------------------------------------
 
 
+@pytest.fixture
+def seeded(worker: Worker, server: redis.Redis) -> Client:
+    """A killed worker with the lease of a seed, which came after another worker had found the finish."""
+    first, second = worker("first"), worker("second", SHORT)
+    opened(first)
+    opened(second)
+    assert first.say(in_hand=0, finishing=True).finished
+    first.frontier.leave(True, False)
+    server.lpush(second.frontier.keys.start_urls[0], "http://a.test/")
+    assert second.say(want_seeds=1, in_hand=0).leases
+    _wait_for_death(server, second)
+    return second
+
+
+def test_seeds_that_came_after_the_finish_are_not_cleared_with_their_killed_worker(
+    worker: Worker, seeded: Client
+) -> None:
+    assert flushes(worker("next"), age=0.0) == "lost"
+
+
+def test_seeds_that_came_after_the_finish_belong_to_the_crawl_that_goes_on(
+    worker: Worker, seeded: Client
+) -> None:
+    opened(worker("next"), age=0.0)
+    assert _kinds(seeded).count("crawl_started") == 1
+
+
 def test_a_restarted_process_does_not_clear_the_crawl_of_its_run(worker: Worker, dead: Worker) -> None:
     first = dead(run="r", flush=True)
     assert flushes(worker("second"), run="r", replaced=first.name) == "run"
@@ -499,6 +526,36 @@ def test_the_time_of_a_fleet_continues_over_a_restart(worker: Worker, server: re
     first.frontier.leave(False, False)
     opened(worker("second", close=CloseLimits(timeout=100)), run="r")
     assert server.hget(meta, "run_since") == since
+
+
+def test_a_second_supervisor_in_the_gap_of_a_replacement_continues_the_counts(
+    page: Callable[..., Told],
+) -> None:
+    assert page("first", 9, run="a", returns=True) == Told.CRAWL
+    assert page("other", 1, run="b") == Told.STOP
+
+
+def test_a_fleet_of_seeds_without_links_continues_its_counts_over_a_replacement(worker: Worker) -> None:
+    first = worker("first", close=CloseLimits(pagecount=10))
+    opened(first, run="r")
+    first.say(counted={"pagecount": 9}, in_hand=0)
+    first.frontier.leave(False, False, True)
+    second = worker("second", close=CloseLimits(pagecount=10))
+    opened(second, run="r", replaced="first")
+    assert second.say(counted={"pagecount": 1}).told == Told.STOP
+
+
+def test_a_new_crawl_has_its_full_limits_though_a_worker_of_the_last_one_still_counts_as_alive(
+    worker: Worker,
+) -> None:
+    first, killed = (worker(name, close=CloseLimits(pagecount=10)) for name in ("first", "killed"))
+    opened(first)
+    opened(killed)
+    assert first.say(counted={"pagecount": 9}, in_hand=0, finishing=True).finished
+    first.frontier.leave(True, True)
+    fresh = worker("fresh", close=CloseLimits(pagecount=10))
+    opened(fresh, persist=True)
+    assert fresh.say(counted={"pagecount": 2}).told == Told.CRAWL
 
 
 def test_only_the_latest_runs_of_a_crawl_are_kept(worker: Worker, server: redis.Redis) -> None:

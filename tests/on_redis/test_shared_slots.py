@@ -191,6 +191,22 @@ def test_an_ended_download_wakes_the_slot_of_another_spider(spider: Callable[...
     assert len(other.take(9)) == 1
 
 
+def test_more_slots_than_are_read_at_a_time_wake_in_another_spider(
+    spider: Callable[..., Client], server: redis.Redis
+) -> None:
+    count = 1500
+    names = [f"h{number}" for number in range(count)]
+    one, other = (spider(name, SlotLimits(concurrency=1), requests=0) for name in ("one", "other"))
+    for worker in (one, other):
+        worker.say(pushes=[Push("force", "", 0, name.encode(), name) for name in names])
+    while one.take(500):
+        pass
+    server.zadd("other:slots", dict.fromkeys(names, 1e18))  # asked in vain: they sleep
+    one.say(downloaded=dict.fromkeys(names, 1))
+    other.say()
+    assert server.zcount("other:slots", "-inf", server_ms(server) * 1000) == count
+
+
 def test_a_slot_that_is_unblocked_wakes_in_all_spiders(spider: Callable[..., Client], redis_url: str) -> None:
     one, other = (spider(name, SlotLimits()) for name in ("one", "other"))
     view = View.from_settings(Settings({"REDIS_URL": redis_url, "FRONTIER_SLOTS_KEY": "polite"}), "one")

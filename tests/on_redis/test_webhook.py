@@ -47,7 +47,7 @@ class Sender:
         self.webhook._pauses = SimpleNamespace(compute=lambda failures: 0)
         script, keys = register(server, "webhook"), worker.frontier.keys.all()
 
-        def say(lease: float, sent: str, number: int = 0) -> tuple[bool, str, int]:
+        def say(lease: float, sent: str, number: int = -1) -> tuple[bool, str, int]:
             is_ours, last, its_number = script(keys, [name, int(1000 * lease), sent, number])
             return bool(is_ours), last.decode(), its_number
 
@@ -130,6 +130,20 @@ def test_events_that_redis_has_removed_are_counted_by_the_next_sender(
     assert following.step()
     assert following.receiver.accepted[:2] == [6, 7]
     assert [record for record in caplog.records if "has missed 3 events" in record.getMessage()]
+
+
+def test_events_are_counted_though_the_receiver_was_away_from_the_beginning(
+    sender: Any, server: redis.Redis, redis_url: str, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    sender.receiver.is_away = True
+    sender.step(3)
+    sender.resign()
+    tell(join, 6)
+    server.xtrim("s:events", maxlen=2, approximate=False)
+    following = Sender(server, redis_url, join(), "another")
+    assert following.step()
+    assert following.receiver.accepted == [7, 8]
+    assert [record for record in caplog.records if "has missed 6 events" in record.getMessage()]
 
 
 def test_events_that_were_sent_before_redis_removed_them_are_not_missed(

@@ -265,14 +265,73 @@ def test_a_worker_that_was_told_to_stop_before_its_crawl_began_has_not_died(
     assert watched.said == []
 
 
-def test_a_worker_that_dies_after_the_finish_is_not_announced_as_restarted(
-    watch: Callable[..., Watched],
+FINISHED = Report(True, "finished", {}, "w-1", was_open=True)
+TOO_LARGE = Report(True, "memusage_exceeded", {}, "w-2", was_open=True)
+
+
+@pytest.fixture
+def one_has_finished(watch: Callable[..., Watched]) -> Watched:
+    """Two workers, of which the first has found the crawl finished; the second crawls."""
+    watched = watch(2)
+    first, second = Process.started
+    second.now_reports = JOINED
+    first.now_reports, first.code = FINISHED, 0
+    watched.work(2 * STABLE)
+    return watched
+
+
+@pytest.mark.parametrize(("report", "code"), [(JOINED, -9), (TOO_LARGE, 0)], ids=["killed", "too large"])
+def test_a_worker_that_still_crawls_after_the_finish_is_replaced(
+    one_has_finished: Watched, report: Report, code: int
+) -> None:
+    watched = one_has_finished
+    # A handler of spider_idle, or a seed, has given it more requests.
+    watched.process.now_reports, watched.process.code = report, code
+    watched.restart()
+    assert not watched.supervisor.has_succeeded
+    watched.process.now_reports, watched.process.code = FINISHED, 0
+    watched.step()
+    assert watched.supervisor.is_over
+    assert watched.supervisor.has_succeeded
+
+
+def test_a_crawl_whose_worker_is_given_up_after_the_finish_of_another_has_not_succeeded(
+    one_has_finished: Watched,
+) -> None:
+    watched = one_has_finished
+    for _ in range(MOST_DEATHS - 1):
+        watched.process.code = 1
+        watched.restart()
+    watched.process.code = 1
+    watched.step()
+    assert watched.supervisor.is_over
+    assert not watched.supervisor.has_succeeded
+
+
+def test_a_worker_that_hangs_without_a_request_after_the_finish_is_given_up(
+    one_has_finished: Watched,
+) -> None:
+    watched = one_has_finished
+    watched.step(2 * AT_CLOSE)
+    assert watched.supervisor.is_over
+    assert watched.supervisor.has_succeeded
+
+
+def test_a_worker_that_hangs_at_a_request_after_the_finish_is_replaced(one_has_finished: Watched) -> None:
+    watched = one_has_finished
+    watched.evidence = Evidence("http://a.test/7", "1")
+    watched.restart()
+    assert not watched.supervisor.has_succeeded
+
+
+@pytest.mark.parametrize("reason", ["stopped", "closespider_pagecount"])
+def test_a_worker_that_dies_after_an_order_to_stop_is_not_restarted(
+    watch: Callable[..., Watched], reason: str
 ) -> None:
     watched = watch(2)
     first, second = Process.started
-    first.now_reports, first.code = Report(True, "finished", {}, "w-1", was_open=True), 0
+    first.now_reports, first.code = Report(True, reason, {}, "w-1", was_open=True), 0
     watched.step()
     second.now_reports, second.code = JOINED, 9
     watched.step()
     assert watched.supervisor.is_over
-    assert watched.said == ["Worker 2 has died (exit code 9). It will not be restarted: the crawl is over"]

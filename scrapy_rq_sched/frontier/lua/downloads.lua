@@ -28,7 +28,12 @@ function downloads.note(slot, worker, n)
   if has_failed(value) then redis.call('UNLINK', key) end
   local before = string.match(not has_failed(value) and value or '', '^%d+')
   local count = number_of(before, 0) + n
-  if count <= 0 then return redis.call('HDEL', key, field) end
+  if count <= 0 then
+    if redis.call('HDEL', key, field) == 0 then return end
+    -- If other workers download there, the state is kept long again when the slot is next asked.
+    local times = redis.call('HMGET', key, 'tat', 'blocked')
+    return slots.keep_state(slot, math.max(number_of(times[1], 0), number_of(times[2], 0)), false)
+  end
   redis.call('HSET', key, field, string.format('%d %.0f', count, slots.now() + COUNTED))
 end
 

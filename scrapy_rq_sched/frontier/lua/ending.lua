@@ -21,6 +21,13 @@ function ending.note(now)
   if has_older_worker() then ending.tell() end
 end
 
+-- The crawl goes on, so it is not finished, even if a worker has found it finished before.
+function ending.withdraw()
+  redis.call('PERSIST', STARTED)
+  redis.call('DEL', FINISHED)
+  redis.call('HDEL', META, 'finished', 'finish_unrecorded')
+end
+
 -- Record the event of the finish that is noted, unless it is recorded. The caller removes the note.
 function ending.tell()
   local known = redis.call('HMGET', META, 'pages', 'began', 'finished', 'finish_unrecorded')

@@ -30,7 +30,7 @@ local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FA
 local is_member = redis.call('ZSCORE', WORKERS, worker)
 places.leave(worker)
 if slots.are_shared then sharing.leave(worker) end
-if returns == '1' then lost.add(worker, now, now) else lost.remove(worker) end
+if returns == '1' then lost.add(worker, now, now, true) else lost.remove(worker) end
 if is_member then events.tell_gone(worker, 'worker_left') end
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
 if left > 0 then
@@ -62,8 +62,10 @@ local finish = redis.call('HGET', META, 'finished')
 -- A late worker found the finished crawl already cleared, and did nothing in it: only its own META is left.
 if not finish and not knows_the_end then finish = redis.call('GET', FINISHED) end
 if not finish then
-  -- If workers wait in line for a place, keep META: they must still find the order to stop there.
-  local is_empty = redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0 and not places.are_awaited()
+  -- If workers wait in line for a place, keep META: they must still find the order to stop there. And if this worker is
+  -- started again, it continues the counts there.
+  local is_awaited = returns == '1' or places.are_awaited()
+  local is_empty = not is_awaited and redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0
   if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
     -- A crawl that never began leaves no settings that bind the next one.
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)

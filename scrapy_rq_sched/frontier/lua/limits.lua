@@ -1,10 +1,12 @@
 -- Needs: keys, slots, own_slots, number_of, downloads, sharing, slot_patterns
--- The limits of slots, and the times of their turns. SLOT_LIMITS has the limits of the slots that the settings name, and
--- of those that were set during the crawl:
--- '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. rules is 'set' if somebody has set
--- them during the crawl; then '-' is the limit of the settings. Otherwise it is META's field of that name when they were
--- written: they are valid as long as META still has the same. All other slots have the limits of the first pattern that
--- fits them (see slot_patterns.lua), or else META's slot_default.
+-- The limits of slots, and the times of their turns. SLOT_LIMITS has two kinds of fields:
+--   <slot>      the limits of a slot that the settings name, as
+--               '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. They are valid as long as
+--               META's field rules is the same. (An older version has written the limits that somebody has set, too, with
+--               'set' for the rules, mixed with those of the settings.)
+--   set <slot>  the limits that somebody has set during the crawl, as '<delay> <jitter> <concurrency>'; '-' is not set
+-- A limit that is not set is that of the settings: of the slot's name, or else of the first pattern that fits (see
+-- slot_patterns.lua), or else META's slot_default.
 -- SLOT..slot is the state of a slot with limits, a hash:
 --   tat       the server's time (milliseconds) from which the next request may begin. Each turn moves it by the delay,
 --             whenever the turn is used, so that it does not drift. (The name is from GCRA, ITU-T I.371.)
@@ -17,18 +19,32 @@
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 -- If SLOT is not the frontier's own, other spiders keep the same limits with these states (FRONTIER_SLOTS_KEY).
 local limits = {}
--- Milliseconds: how long a slot is passed over if another worker has its turns; how long an unused state is kept.
-local PASSED_OVER_FOR, KEPT = 250, 600000
+-- Milliseconds: how long a slot is passed over if another worker has its turns.
+local PASSED_OVER_FOR = 250
 -- The time of a turn that may begin at once.
 limits.AT_ONCE = 1
 
--- -> delay, jitter, concurrency and rules of a slot with an entry in SLOT_LIMITS; nil if it has none. The names in
--- settings are in lower case, and apply to slots in any case.
-local function own_limits(slot, all)
-  if not all.has_own then return nil end
-  local text, lower = redis.call('HGET', SLOT_LIMITS, slot), string.lower(slot)
-  if not text and lower ~= slot then text = redis.call('HGET', SLOT_LIMITS, lower) end
-  return string.match(text or '', '^(%S+) (%S+) (%S+) (%S+)$')
+-- -> delay, jitter and concurrency of a slot; whether any of them was set during the crawl; and whether the delay was.
+-- The names in settings are in lower case, and apply to slots in any case.
+local function limits_in_force(slot, all)
+  local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
+  local function apply(its_delay, its_jitter, its_concurrency)
+    delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
+    concurrency = number_of(its_concurrency, concurrency)
+    return its_delay and its_delay ~= '-'
+  end
+  if not all.has_own then return delay, jitter, concurrency, false, false end
+  local found = redis.call('HMGET', SLOT_LIMITS, slot, string.lower(slot), slots.SET .. slot)
+  local named_delay, named_jitter, named_concurrency, rules = string.match(
+    found[1] or found[2] or '', '^(%S+) (%S+) (%S+) (%S+)$')
+  local was_set, sets_delay = rules == 'set', false
+  if rules ~= all.rules then apply(slot_patterns.limits_of(slot)) end
+  if was_set or rules == all.rules then
+    sets_delay = apply(named_delay, named_jitter, named_concurrency) and was_set
+  end
+  if not found[3] then return delay, jitter, concurrency, was_set, sets_delay end
+  sets_delay = apply(string.match(found[3], '^(%S+) (%S+) (%S+)$')) or sets_delay
+  return delay, jitter, concurrency, true, sets_delay
 end
 
 -- -> the state of a slot. A value of another type at its key is deleted.
@@ -44,23 +60,12 @@ function limits.of(slot, all)
     local worker = string.match(flat[i], '^a:(.*)$')
     if worker then active = active + downloads.count(flat[i + 1], worker) end
   end
-  local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
-  local its_delay, its_jitter, its_concurrency, rules = own_limits(slot, all)
-  local is_set = rules == 'set'
-  if all.has_own and (is_set or rules ~= all.rules) then
-    local pattern_delay, pattern_jitter, pattern_concurrency = slot_patterns.limits_of(slot)
-    delay, jitter = number_of(pattern_delay, delay), number_of(pattern_jitter, jitter)
-    concurrency = number_of(pattern_concurrency, concurrency)
-  end
-  if is_set or rules == all.rules then
-    delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
-    concurrency = number_of(its_concurrency, concurrency)
-  end
+  local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
   local tat, was = number_of(fields.tat, 0), number_of(fields.delay, delay)
   if all.delay then tat = tat - math.max(0, was - delay) * (1 - math.min(1, jitter)) end
   return {
-    slot = slot, stays = all.stays, is_set = is_set, sets_delay = its_delay ~= '-', active = active,
+    slot = slot, stays = all.stays, is_set = is_set, sets_delay = sets_delay, active = active,
     owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
     blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
@@ -70,9 +75,8 @@ end
 
 -- Write fields of a state, including the time of its next turn, and renew its time to live.
 function limits.keep(state, ...)
-  local key, latest = SLOT .. state.slot, math.max(slots.now(), state.tat, state.blocked)
-  redis.call('HSET', key, 'delay', state.delay, ...)
-  redis.call('PEXPIRE', key, string.format('%.0f', KEPT + latest - slots.now()))
+  redis.call('HSET', SLOT .. state.slot, 'delay', state.delay, ...)
+  slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
 end
 
 function limits.interval(state)
@@ -104,7 +108,7 @@ function limits.turns(state, worker, most, ahead, lease_ms, not_before)
   if sharing.is_left_to_another(state) then return begins, state.asked end
   -- The slot is asked again when a download has ended; or after this time, in case no worker reports that.
   if most <= 0 then
-    redis.call('PEXPIRE', SLOT .. state.slot, KEPT)
+    slots.keep_state(state.slot, math.max(state.tat, state.blocked), true)
     return sharing.ask_for(state, now + lease_ms)
   end
   if state.delay == 0 then
@@ -139,6 +143,7 @@ function limits.handed(state, worker, begins, following, used)
   end
   if state.concurrency > 0 then
     downloads.note(state.slot, worker, used)
+    state.active = state.active + used
     limits.keep(state, 'tat', string.format('%.3f', state.tat))
   end
 end

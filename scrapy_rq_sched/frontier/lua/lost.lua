@@ -2,7 +2,8 @@
 -- Lost workers: they ended without leaving, or left because they used too much memory, so they may be started again. As
 -- long as one of them may come back, no worker clears the frontier at its start (SCHEDULER_FLUSH_ON_START).
 --
--- LOST: workers by the server's time (milliseconds) until which they may come back
+-- LOST: workers by the server's time (milliseconds) until which they may come back; that of a worker that has left ends
+-- in half a millisecond
 local lost = {}
 local LOST = WORKERS .. ':lost'
 -- For how many milliseconds after its deadline a worker may come back.
@@ -11,11 +12,11 @@ local GRACE = 600000
 -- LOST and the keys of workers may have another type, and a script must not end in the middle because of it. So commands
 -- that need a type are pcall. EXISTS and UNLINK need none, and open.lua has checked the type of WORKERS.
 
--- since: the worker's deadline, or when it left
-function lost.add(worker, since, now)
+-- since: the worker's deadline, or when it left; has_left: whether it left because it used too much memory
+function lost.add(worker, since, now, has_left)
   redis.pcall('ZREMRANGEBYSCORE', LOST, '-inf', now)
   if since + GRACE <= now then return end
-  redis.pcall('ZADD', LOST, since + GRACE, worker)
+  redis.pcall('ZADD', LOST, math.floor(since) + GRACE + (has_left and 0.5 or 0), worker)
   redis.pcall('PEXPIRE', LOST, GRACE)
 end
 
@@ -38,6 +39,15 @@ end
 -- -> whether *worker* has ever joined the frontier, as far as Redis still knows
 function lost.has_joined(worker)
   return redis.call('EXISTS', WORKER .. worker) == 1 or type(redis.pcall('ZSCORE', LOST, worker)) == 'string'
+end
+
+-- -> whether a worker other than *replaced* has left because it used too much memory, and may be started again
+function lost.is_any_returning(replaced, now)
+  local known = redis.pcall('ZRANGEBYSCORE', LOST, '(' .. now, '+inf', 'WITHSCORES')
+  for i = 1, #known, 2 do
+    if known[i] ~= replaced and tonumber(known[i + 1]) % 1 > 0 then return true end
+  end
+  return false
 end
 
 -- -> a worker other than *replaced* that may come back, and for how many milliseconds; or nil

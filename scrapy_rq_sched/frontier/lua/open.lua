@@ -49,7 +49,8 @@ uncleared_finish = idle and uncleared_finish
 finish = math.max(finish or 0, uncleared_finish or 0)
 -- Workers that take no part in a crawl do not keep a new one from beginning.
 local late = finish > 0 and fleet.late(worker, was_away and '-inf' or '(' .. now) or {}
-local anew = finish > 0 and now - age >= finish and (others == #late or uncleared_finish)
+-- While any worker, alive or dead, holds requests, the crawl goes on.
+local anew = finish > 0 and leased == 0 and now - age >= finish and (others == #late or uncleared_finish)
 local is_late = finish > 0 and now - age < finish
 local runs_of_late = anew and #late > 0 and redis.call('HGET', META, 'runs')
 local took_part = runs.has(run) or replaced ~= '' and lost.has_joined(replaced)
@@ -140,8 +141,8 @@ end
 if flushed or anew or others == 0 then redis.call('HDEL', META, 'rules', 'slot_default', 'slot_patterns') end
 if others == 0 then redis.call('HSET', META, 'going_since', now) end
 -- A fleet that starts has its full FRONTIER_CLOSE_… limits: see exchange/closing.lua. If its supervisor has only restarted
--- this worker, it is the same fleet.
-if others == #late and not took_part then
+-- this worker, or if another one has left in order to be started again, it is the same fleet.
+if flushed or anew or others == #late and not took_part and not lost.is_any_returning(replaced, now) then
   redis.call('HDEL', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_reached')
   redis.call('HSET', META, 'run_since', now)
 end

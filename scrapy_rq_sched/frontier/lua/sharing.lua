@@ -9,7 +9,7 @@
 local sharing = {}
 local SHARED_WORKERS, MOVED = SLOT .. '~workers', SLOT .. '~moved'
 -- Milliseconds: how long a turn is left to a spider after the time at which it may have it; how long a move and a worker
--- are remembered, and a state without other fields.
+-- are remembered.
 local LEFT_FOR, KEPT, WORKERS_KEPT = 1500, 600000, 86400000
 -- How many moved slots an exchange looks at.
 local MOVED_AT_ONCE = 1000
@@ -63,9 +63,15 @@ function sharing.hear()
   local heard = redis.call('HGET', META, 'moves_heard') or '-inf'
   local found = redis.pcall('ZRANGEBYSCORE', MOVED, '(' .. heard, 'inf', 'WITHSCORES', 'LIMIT', 0, MOVED_AT_ONCE)
   if has_failed(found) or #found == 0 then return end
-  local score = slots.score(slots.now())
+  local score, last = slots.score(slots.now()), found[#found]
   for i = 1, #found, 2 do redis.call('ZADD', SLOTS, 'XX', 'LT', score, found[i]) end
-  redis.call('HSET', META, 'moves_heard', found[#found])
+  if #found == 2 * MOVED_AT_ONCE then
+    -- All moves of one script have the same time, so there may be more of it.
+    for _, slot in ipairs(redis.call('ZRANGEBYSCORE', MOVED, last, last)) do
+      redis.call('ZADD', SLOTS, 'XX', 'LT', score, slot)
+    end
+  end
+  redis.call('HSET', META, 'moves_heard', last)
 end
 
 function sharing.is_left_to_another(state)
@@ -77,8 +83,7 @@ function sharing.ask_for(state, at)
   if slots.are_shared and state.last ~= META then
     local key = SLOT .. state.slot
     redis.call('HSET', key, 'asked', string.format('%.0f', at + LEFT_FOR), 'asked_by', META)
-    local latest = math.max(slots.now(), state.tat, state.blocked)
-    redis.call('PEXPIRE', key, string.format('%.0f', KEPT + latest - slots.now()))
+    slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
   end
   return {}, at
 end

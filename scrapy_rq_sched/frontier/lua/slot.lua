@@ -11,24 +11,33 @@ local problem = wrong_type(types()) or wrong_type({{SLOT .. slot, 'hash'}})
 if problem then return wrong_type_error(problem) end
 despite_full_memory()
 local now = slots.now()
+
+-- An older version has written the limits that were set over those of the settings. Then the workers send the limits in
+-- their settings again, before they are given any request.
+local function forget_older_form()
+  if string.sub(redis.call('HGET', SLOT_LIMITS, slot) or '', -4) ~= ' set' then return end
+  redis.call('HDEL', SLOT_LIMITS, slot)
+  redis.call('HDEL', META, 'rules')
+end
+
 if what == 'set' then
   local delay, jitter, concurrency = argument(), argument(), argument()
-  -- If the settings name this slot, their entry is replaced.
-  local before, its = redis.call('HGET', SLOT_LIMITS, slot) or '', {delay, jitter, concurrency}
-  local of_settings = {string.match(before, '^(%S+) (%S+) (%S+) %S+$')}
-  for i, value in ipairs(of_settings) do
+  forget_older_form()
+  -- A limit that is not named keeps what was set before.
+  local before = {string.match(redis.call('HGET', SLOT_LIMITS, slots.SET .. slot) or '', '^(%S+) (%S+) (%S+)$')}
+  local its = {delay, jitter, concurrency}
+  for i, value in ipairs(before) do
     if its[i] == '-' then its[i] = value end
   end
-  redis.call('HSET', SLOT_LIMITS, slot, table.concat(its, ' ') .. ' set')
+  redis.call('HSET', SLOT_LIMITS, slots.SET .. slot, table.concat(its, ' '))
   -- If the old delay was longer, do not wait for its end.
   local tat = tonumber(redis.call('HGET', SLOT .. slot, 'tat') or '')
   if tonumber(delay) and tat and tat > now + delay then
     redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay), 'delay', delay)
   end
 elseif what == 'reset' then
-  redis.call('HDEL', SLOT_LIMITS, slot)
-  -- The workers send the limits in their settings again, before they are given any request.
-  redis.call('HDEL', META, 'rules')
+  redis.call('HDEL', SLOT_LIMITS, slots.SET .. slot)
+  forget_older_form()
 elseif what == 'block' then
   local period = number()
   -- This is also true if the block has expired, but no worker has recorded that event yet.

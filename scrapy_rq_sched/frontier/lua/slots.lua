@@ -5,10 +5,13 @@
 -- long. The scores that one script gives differ by one, and a later script gives later ones. All other times here are
 -- in milliseconds. With FRONTIER_ORDER = 'priority', a score may also be a request's: see exchange/priority_turns.lua.
 -- FIRST_TIME: scores from this one on are times
+-- SET: before the name of a slot, the field of SLOT_LIMITS with the limits that were set for it during the crawl. No
+--   slot's name has a space.
 -- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
-local slots = {FIRST_TIME = 1e14, are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
--- The longest time that a slot sleeps, in milliseconds.
-local LONGEST = 600000
+local slots = {FIRST_TIME = 1e14, SET = 'set ', are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
+-- The longest time that a slot sleeps; and how long its state is kept after the last time in it, also with downloads,
+-- which may take longer than an unused state is kept. In milliseconds.
+local LONGEST, KEPT, KEPT_WITH_DOWNLOADS = 600000, 600000, 86400000
 -- The key of the frontier's time. Spiders that share states of slots also share the time.
 local CLOCK = slots.are_shared and SLOT .. '~clock' or META
 local CLOCK_KEPT = 86400000
@@ -105,6 +108,12 @@ function slots.write()
   in_chunks(turned, function(...) redis.call('ZADD', SLOTS, ...) end)
   in_chunks(emptied, function(...) redis.call('ZREM', SLOTS, ...) end)
   turned, emptied = {}, {}
+end
+
+-- Keep the state of a slot. latest: the latest time in it; has_downloads: whether any worker downloads there
+function slots.keep_state(slot, latest, has_downloads)
+  local kept = has_downloads and KEPT_WITH_DOWNLOADS or KEPT
+  redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', kept + math.max(0, latest - slots.now())))
 end
 
 -- Set a slot's next turn to *score*, if it has waiting requests.

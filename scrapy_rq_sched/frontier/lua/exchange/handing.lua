@@ -1,4 +1,4 @@
--- Needs: keys, events, in_slots, seeds, leases, histories, exchange/said, exchange/gates
+-- Needs: keys, events, ending, in_slots, seeds, leases, histories, exchange/said, exchange/gates
 -- Turn requests and seeds into leases of this worker.
 --
 -- turn: leases: {lease, value, lease, value, …}, for Redis and for the reply; bytes: their total size; prefix: of their
@@ -69,7 +69,7 @@ end
 local function hold(turn)
   in_chunks(turn.leases, function(...) redis.call('HSET', turn.held, ...) end)
   if #turn.leases == 0 then return end
-  if turn.meta.finished then redis.call('HDEL', META, 'finished', 'finish_unrecorded') end
+  if turn.meta.finished or turn.has_rare then ending.withdraw() end
   if turn.before.over then begin_late(turn) end
 end
 

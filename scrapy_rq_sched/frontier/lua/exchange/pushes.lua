@@ -1,4 +1,4 @@
--- Needs: keys, waiting, clearing, seen, filter, exchange/said
+-- Needs: keys, waiting, clearing, seen, filter, ending, exchange/said
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- turn: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
@@ -66,12 +66,7 @@ function pushes.store(turn)
   if full == '' then full = lacks_room(turn, before + #requests) or '' end
   if full ~= '' then turn.want_seeds = 0 end
   if #requests > 0 then waiting.push(ranks, requests, slots) end
-  if has_new and (turn.has_rare or turn.meta.finished) then
-    -- The crawl goes on, so it is not finished, even if a worker has found it finished before.
-    redis.call('PERSIST', STARTED)
-    redis.call('DEL', FINISHED)
-    redis.call('HDEL', META, 'finished', 'finish_unrecorded')
-  end
+  if has_new and (turn.has_rare or turn.meta.finished) then ending.withdraw() end
   turn.duplicates, turn.stored, turn.full = duplicates, stored, full
 end
 

@@ -14,7 +14,7 @@ slot_policy.all = {
   stays = said.order ~= 'priority' and not slots.are_shared,
 }
 
--- Store the limits of the slots that the settings name, but leave those that were set during the crawl.
+-- Store the limits of the slots that the settings name, but leave those that an older version has set: see limits.lua.
 local function store_named(named, rules)
   local names = {}
   for slot in pairs(named) do names[#names + 1] = slot end
@@ -71,7 +71,7 @@ function slot_policy.learn(turn)
     store_policy(turn, said.limits)
   elseif said.slot_policy and not known and not turn.over then
     -- A request may begin only within its limits, and somebody has removed these.
-    turn.wants_policy, turn.want, said.asks = true, 0, {}
+    turn.wants_policy, turn.want, said.asks = true, 0, said.asks and {}
   end
   local delay, jitter, concurrency = string.match(meta.slot_default or '', DEFAULT)
   local all = slot_policy.all
