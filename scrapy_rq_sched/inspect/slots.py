@@ -186,7 +186,7 @@ def _in_force(slot: str, fields: list[bytes | None], meta: Mapping[str, str]) ->
 
 
 def _over(limits: list[str], others: list[str]) -> list[str]:
-    """Return *limits*, with those of *others* where there is none."""
+    """Return *limits*; a limit that is ``-`` is that of *others*."""
     if len(limits) != len(others):
         return others
     return [other if its == "-" else its for its, other in zip(limits, others, strict=True)]

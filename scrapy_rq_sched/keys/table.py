@@ -89,8 +89,9 @@ KEYS: tuple[Key, ...] = (
         "slot_limits",
         "{prefix}:slots:limits",
         ("hash",),
-        "for each slot that the settings name: delay (milliseconds), jitter, concurrency; then `set` if "
-        "somebody set them during the crawl, else `rules` of `meta` when they were written",
+        "for each slot that the settings name: delay (milliseconds), jitter, concurrency, and `rules` of "
+        "`meta` when they were written. The field `set <slot>`: the limits that somebody has set during the "
+        "crawl; `-` is not set",
         Use.ARGUMENT,
     ),
     Key(
@@ -165,7 +166,8 @@ KEYS: tuple[Key, ...] = (
         "{prefix}:workers:lost",
         ("zset",),
         "workers that ended without leaving, or because of their memory. Score: the server's time "
-        "(milliseconds) until which they may come back; so long no worker clears the frontier at its start",
+        "(milliseconds) until which they may come back; so long no worker clears the frontier at its start. "
+        "It ends in .5 if the worker left because of its memory",
     ),
     Key(
         "places",
@@ -252,7 +254,8 @@ KEYS: tuple[Key, ...] = (
         "finished",
         "{prefix}:finished",
         ("string",),
-        "when a crawl last finished, in the server's time (milliseconds)",
+        "when a crawl last finished, in the server's time (milliseconds); kept for a day, and so long "
+        "`started` is kept too",
         Use.ARGUMENT,
     ),
     Key(

@@ -14,8 +14,8 @@ ROOT = Path(scrapy_rq_sched.__file__).parent
 PACKAGE = "scrapy_rq_sched"
 #: A module stands at the root only if a user names it: in a setting, an import, or in what Redis keeps.
 MOST_AT_THE_ROOT = 24
-#: In lines. What is longer has more than one idea.
-LONGEST_MODULE, LONGEST_CLASS = 360, 260
+#: In lines. A module is as long as its subject; one that is longer has more than one.
+LONGEST_MODULE = 500
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -47,12 +47,8 @@ def test_the_imports_of_a_module_are_found() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_and_its_classes_can_be_read_at_one_sitting(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= LONGEST_MODULE
-    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
-    for cls in classes:
-        assert (cls.end_lineno or 0) - cls.lineno < LONGEST_CLASS, cls.name
+def test_a_module_can_be_read_at_one_sitting(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_MODULE
 
 
 def test_only_what_users_name_stands_at_the_root() -> None:
