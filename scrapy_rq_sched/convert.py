@@ -126,9 +126,12 @@ class Conversion:
 
     @property
     def warning(self) -> str:
-        """The warning for the user before the first request is read; empty if the source runs no code."""
-        name = serializers.serializer_name(self._source)
-        if name in serializers.HARMLESS:
+        """The warning for the user before the first request is read; empty if no serializer runs code."""
+        source, target = map(serializers.serializer_name, (self._source, self._target))
+        # An entry that the source cannot read may be converted already, so the target reads it.
+        reading = [source] if serializers.names_pickle(target) else [source, target]
+        name = next((name for name in reading if name not in serializers.HARMLESS), "")
+        if not name:
             return ""
         code = "runs any code that is in it" if serializers.names_pickle(name) else "may run code"
         return (

@@ -1,8 +1,9 @@
 """Refuse requests from Redis that would forge lines of the log, or send escapes to a terminal.
 
 Scrapy's log repeats the method, the URL and the ``Referer`` of a request as they are, errors of a download
-repeat the host and the proxy, and with ``COOKIES_DEBUG`` the log has the cookies. All functions return the
-problem, or an empty text. The path of the crawl uses them, so a caller first looks whether a field is plain.
+repeat the host and the proxy, with ``COOKIES_DEBUG`` the log has the cookies, and the error of a callback has
+the name of an argument. All functions return the problem, or an empty text. The path of the crawl uses them,
+so a caller first looks whether a field is plain.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def problem_of(request: Request) -> str:
         or (of_headers(request.headers) if request.headers else "")
         or (of_cookies(request.cookies) if request.cookies else "")
         or of_meta(request.meta)
+        or (of_arguments(request.cb_kwargs) if request.cb_kwargs else "")
     )
 
 
@@ -59,6 +61,14 @@ def of_meta(meta: dict[Any, Any]) -> str:
         text = meta.get(name)
         if isinstance(text, str) and not text.isprintable() and _CONTROL.search(text):
             return _refusal(f"meta[{name!r}]", text)
+    return ""
+
+
+def of_arguments(cb_kwargs: dict[Any, Any]) -> str:
+    """Return the problem with the name of a callback's argument."""
+    for name in cb_kwargs:
+        if isinstance(name, str) and not name.isprintable():
+            return _refusal("the name of a field in cb_kwargs", name)
     return ""
 
 

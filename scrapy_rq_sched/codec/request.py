@@ -78,7 +78,7 @@ def request_to_dict(request: Request, spider: Spider, nonce: str | None = None) 
                 raise UnserializableRequestError(_wrong_type(field, value))
             data[field] = value
     problem = _unsafe(data.get("meta", {}))
-    if not problem and (not is_plain or "cookies" in data):
+    if not problem and (not is_plain or "cookies" in data or "cb_kwargs" in data):
         problem = log_safety.problem_of(request)
     if problem:
         raise UnserializableRequestError(problem)
@@ -146,6 +146,8 @@ def request_from_dict(data: Any, spider: Spider) -> Request:
         problem = problem or log_safety.of_headers(made.headers)
     if "cookies" in data:
         problem = problem or log_safety.of_cookies(data["cookies"])
+    if "cb_kwargs" in data:
+        problem = problem or log_safety.of_arguments(data["cb_kwargs"])
     if problem:
         raise PayloadError(problem)
     return made

@@ -76,7 +76,7 @@ def why_not_flushed(unflushed: str) -> str:
     if reason == "lost":
         milliseconds, _, worker = details.partition(" ")
         return (
-            f"worker {worker} has ended without finishing the crawl, and may be started again (for "
+            f"worker {bounded(worker)} has ended without finishing the crawl, and may be started again (for "
             f"{int(milliseconds) / 1000:.0f} s more, this is assumed)"
         )
     return {

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES
 from typing_extensions import Self
 
 from .. import connection, serializers
@@ -27,6 +28,9 @@ SCAN_STEP = 1000
 #: Fields of ``meta``, and bytes of each of them, at most. Workers write far fewer and shorter ones.
 MOST_FIELDS, LONGEST_FIELD = 1000, 256 * 1024
 
+_SERIALIZER = "SCHEDULER_SERIALIZER"
+#: The priority of a setting that the user has named for one command.
+_BY_HAND = SETTINGS_PRIORITIES["cmdline"]
 _QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DISCIPLINES}
 
 
@@ -41,6 +45,7 @@ class View:
     :param spidercls: the spider's class, if this project has it.
     :param scrapy_settings: Scrapy's settings, with those of the spider.
     :param redis_key: the seeds' key, or several, if they differ from those of the class.
+    :param is_named: whether the user has named this frontier.
     """
 
     server: Any
@@ -50,6 +55,7 @@ class View:
     spidercls: type[Spider] | None = None
     scrapy_settings: Any = None
     redis_key: Any = None
+    is_named: bool = False
 
     @classmethod
     def from_settings(
@@ -63,7 +69,8 @@ class View:
         :raises SettingError: if a setting has an invalid value.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        return cls.without_meta(settings, spider, spidercls, redis_key).as_it_is_now(redis_key)
+        view = cls.without_meta(settings, spider, spidercls, redis_key)
+        return replace(view, is_named=True).as_it_is_now(redis_key)
 
     @classmethod
     def without_meta(
@@ -105,9 +112,6 @@ class View:
         settings = self.scrapy_settings.copy()
         spidercls.update_settings(settings)
         read = FrontierSettings.from_settings(settings)
-        if load_keys(read, self.server, self.spider).requests != self.keys.requests:
-            # Only meta says that this is the spider's frontier: the class's trust in pickles is not for it.
-            read = replace(read, serializer=self.settings.serializer)
         return replace(self, settings=read, scrapy_settings=settings, spidercls=spidercls)
 
     @property
@@ -173,20 +177,36 @@ class View:
     def serializer(self) -> serializers.Serializer:
         """The serializer of the waiting requests.
 
-        :raises InspectionError: if the frontier names one that may run code, and the settings do not.
+        :raises InspectionError: if the frontier names one that may run code, and it is not trusted.
         """
         ours = serializers.load_serializer(self.settings.serializer)
         theirs = self.meta.get("SCHEDULER_SERIALIZER", "")
-        if theirs in ("", serializers.serializer_name(ours)):
+        is_safe = serializers.serializer_name(ours) in serializers.HARMLESS or self._is_trusted
+        if is_safe and theirs in ("", serializers.serializer_name(ours)):
             return ours
-        if theirs in serializers.HARMLESS:
-            return serializers.load_serializer(theirs)
+        if theirs in serializers.HARMLESS or not theirs:
+            return serializers.load_serializer(theirs or "json")
         # Redis may name any module: only a name that is known to be a serializer is repeated as an option.
         named = "=pickle" if serializers.names_pickle(theirs) else ""
         raise InspectionError(
             f"The requests of spider {self.spider!r} were written by {bounded(theirs)!r}, which may run code "
             f"that is stored in Redis. If you trust it, add -s SCHEDULER_SERIALIZER{named}"
         )
+
+    @property
+    def _is_trusted(self) -> bool:
+        """Whether a serializer of the settings that may run code is meant for this frontier.
+
+        Any program with some rights in Redis can make a frontier of its own. So the frontier must be that of
+        a spider of this project, at the keys of the settings; or the user must have named the frontier and,
+        with ``-s``, the serializer.
+        """
+        if self.is_named and (self.scrapy_settings.getpriority(_SERIALIZER) or 0) >= _BY_HAND:
+            return True
+        if self.spidercls is None:
+            return False
+        usual = load_keys(self.settings, self.server, self.spider, self.redis_key)
+        return usual.requests == self.keys.requests
 
     @property
     def dupefilter(self) -> str:

@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,20 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.convert import Conversion
+from scrapy_rq_sched.dashboard.frontiers import Frontiers
 from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, InspectionError
 from scrapy_rq_sched.frontier.messages import FORMAT, Push
 from scrapy_rq_sched.inspect import Control, Export, Import, View, find_frontiers, own_keys
 from scrapy_rq_sched.inspect.archive import ArchiveReader, Writer
 from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
+from scrapy_rq_sched.inspect.entries import Reader
+from scrapy_rq_sched.inspect.frontier_checks import check_frontier
 from scrapy_rq_sched.inspect.seed_rules import SeedRules
 from scrapy_rq_sched.inspect.seeding import Few, Seeding
 from scrapy_rq_sched.inspect.set_aside import set_aside
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
+from scrapy_rq_sched.serializers import serializer_name
 
 from ..client import Client
 from ..crawl import run_python
@@ -408,6 +413,46 @@ def test_a_frontier_that_claims_a_spider_is_not_read_with_the_pickles_of_its_cla
     (found,) = find_frontiers(Settings({"REDIS_URL": redis_url}))
     with pytest.raises(InspectionError, match="may run code"):
         found.of_spider(Trusting).serializer  # noqa: B018 - raises
+
+
+@pytest.fixture
+def trusting(redis_url: str) -> Settings:
+    """The settings of a project whose own frontiers have pickles, as after a move from scrapy-redis."""
+    settings = Settings({"REDIS_URL": redis_url})
+    settings.set("SCHEDULER_SERIALIZER", "pickle", "project")
+    return settings
+
+
+@pytest.mark.parametrize("serializer", ["pickle", None])
+def test_a_planted_pickle_does_not_run_in_a_project_that_uses_pickle(
+    trusting: Settings, neighbour: redis.Redis, tmp_path: Path, serializer: str | None
+) -> None:
+    worker_of(neighbour, "evil")
+    neighbour.hdel("evil:meta", "SCHEDULER_SERIALIZER")
+    folder = planted(neighbour, tmp_path, serializer)
+    entries = neighbour.zrange("evil:requests", 0, -1)
+    frontiers = Frontiers(trusting)
+    views = [*find_frontiers(trusting), frontiers.view("evil"), View.from_settings(trusting, "evil")]
+    assert len(views) == 3
+    for view in views:
+        assert view is not None
+        list(check_frontier(view))
+        with suppress(InspectionError):
+            assert [Reader(view).request(entry).url for entry in entries] == [""]
+        set_aside(view)
+    assert not folder.exists()
+
+
+def test_the_pickles_of_a_spider_of_the_project_are_read(trusting: Settings, neighbour: redis.Redis) -> None:
+    neighbour.zadd("evil:requests", {pickle.dumps({"url": "http://a.test/"}): 0})
+    view = View.from_settings(trusting, "evil", Trusting)
+    assert serializer_name(view.serializer) == "pickle"
+
+
+def test_pickles_are_read_if_the_user_names_the_frontier_and_the_serializer(trusting: Settings) -> None:
+    assert serializer_name(View.from_settings(trusting, "evil").serializer) == "json"
+    trusting.set("SCHEDULER_SERIALIZER", "pickle", "cmdline")
+    assert serializer_name(View.from_settings(trusting, "evil").serializer) == "pickle"
 
 
 #: The scripts of inspect/ that use no key that meta names, or that only read.

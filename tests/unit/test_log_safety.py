@@ -49,6 +49,8 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "a line break in a proxy": {"meta": {"proxy": f"http://a{LINE}"}},
     "an escape in a download slot": {"meta": {"download_slot": "a\x1b[2J"}},
     "a line break in a cookie": {"cookies": {"a": f"b{LINE}"}},
+    "a line break in the name of an argument": {"cb_kwargs": {f"x{LINE}": 1}},
+    "an escape in the name of an argument": {"cb_kwargs": {"x\x1b[31m": 1}},
     "a line break in a cookie of a list": {"cookies": [{"name": "a", "value": f"b{LINE}"}]},
 }
 
@@ -62,6 +64,7 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "a control character that Request escapes": {"url": "http://graph.test/\x1b"},
     "a line break in a body": {"method": "POST", "body": "a\nb"},
     "a line break in a text for the spider": {"meta": {"description": "a\nb"}},
+    "a line break in an argument for the callback": {"cb_kwargs": {"text": "a\nb"}},
     "an internationalized host": {"url": "http://bücher.test/1"},
 }
 
