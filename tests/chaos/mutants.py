@@ -263,8 +263,8 @@ MUTANTS = {
         (
             (
                 "frontier/lua/open.lua",
-                "local anew = finish > 0 and now - age >= finish and (",
-                "local anew = finish > 0 and (",
+                "and leased == 0 and now - age >= finish and (",
+                "and leased == 0 and (",
             ),
         ),
     ),
@@ -424,7 +424,7 @@ MUTANTS = {
     "named-limits-forgotten": Mutant(
         "the limits of single slots hold from the first request after a restart on",
         ("limits-resume", "limits-kill"),
-        ((LIMITS, "if is_set or rules == all.rules then\n    delay", "if is_set then\n    delay"),),
+        ((LIMITS, "if was_set or rules == all.rules then", "if was_set then"),),
     ),
     "dead-of-other-spiders-live": Mutant(
         "the downloads of another spider's worker count while that worker is alive",
