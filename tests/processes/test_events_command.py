@@ -154,11 +154,23 @@ class Following:
         self.lines: list[str] = []
         settings = Settings({"REDIS_URL": url})
         self._follower = follow_events(settings, "graph", said=self.lines.append)
-        threading.Thread(target=self._follow, daemon=True).start()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
 
     def _follow(self) -> None:
         for event in self._follower:
             self.events.append(event)
+            if self._is_over:
+                return
+
+    def end(self) -> None:
+        """End with the next event."""
+        self._is_over = True
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
 
     def ids(self) -> list[str]:
         return [event.id for event in self.events]
@@ -177,6 +189,11 @@ def following(server: redis.Redis, redis_url: str) -> Iterator[tuple[Following, 
 
         wait_until(has_begun)
         yield following, proxy
+        # A thread that goes on would fail in a later test, which replaces functions that it uses.
+        proxy.go()
+        following.end()
+        tell(server, "resumed")
+        wait_until(lambda: following.has_ended, timeout=10)
 
 
 @pytest.mark.parametrize("fault", ["cut", "stall", "refuse"])
