@@ -91,8 +91,8 @@ def of_headers(headers: Headers) -> str:
                 return _refusal(f"header {_short(name)}", value)
     for logged in _LOGGED_HEADERS:
         text = (headers.get(logged) or b"").decode("utf-8", "replace")
-        if _CONTROL.search(text):
-            return _refusal(f"header {logged!r}", text)
+        if not text.isprintable():
+            return f"header {logged!r} must have printable characters only: {_short(text)}"
     return ""
 
 

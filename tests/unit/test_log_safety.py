@@ -43,6 +43,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "a bidi override in the referer": {"headers": {"Referer": "http://a/\u202e"}},
     "a C1 control in the referer": {"headers": {"Referer": ["http://a/\x9b31m"]}},
     "a referer in an encoding of escapes": {"headers": {"Referer": "日本"}, "encoding": "iso-2022-jp"},
+    "an unassigned character in the referer": {"headers": {"Referer": "http://a/\U0006e7e5"}},
     "a list of headers": {"headers": [["Referer", f"http://a/{LINE}"]]},
     "a line break in another header": {"headers": {"X-A": "b\r\nX-Evil: 1"}},
     "a line break in the name of a header": {"headers": {"X-A\nReferer": "b"}},
