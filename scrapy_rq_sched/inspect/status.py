@@ -161,5 +161,5 @@ class Status:
         """The share of requests that workers cannot share, and the reason; empty if it is small."""
         if not is_much_unshared(self.found, self.unshared):
             return ""
-        share = 100 * self.unshared // self.found
+        share = 100 * self.unshared // max(1, self.found)
         return f"{share} % of the requests found ({self.unshared} of {self.found}): {self.unshared_reason}"

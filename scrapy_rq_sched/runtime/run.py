@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from dataclasses import asdict, dataclass, fields
 
@@ -32,7 +33,7 @@ class Run:
     :param supervisor: the supervisor's process id.
     :param started: when the supervisor was started, by :func:`clock`.
     :param report: the path of the worker's report.
-    :param heartbeats: the file descriptor of the pipe for the worker's heartbeats.
+    :param heartbeats: the file descriptor of the pipe for the worker's heartbeats; -1: there is none.
     :param replaces: the name of the dead worker that the process replaces, or empty.
     """
 
@@ -74,5 +75,13 @@ def _read(text: str) -> Run | None:
         run = Run(**{field.name: described[field.name] for field in fields(Run) if field.name in described})
     except (ValueError, TypeError):
         return None  # another program has set the variable
-    # A process that a worker has started, before it removed the variable, has another parent.
-    return run if run.supervisor == os.getppid() else None
+    # A process that a worker has started, before it removed the variable, does not have its pipe. The parent
+    # tells nothing: the supervisor may have been killed meanwhile.
+    return run if run.heartbeats < 0 or _is_pipe(run.heartbeats) else None
+
+
+def _is_pipe(descriptor: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False

@@ -390,6 +390,8 @@ def test_status_and_doctor_say_that_the_work_is_not_shared(join: Join, server: r
     )
     assert status.unshared_share == "98 % of the requests found (196 of 200): why"
     assert not replace(status, unshared=2).unshared_share
+    # Another program has changed the numbers.
+    assert replace(status, found=0).unshared_share
 
 
 def test_a_worker_that_is_stopped_while_it_makes_requests_of_a_seed_makes_each_once(

@@ -26,7 +26,7 @@ def _no_run_is_left() -> Iterator[None]:
 
 def begin(monkeypatch: pytest.MonkeyPatch, started: float) -> Run:
     """Have this process be a worker of a supervisor."""
-    described = Run("r", os.getppid(), started, "/a folder/worker 1.json", "dead")
+    described = Run("r", 7, started, "/a folder/worker 1.json", replaces="dead")
     for name, value in described.environment.items():
         monkeypatch.setenv(name, value)
     return described
@@ -56,9 +56,26 @@ def test_a_supervisor_of_a_later_version_may_describe_more(monkeypatch: pytest.M
 
 
 def test_a_process_that_a_worker_has_started_has_no_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in Run("r", os.getppid() + 1, 1.5).environment.items():
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    with open(os.devnull) as another:
+        for descriptor in (writer, another.fileno()):
+            for name, value in Run("r", 7, 1.5, heartbeats=descriptor).environment.items():
+                monkeypatch.setenv(name, value)
+            assert run.current() is None
+
+
+def test_a_process_whose_supervisor_was_killed_meanwhile_knows_its_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, writer = os.pipe()
+    described = Run("r", 7, 1.5, heartbeats=writer)
+    for name, value in described.environment.items():
         monkeypatch.setenv(name, value)
-    assert run.current() is None
+    assert run.current() == described
+    os.close(reader)
+    os.close(writer)
 
 
 @pytest.mark.parametrize("text", ["7 /a/report.json", "[]", "{}", '{"id": 1}', "null"])
