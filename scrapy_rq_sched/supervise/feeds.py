@@ -174,7 +174,8 @@ def path_of(uri: str) -> str:
 def _rows(path: Path, encoding: str, is_whole: bool = True) -> Iterator[list[str]]:
     """Yield the rows of a table; leave out the last one if the table is not whole."""
     before: list[str] | None = None
-    with path.open(newline="", encoding=encoding) as file:
+    # A table that is not whole may end in the middle of a character.
+    with path.open(newline="", encoding=encoding, errors=None if is_whole else "surrogateescape") as file:
         for row in csv.reader(file):
             if before is not None:
                 yield before

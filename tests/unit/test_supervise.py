@@ -170,7 +170,7 @@ def test_tables_are_appended_to_the_one_that_is_there(feed: Callable[..., Feed],
     assert items.path.read_bytes() == b"name,price\r\nold,1\r\nnew,2\r\n"
 
 
-@pytest.mark.parametrize("torn", [b"c", b"c,3", b'"c\r\n', b'"c\r\n",'])
+@pytest.mark.parametrize("torn", [b"c", b"c,3", b'"c\r\n', b'"c\r\n",', "é".encode()[:1]])
 def test_a_row_that_breaks_off_is_left_out(feed: Callable[..., Feed], torn: bytes) -> None:
     items = feed("items.csv", "csv")
     write(items, "worker-1", b"name,price\r\na,1\r\n" + torn)
