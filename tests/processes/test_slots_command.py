@@ -60,7 +60,7 @@ def test_a_slot_is_known_by_each_of_its_names(
     redis_url: str, server: redis.Redis, text: str, name: bytes
 ) -> None:
     assert said(redis_url, "set", text, "delay=5").endswith("until the crawl is finished")
-    assert limits(server) == [name]
+    assert limits(server) == [b"set " + name]
 
 
 def test_a_slot_that_has_no_request_yet_is_set_and_said_to_have_none(
