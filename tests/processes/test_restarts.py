@@ -130,7 +130,7 @@ def test_a_second_run_of_the_command_clears_the_crawl_that_was_interrupted(termi
 def test_a_worker_without_a_supervisor_does_not_clear_the_crawl_of_a_killed_one(
     fleet: Fleet, redis_url: str
 ) -> None:
-    settings = {"FRONTIER_LEASE_TIMEOUT": 0.5, "SCHEDULER_FLUSH_ON_START": 1, "GRAPH_PAGES": 14}
+    settings = {"FRONTIER_LEASE_TIMEOUT": 0.5, "SCHEDULER_FLUSH_ON_START": 1, "GRAPH_PAGES": 12}
     for number in range(3):  # as systemd restarts it
         fleet.start("chain", 1, "-a", "kill_after=6", **settings)
         fleet.wait(workers=[number])
