@@ -123,9 +123,9 @@ def test_a_slot_is_blocked_and_free_again(app: Any, server: redis.Redis) -> None
 
 def test_limits_of_a_slot_are_set_and_reset(app: Any, server: redis.Redis) -> None:
     done(app, "slots/set", slot="images.example.org", delay=3, concurrency=2)
-    assert server.hget("shop:slots:limits", "images.example.org") == b"3000.0 - 2 set"
+    assert server.hget("shop:slots:limits", "set images.example.org") == b"3000.0 - 2"
     done(app, "slots/reset", slot="images.example.org")
-    assert not server.hexists("shop:slots:limits", "images.example.org")
+    assert not server.hexists("shop:slots:limits", "set images.example.org")
 
 
 # -- before it is done -----------------------------------------------------------------------------------

@@ -318,7 +318,7 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     row.get_by_role("button", name="Reset").click()
     seen.confirm()
     expect(row).not_to_contain_text("(set)")
-    assert not server.hexists("shop:slots:limits", "images.example.org")
+    assert not server.hexists("shop:slots:limits", "set images.example.org")
 
 
 def test_who_did_what_is_shown(seen: Watched) -> None:
