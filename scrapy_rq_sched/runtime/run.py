@@ -33,7 +33,7 @@ class Run:
     :param supervisor: the supervisor's process id.
     :param started: when the supervisor was started, by :func:`clock`.
     :param report: the path of the worker's report.
-    :param heartbeats: the file descriptor of the pipe for the worker's heartbeats; -1: there is none.
+    :param heartbeats: the file descriptor of the pipe for the worker's heartbeats; -1 without a pipe.
     :param replaces: the name of the dead worker that the process replaces, or empty.
     """
 

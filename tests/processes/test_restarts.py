@@ -137,7 +137,7 @@ def test_a_worker_without_a_supervisor_does_not_clear_the_crawl_of_a_killed_one(
         # A worker that is started before this one's lease has expired counts it as running.
         wait_until(lambda: no_lease_holds(redis_url, "chain"))
     assert fleet.reasons() == ["finished"]
-    assert set(fleet.urls("parsed")) == all_of(14)
+    assert set(fleet.urls("parsed")) == all_of(12)
     assert "SCHEDULER_FLUSH_ON_START: the frontier of spider 'chain' was not cleared" in fleet.log(1)
     assert "To clear it, stop all workers, and run: scrapy frontier clear chain" in fleet.log(1)
 
