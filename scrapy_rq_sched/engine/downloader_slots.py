@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -56,10 +55,8 @@ class DownloaderSlots:
         self._keys: dict[str, str] = {}
         # The slots with a delay that the fleet keeps, with the delay and the jitter that they had before.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
-        # Requests that were begun and have not reached the downloader, and their number by slot.
-        self._on_their_way: dict[Request, str] = {}
-        self._coming: Counter[str] = Counter()
         self._gap_of: Callable[[str], float | None] = lambda slot: None
+        self._coming: Callable[[str], int] = lambda slot: 0
         self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
         self._left: Callable[[Request], None] = lambda request: None
         self._sent: Callable[[str, float, float], None] = lambda slot, latest, at: None
@@ -69,24 +66,32 @@ class DownloaderSlots:
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
         engine.signals.connect(self._on_left, signals.request_left_downloader)
 
-    def follow(
+    def watch(
         self,
-        gap_of: Callable[[str], float | None],
+        coming: Callable[[str], int],
         reached: Callable[[Request, str, float], None],
         left: Callable[[Request], None],
-        sent: Callable[[str, float, float], None],
+    ) -> None:
+        """Tell a ledger of requests when the downloader gets a request, and when its download is over.
+
+        :param coming: returns how many begun requests of a slot have not reached the downloader.
+        :param reached: called for each request that is sent, with its slot if the fleet keeps a delay of the
+            slot, and the time.
+        :param left: called for each request when its download is over.
+        """
+        self._coming, self._reached, self._left = coming, reached, left
+
+    def follow(
+        self, gap_of: Callable[[str], float | None], sent: Callable[[str, float, float], None]
     ) -> None:
         """Keep the downloader from adding its own delay to the delay that the fleet keeps for a slot.
 
         :param gap_of: returns the minimum number of seconds between two requests of a slot; None if the
             fleet does not keep its delay.
-        :param reached: called for each request that is sent, with its slot if the slot has a delay, and the
-            time.
-        :param left: called for each request when its download is over.
         :param sent: called when a request of a slot with a delay was sent: with the slot, the time that
-            *reached* was given, and the time until which it was sent.
+            *reached* of :meth:`watch` was given, and the time until which it was sent.
         """
-        self._gap_of, self._reached, self._left, self._sent = gap_of, reached, left, sent
+        self._gap_of, self._sent = gap_of, sent
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
         """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""
@@ -101,7 +106,7 @@ class DownloaderSlots:
     def load(self, slot: str) -> int | None:
         """Return how many requests of *slot* the downloader has or will have; None if it takes no more."""
         key = self._keys.get(slot, slot)
-        its, load = self._downloader.slots.get(key), self._coming[slot]
+        its, load = self._downloader.slots.get(key), self._coming(slot)
         if its is not None:
             load += len(its.active)
         if not load:
@@ -114,24 +119,6 @@ class DownloaderSlots:
             # Each request has its own turn: a waiting request would be sent in the turn of another.
             most = limits.concurrency
         return load if load < most else None
-
-    def begun(self, request: Request, slot: str) -> None:
-        """Note that *request* is on its way to the downloader. Several can be on their way at once."""
-        if slot:
-            self._on_their_way[request] = slot
-            self._coming[slot] += 1
-
-    def finish_all_but(self, in_progress: Collection[Request]) -> None:
-        """Note that all other requests are finished, including any that never reached the downloader."""
-        for request in [request for request in self._on_their_way if request not in in_progress]:
-            self._has_come(request)
-
-    def _has_come(self, request: Request) -> None:
-        slot = self._on_their_way.pop(request, None)
-        if slot is not None:
-            self._coming[slot] -= 1
-            if not self._coming[slot]:
-                del self._coming[slot]
 
     def _mark_key(self, request: Request) -> str:
         """Return the downloader's key for *request*, marked unless the user has set it."""
@@ -154,7 +141,6 @@ class DownloaderSlots:
         return SlotLimits(its.delay, min(1.0, jitter), its.concurrency)
 
     def _on_reached(self, request: Request) -> None:
-        self._has_come(request)
         key: Any = request.meta.get("download_slot")
         its, delayed, gap = self._downloader.slots.get(key), "", None
         if its is not None:

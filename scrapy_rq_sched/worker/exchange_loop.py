@@ -241,7 +241,7 @@ class ExchangeLoop:
                 exc_info=error,
             )
         self._session.count_error()
-        held = counted(len(self._session.state.ready) + len(self._session.state.held), "request")
+        held = counted(len(self._session.state.ready) + self._session.state.requests.leased, "request")
         self._outage.failed(error, f"this worker continues with the {held} that it holds, and tries again")
         if self._stopping is not None and time.monotonic() > self._stop_by:
             logger.error(

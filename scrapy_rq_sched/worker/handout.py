@@ -79,11 +79,10 @@ class Handout:
             if made is not None and self._has_to_wait_by_slot(timed.lease, made):
                 continue
             if made is not None:
-                state.hold(made, timed.lease)
-                if self._engine is not None:
-                    self._engine.slots.begun(made, timed.lease.slot)
-                if timed.lease.begin:
-                    state.turns.begun(made, timed.lease.slot, timed.at, now)
+                slot, has_grant = timed.lease.slot, timed.lease.begin > 0
+                state.begin(made, timed.lease, slot, has_grant)
+                if has_grant:
+                    state.turns.begun(slot, timed.at, now)
                 self._limits.begun()
                 return made
             state.turns.returned(timed.lease)
@@ -92,7 +91,7 @@ class Handout:
     def _from_memory(self) -> Request | None:
         """Return the next request in this worker's memory that may begin, or None."""
         state, now = self._state, time.monotonic()
-        outgoing = state.memory.take_free()
+        outgoing, has_grant = state.memory.take_free(), False
         if outgoing is None:
             if not (self._engine is None or self._limits.has_capacity):
                 return None
@@ -104,11 +103,9 @@ class Handout:
             slot, at = next(due, ("", 0.0))
             if not slot:
                 return None
-            outgoing = state.memory.take(slot)
-            state.turns.begun(outgoing.request, slot, at, now)
-        state.hold(outgoing.request, None)
-        if self._engine is not None:
-            self._engine.slots.begun(outgoing.request, outgoing.push.slot)
+            outgoing, has_grant = state.memory.take(slot), True
+            state.turns.begun(slot, at, now)
+        state.begin(outgoing.request, None, outgoing.push.slot, has_grant)
         return outgoing.request
 
     def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:

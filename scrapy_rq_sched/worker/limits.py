@@ -104,7 +104,7 @@ class Limits:
     @property
     def is_at_its_limit(self) -> bool:
         """Whether the number of begun and unfinished requests has reached its limit."""
-        return len(self._state.held) >= self._limit + max(1, self._limit // 4)
+        return self._state.requests.leased >= self._limit + max(1, self._limit // 4)
 
     @property
     def stands_still(self) -> bool:

@@ -139,7 +139,7 @@ def politeness_of(
         fleet -= {"delay"}
         logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
     politeness = Politeness(default, others, settings.slots, fleet)
-    engine.slots.follow(politeness.gap_of, turns.reached_downloader, turns.left_downloader, turns.sent)
+    engine.slots.follow(politeness.gap_of, turns.sent)
     policy = politeness.policy
     every_slot = next((limits for glob, limits in policy.patterns if glob == "*"), policy.default)
     if every_slot.delay or any(politeness.of(slot).delay for slot in others):

@@ -119,7 +119,7 @@ class Rhythm:
 
     def _poll_interval(self, reply: Reply | None, lacks: bool) -> float:
         heartbeat = self._lease_timeout / 3
-        if not lacks or self._session.state.held:
+        if not lacks or self._session.state.requests.leased:
             # The held requests are finished soon, which is news.
             return min(heartbeat, POLL_FINISHED)
         if reply is None or reply.leased is None:

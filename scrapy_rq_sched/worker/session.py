@@ -91,6 +91,7 @@ class Session:
         self._bottleneck = Bottleneck(state, limits, self._handout, self._stats)
         self._standstill = Standstill(state, limits, settings, spider.name, frontier.keys.start_urls)
         if engine is not None:
+            engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
         self._totals = Totals(crawler, CloseLimits.of(settings))

@@ -156,7 +156,7 @@ class ByHand:
             return False  # this worker has left: an exchange would join again
         reply = self._inline.exchange()
         state = self._session.state
-        others = (reply.leased or 0) - len(state.held)
+        others = (reply.leased or 0) - state.requests.leased
         here = len(state.ready) + len(state.memory)
         return bool(here + reply.waiting + reply.delayed + reply.seeds + others)
 

@@ -55,7 +55,6 @@ class SlotTalk:
         """
         if self._engine is None:
             return
-        self._engine.slots.finish_all_but(self._engine.in_progress())
         ready, load = self._state.ready, self._engine.slots.load
         stuck = {slot: count for slot, count in ready.slots() if slot and load(slot) is None}
         if sum(stuck.values()) < max(1, self._limits.target // 2):

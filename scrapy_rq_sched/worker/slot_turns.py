@@ -10,9 +10,6 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Collection
-
-from scrapy import Request
 
 from ..frontier.messages import Batch, Turns
 from ..frontier.replies import Lease
@@ -33,9 +30,6 @@ class SlotTurns:
 
     def __init__(self, clock: ServerClock) -> None:
         self._clock = clock
-        # The slots of begun requests that have not reached the downloader.
-        self._on_their_way: dict[Request, str] = {}
-        self._downloading: dict[Request, str] = {}
         # By slot, the planned time of its last turn, and the time at which it was used.
         self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
         # The times at which the downloader sends requests; a turn counts as used from then on.
@@ -60,9 +54,8 @@ class SlotTurns:
         apart = at - planned
         return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))
 
-    def begun(self, request: Request, slot: str, at: float, now: float) -> None:
-        """Note that *request* was begun in the turn of *at*; 0 for a turn without a time."""
-        self._on_their_way[request] = slot
+    def begun(self, slot: str, at: float, now: float) -> None:
+        """Note that a request was begun in the turn of *at*; 0 for a turn without a time."""
         self._note(slot, at or now, now)
 
     def returned(self, lease: Lease) -> None:
@@ -76,18 +69,8 @@ class SlotTurns:
         self._unused.update(turns)
         self._downloaded.update(turns)
 
-    def reached_downloader(self, request: Request, delayed: str, at: float) -> None:
-        """Note that the downloader has *request*.
-
-        :param delayed: the slot of the request, if it has a delay. A request without a turn, as for a
-            robots.txt, counts for the slot, too.
-        :param at: when the request is sent: later than now, if other requests of the slot came before it.
-        """
-        slot = self._on_their_way.pop(request, None)
-        if slot is not None:
-            self._downloading[request] = slot
-        used = 0 if slot is None else 1
-        slot = slot or delayed
+    def sending(self, slot: str, at: float, used: bool) -> None:
+        """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot."""
         if slot:
             heapq.heappush(self._sending, (at, slot, used))
             planned, _ = self._last.get(slot, (at, at))
@@ -104,18 +87,9 @@ class SlotTurns:
         if used == noted:
             self._note(slot, planned, at)
 
-    def left_downloader(self, request: Request) -> None:
-        """Note that the download of *request* is over."""
-        slot = self._downloading.pop(request, None)
-        if slot is not None:
-            self._downloaded[slot] += 1
-
-    def finish_all_but(self, in_progress: Collection[Request]) -> None:
-        """Note that all other requests are finished, including any that never reached the downloader."""
-        for request in [request for request in self._on_their_way if request not in in_progress]:
-            self.unused(Counter({self._on_their_way.pop(request): 1}))
-        for request in [request for request in self._downloading if request not in in_progress]:
-            self.left_downloader(request)
+    def downloaded(self, slot: str) -> None:
+        """Note that the download of a request that was begun in a turn of *slot* is over."""
+        self._downloaded[slot] += 1
 
     def fill(self, batch: Batch) -> None:
         """Put the used turns and the ended downloads into *batch*, and consider them reported."""
@@ -139,8 +113,6 @@ class SlotTurns:
 
     def forget(self) -> None:
         """Note that the frontier has forgotten the turns and downloads of this worker."""
-        self._on_their_way.clear()
-        self._downloading.clear()
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
         self._used.clear()
         self._unused.clear()

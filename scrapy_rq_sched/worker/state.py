@@ -6,7 +6,9 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills the state, t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
+from itertools import chain
 
 from scrapy import Request
 
@@ -18,6 +20,7 @@ from .memory import Memory
 from .outbox import Outbox, Outgoing
 from .ready import Ready
 from .releases import Releases
+from .requests import Entry, Place, Requests
 from .seen_cache import SeenCache
 from .server_clock import ServerClock
 from .settled import Settled
@@ -31,7 +34,7 @@ class State:
     :ivar outbox: requests to push, in their order.
     :ivar releases: leases that are no longer needed.
     :ivar ready: leases that are not begun.
-    :ivar held: requests that the engine has, and their leases.
+    :ivar requests: the requests that the engine has.
     :ivar sowing: the leases of seeds that are being turned into requests.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
     :ivar seen: fingerprints that are known to be in Redis.
@@ -47,7 +50,7 @@ class State:
         self.outbox = Outbox(replicated)
         self.releases = Releases(self.outbox, replicated)
         self.ready = Ready()
-        self.held: dict[Request, Lease] = {}
+        self.requests = Requests()
         self.sowing: list[Lease] = []
         self.memory = Memory()
         self.seen = SeenCache(settings.seen_cache)
@@ -58,12 +61,7 @@ class State:
         self.told = Told.CRAWL
         #: How many requests the engine was given.
         self.begun = 0
-        # Requests that the engine has, without a lease.
-        self._unleased: set[Request] = set()
-        # How many requests had been found when each held request was begun.
-        self._begun_at: dict[Request, int] = {}
         self._found = self._number = 0
-        self._failing: dict[Request, tuple[str, str]] = {}
         # Number of requests that the engine has finished since the last batch.
         self._pages = 0
         # Whether this worker's memory is empty again, and Redis does not know it yet.
@@ -81,15 +79,33 @@ class State:
         if not self.outbox.is_settled:
             self._found += 1
 
-    def hold(self, request: Request, lease: Lease | None) -> None:
-        """Note that the engine has *request*, from its *lease* or, without a lease, from memory."""
+    def begin(self, request: Request, lease: Lease | None, slot: str = "", has_grant: bool = False) -> None:
+        """Note that the engine was given *request*, from its *lease* or, without a lease, from memory.
+
+        :param slot: the name of its slot in the frontier, or empty.
+        :param has_grant: whether it was begun in a turn of its slot.
+        """
         self.begun += 1
-        if lease is None:
-            self._unleased.add(request)
-        else:
-            self.held[request] = lease
+        self.requests.begin(Entry(request, lease, slot, has_grant, self._found))
+        if lease is not None:
             self.beginnings.begun(lease)
-            self._begun_at[request] = self._found
+
+    def reached_downloader(self, request: Request, delayed: str, at: float) -> None:
+        """Note that the downloader has *request*.
+
+        :param delayed: the slot of the request, if it has a delay. A request without a turn, as for a
+            robots.txt, counts for the slot, too.
+        :param at: when the request is sent: later than now, if other requests of the slot came before it.
+        """
+        entry = self.requests.reached(request)
+        granted = entry.slot if entry is not None and entry.has_grant else ""
+        self.turns.sending(granted or delayed, at, used=bool(granted))
+
+    def left_downloader(self, request: Request) -> None:
+        """Note that the download of *request* is over."""
+        entry = self.requests.left(request)
+        if entry is not None and entry.has_grant:
+            self.turns.downloaded(entry.slot)
 
     def sow(self, lease: Lease) -> None:
         """Note that requests are about to be made of the seed of *lease*."""
@@ -101,9 +117,7 @@ class State:
 
         :return: whether it has a lease: a request that was never in Redis cannot be set aside.
         """
-        if request in self.held:
-            self._failing[request] = reason, traceback
-        return request in self.held
+        return self.requests.mark_failed(request, reason, traceback)
 
     def finish(self, lease: Lease) -> None:
         """Note that *lease* is finished, after all its new requests were enqueued."""
@@ -115,17 +129,22 @@ class State:
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that all held requests are finished, except the ones *in_progress* in the engine."""
-        self.turns.finish_all_but(in_progress)
-        done = [request for request in self.held if request not in in_progress]
-        for request in done:
-            led_to_none = self._begun_at.pop(request) == self._found
-            failing = self._failing.pop(request, ("", ""))
-            self.releases.end(self.held.pop(request), 0 if led_to_none else self.outbox.enqueued, *failing)
-        unleased = {r for r in self._unleased if r in in_progress}
-        if self._unleased and not (unleased or self.memory):
+        were_local = self.requests.local
+        for entry in self.requests.sync(in_progress):
+            self._finished(entry)
+        if were_local and not self.in_memory:
             self._memory_is_done = True
-        self._pages += len(done) + len(self._unleased) - len(unleased)
-        self._unleased = unleased
+
+    def _finished(self, entry: Entry) -> None:
+        self._pages += 1
+        if entry.has_grant and entry.place is Place.BEGUN:
+            self.turns.unused(Counter({entry.slot: 1}))
+        elif entry.has_grant and entry.place is Place.DOWNLOADING:
+            self.turns.downloaded(entry.slot)
+        if entry.lease is not None:
+            led_to_none = entry.found == self._found
+            after = 0 if led_to_none else self.outbox.enqueued
+            self.releases.end(entry.lease, after, *(entry.failure or ("", "")))
 
     def give_back(self, known: bool = True) -> None:
         """Give back the leases that are not begun, to their places in the queue.
@@ -136,6 +155,7 @@ class State:
         self._give_back(self.ready)
         self.ready.clear()
         if not known:
+            self.requests.forget_grants()
             self.turns.forget()
         self.turns.unused(of_memory)
 
@@ -151,9 +171,8 @@ class State:
 
     def give_back_held(self) -> None:
         """Give back the leases of the requests that the engine has; their results here have no effect."""
-        for lease in self.held.values():
+        for lease in self.requests.let_go():
             self.releases.give_back(lease)
-        self._let_go()
 
     def forget_memory(self) -> int:
         """Drop the requests in memory, so that they do not count as seen.
@@ -183,7 +202,7 @@ class State:
     @property
     def is_at_work(self) -> bool:
         """Whether the engine has any request."""
-        return bool(self.held or self._unleased)
+        return bool(self.requests)
 
     @property
     def is_quiet(self) -> bool:
@@ -194,7 +213,7 @@ class State:
     @property
     def in_memory(self) -> int:
         """How many requests this worker crawls from its memory, waiting or begun."""
-        return len(self.memory) + len(self._unleased)
+        return len(self.memory) + self.requests.local
 
     # -- the exchange ------------------------------------------------------------------------
 
@@ -217,7 +236,7 @@ class State:
         :param finishing: whether this worker leaves because the fleet is finished.
         """
         self._number += 1
-        suspects = map(self.beginnings.is_suspect, (*self.ready, *self.held.values()))
+        suspects = map(self.beginnings.is_suspect, chain(self.ready, self.requests.leases()))
         batch = Batch(
             self._number,
             want=want,
@@ -236,7 +255,7 @@ class State:
         self.releases.fill(batch, before=self.outbox.taken - len(sent))
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
-        batch.in_hand = len(self.ready) + len(self.sowing) + len(self.held) + self.releases.not_sent
+        batch.in_hand = len(self.ready) + len(self.sowing) + self.requests.leased + self.releases.not_sent
         return batch
 
     def settle(self, reply: Reply, said: int | None = None) -> Settled:
@@ -266,14 +285,8 @@ class State:
 
     def _rewind(self) -> None:
         # The leases of this worker are back in the queue; it finishes the requests that it has begun.
-        self._let_go()
+        self.requests.let_go()
         self.give_back(known=False)
         self.sowing.clear()
         self.releases.clear()
         self.outbox.rewind()
-
-    def _let_go(self) -> None:
-        self._unleased.update(self.held)
-        self.held.clear()
-        self._begun_at.clear()
-        self._failing.clear()

@@ -57,7 +57,7 @@ class Looks:
 
     def hold(self, count: int) -> None:
         for number in range(count):
-            self.state.hold(Request(f"http://h/{number}"), Lease(f"1.{number}", "request", 0, b"x"))
+            self.state.begin(Request(f"http://h/{number}"), Lease(f"1.{number}", "request", 0, b"x"))
 
     def look(self, seconds: float = 30, reply: Reply = WAITING, busy: float = 0.1) -> Limit | None:
         """Look for so long, with a share of the processor's time, and return what is said then."""

@@ -13,6 +13,7 @@ from scrapy.core.downloader import Slot
 
 from scrapy_rq_sched.codec.slots import slot_of
 from scrapy_rq_sched.engine.downloader_slots import CONNECTING, LOCAL_PART, DownloaderSlots
+from scrapy_rq_sched.worker.requests import Entry, Requests
 
 #: A slot of this concurrency may have one more, that waits.
 CONCURRENCY, MOST = 4, 5
@@ -41,31 +42,40 @@ def downloader() -> Any:
 
 
 @pytest.fixture
-def slots(downloader: Any) -> DownloaderSlots:
-    return DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock()), Mock())
+def ledger() -> Requests:
+    return Requests()
 
 
-def begin(slots: DownloaderSlots, count: int) -> list[Request]:
+@pytest.fixture
+def slots(downloader: Any, ledger: Requests) -> DownloaderSlots:
+    slots = DownloaderSlots(SimpleNamespace(downloader=downloader, signals=Mock()), Mock())
+    slots.watch(ledger.coming, lambda request, *_: ledger.reached(request), ledger.left)
+    return slots
+
+
+def begin(ledger: Requests, count: int) -> list[Request]:
     requests = [
         Request(f"http://a.test/{number}", meta={"download_slot": "a.test"}) for number in range(count)
     ]
     for request in requests:
-        slots.begun(request, "a.test")
+        ledger.begin(Entry(request, None, "a.test"))
     return requests
 
 
-def test_requests_that_have_not_reached_the_downloader_count(slots: DownloaderSlots) -> None:
-    begin(slots, MOST - 1)
+def test_requests_that_have_not_reached_the_downloader_count(
+    slots: DownloaderSlots, ledger: Requests
+) -> None:
+    begin(ledger, MOST - 1)
     assert slots.load("a.test") == MOST - 1
-    begin(slots, 1)
+    begin(ledger, 1)
     assert slots.load("a.test") is None
     assert slots.load("b.test") == 0
 
 
 def test_a_request_that_has_reached_the_downloader_counts_once(
-    slots: DownloaderSlots, downloader: Any
+    slots: DownloaderSlots, ledger: Requests, downloader: Any
 ) -> None:
-    requests = begin(slots, 2)
+    requests = begin(ledger, 2)
     downloader.slots["a.test"] = a_slot()
     downloader.slots["a.test"].active.add(requests[0])
     slots._on_reached(requests[0])
@@ -73,15 +83,17 @@ def test_a_request_that_has_reached_the_downloader_counts_once(
 
 
 def test_a_request_that_never_reaches_the_downloader_counts_until_it_is_finished(
-    slots: DownloaderSlots,
+    slots: DownloaderSlots, ledger: Requests
 ) -> None:
-    requests = begin(slots, MOST)
-    slots.finish_all_but(requests[:2])
+    requests = begin(ledger, MOST)
+    ledger.sync(requests[:2])
     assert slots.load("a.test") == 2
 
 
-def test_to_count_makes_no_slot_in_the_downloader(slots: DownloaderSlots, downloader: Any) -> None:
-    begin(slots, 1)
+def test_to_count_makes_no_slot_in_the_downloader(
+    slots: DownloaderSlots, ledger: Requests, downloader: Any
+) -> None:
+    begin(ledger, 1)
     slots.load("a.test")
     assert not downloader.slots
 
@@ -90,10 +102,10 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
     slots: DownloaderSlots, downloader: Any
 ) -> None:
     gaps: dict[str, float] = {"a.test": 5.0}
-    slots.follow(gaps.get, Mock(), Mock(), Mock())
+    slots.follow(gaps.get, Mock())
     its = downloader.slots["a.test"] = a_slot()
     its.delay = 2.0
-    (request,) = begin(slots, 1)
+    request = Request("http://a.test/", meta={"download_slot": "a.test"})
     slots._on_reached(request)
     assert its.delay == LOCAL_PART * 5
     gaps.clear()
@@ -101,11 +113,13 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
     assert its.delay == 2
 
 
-def test_no_request_waits_in_the_downloader_where_the_fleet_keeps_the_delay(slots: DownloaderSlots) -> None:
-    slots.follow(lambda slot: 1.0, Mock(), Mock(), Mock())
-    begin(slots, CONCURRENCY - 1)
+def test_no_request_waits_in_the_downloader_where_the_fleet_keeps_the_delay(
+    slots: DownloaderSlots, ledger: Requests
+) -> None:
+    slots.follow(lambda slot: 1.0, Mock())
+    begin(ledger, CONCURRENCY - 1)
     assert slots.load("a.test") == CONCURRENCY - 1
-    begin(slots, 1)
+    begin(ledger, 1)
     assert slots.load("a.test") is None
 
 
@@ -114,8 +128,9 @@ def test_a_request_is_sent_when_the_downloader_s_own_clock_says_so(
 ) -> None:
     monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", lambda: 1.7e9)
     sent: list[float] = []
-    slots.follow(lambda slot: 2.0, lambda request, slot, at: sent.append(at), Mock(), Mock())
-    (request,) = begin(slots, 1)
+    slots.follow(lambda slot: 2.0, Mock())
+    slots.watch(Mock(), lambda request, slot, at: sent.append(at), Mock())
+    request = Request("http://a.test/", meta={"download_slot": "a.test"})
     downloader.slots["a.test"] = its = a_slot()
     its.lastseen = 1.7e9 - 1
     slots._on_reached(request)
@@ -127,10 +142,11 @@ def reached(
 ) -> tuple[Request, Mock, Mock]:
     """Have a request of a slot with a delay reach the downloader; return it, and two expected calls."""
     is_reached, is_sent = Mock(), Mock()
-    slots.follow(lambda slot: gap, is_reached, Mock(), is_sent)
+    slots.follow(lambda slot: gap, is_sent)
+    slots.watch(Mock(), is_reached, Mock())
     downloader.slots["a.test"] = its = a_slot()
     its.lastseen = lastseen
-    (request,) = begin(slots, 1)
+    request = Request("http://a.test/", meta={"download_slot": "a.test"})
     slots._on_reached(request)
     return request, is_reached, is_sent
 

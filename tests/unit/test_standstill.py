@@ -51,7 +51,7 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
     if worker_has == "outbox":
         worker.enqueue(Push("force", "", 0, b"x"), Request(URL))
     elif worker_has == "held":
-        worker.hold(Request(URL), Lease("1.1", "request", 0, b"x"))
+        worker.begin(Request(URL), Lease("1.1", "request", 0, b"x"))
     return still.reason(reply, 3, backs_out)[1]
 
 

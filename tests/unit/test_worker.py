@@ -40,7 +40,11 @@ def enqueue(worker: Session, count: int, payload: bytes = b"x") -> None:
 
 def hold(worker: Session, count: int) -> None:
     for number in range(count):
-        worker.state.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
+        worker.state.begin(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
+
+
+def begun_by(worker: Session) -> list[Request]:
+    return [entry.request for entry in worker.state.requests]
 
 
 def answer(worker: Session, leases: int = 0, latency: float = 0.001, stored: int = BATCH_PUSHES) -> None:
@@ -283,7 +287,7 @@ def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_what_it_found() ->
     worker = a_worker(wait_replicas=1, prefetch=4, concurrency=4)
     answer(worker, latency=0.02)
     for number in range(4):
-        worker.state.hold(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
+        worker.state.begin(Request(URL), Lease(f"1.{number}", "request", 0, b"x"))
         enqueue(worker, 1)
     worker.state.finish_all_but(())
     worker.batch()
@@ -295,12 +299,12 @@ def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
     worker = a_worker()
     answer(worker, leases=2)
     hold(worker, 2)
-    requests = list(worker.state.held)
+    requests = begun_by(worker)
     enqueue(worker, 1)
     worker.state.finish_all_but(requests[:1])
     worker.batch()
     settle(worker, stored=1, standing=Standing.REWOUND)
-    assert len(worker.state.ready) + len(worker.state.held) == 0
+    assert len(worker.state.ready) + worker.state.requests.leased == 0
     worker.state.finish_all_but(())
     assert worker.batch().finished == []
 
@@ -308,7 +312,7 @@ def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
 def test_what_is_being_crawled_when_older_data_comes_keeps_the_fleet_from_its_end() -> None:
     worker = a_worker()
     hold(worker, 1)
-    requests = list(worker.state.held)
+    requests = begun_by(worker)
     worker.batch()
     settle(worker, standing=Standing.REWOUND)
     worker.state.finish_all_but(requests)
@@ -346,7 +350,7 @@ def test_start_requests_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -
 def test_a_failed_request_is_set_aside_when_what_it_led_to_is_stored() -> None:
     worker = a_worker()
     hold(worker, 1)
-    (request,) = worker.state.held
+    (request,) = begun_by(worker)
     assert worker.state.mark_failed(request, "its callback raised", "Traceback …")
     enqueue(worker, 1)
     worker.state.finish_all_but(())
@@ -357,7 +361,7 @@ def test_a_failed_request_is_set_aside_when_what_it_led_to_is_stored() -> None:
 def test_a_request_that_is_not_leased_cannot_be_set_aside() -> None:
     worker = a_worker()
     request = Request(URL)
-    worker.state.hold(request, None)
+    worker.state.begin(request, None)
     assert not worker.state.mark_failed(request, "its callback raised")
 
 
@@ -379,8 +383,8 @@ def leases(count: int, deaths: int = 0) -> list[Lease]:
 def test_a_batch_says_what_was_begun_last() -> None:
     worker = a_worker()
     first, second, _ = leases(3)
-    worker.state.hold(Request(URL), first)
-    worker.state.hold(Request(URL), second)
+    worker.state.begin(Request(URL), first)
+    worker.state.begin(Request(URL), second)
     assert worker.batch().begun == "3.1"
 
 
@@ -399,7 +403,7 @@ def test_a_suspect_is_begun_only_when_redis_knows_of_it() -> None:
 def test_the_end_of_what_was_crawled_from_memory_is_news() -> None:
     worker = a_worker()
     request = Request(URL)
-    worker.state.hold(request, None)
+    worker.state.begin(request, None)
     worker.state.finish_all_but([request])
     assert not worker.state.has_news
     worker.state.finish_all_but(())

@@ -65,7 +65,7 @@ class Farewell:
 
     def _cut_short(self) -> None:
         state = self._state
-        in_hand = len(state.held) + len(state.ready) + state.releases.not_sent
+        in_hand = state.requests.leased + len(state.ready) + state.releases.not_sent
         if in_hand:
             logger.warning(
                 "This worker ended without finishing its requests: they go back to the queue %g s after its "

@@ -101,18 +101,19 @@ class Standstill:
             return backs_out, "the engine is still opening the spider"
         if backs_out:
             return backs_out, f"the {backs_out} is full, with {counted(downloading, 'download')} in progress"
-        if reply.owner and not state.held:
+        if reply.owner and not state.requests.leased:
             return "owner", (
                 f"{waiting} in the queue of one slot, and worker {one_line(reply.owner)} begins them, "
                 "because all workers together keep the slot's delay; more workers would not help. To let "
                 "each worker keep the delay by itself, as scrapy-redis does, set FRONTIER_FLEET_LIMITS to []"
             )
-        if reply.slots and not state.held:
+        if reply.slots and not state.requests.leased:
             return "polite", f"{self._politeness(reply)}; more workers would not help"
-        if state.held or state.ready:
+        if state.requests.leased or state.ready:
+            begun = counted(state.requests.leased, "request")
             return "held", (
-                f"this worker has begun {counted(len(state.held), 'request')}, {downloading} of them in the "
-                f"downloader, and has {len(state.ready)} more ready"
+                f"this worker has begun {begun}, {downloading} of them in the downloader, and has "
+                f"{len(state.ready)} more ready"
             )
         if reply.waiting:
             return "share", f"{waiting} in the queue, but this worker was given none"
