@@ -37,6 +37,18 @@ OPENING_POLL = 0.1
 _not_started: WeakSet[Crawler] = WeakSet()
 
 
+class _Watched(set[Request]):
+    """A set that notes which requests leave it, so that nobody has to search for them."""
+
+    def __init__(self, requests: Collection[Request], left: list[Request]) -> None:
+        super().__init__(requests)
+        self._left = left
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._left.append(request)
+
+
 class EngineBridge:
     """Give the scheduler access to the engine that drives it.
 
@@ -85,6 +97,8 @@ class EngineBridge:
         self.start_items = 0
         self._cancel_wake: Callable[[], None] = lambda: None
         self._start_request: Any = None
+        self._finished: list[Request] = []
+        slot.inprogress = _Watched(slot.inprogress, self._finished)
         self._watch_start()
         self._engine.signals.connect(self._look_for_lazy_start, signals.scheduler_empty)
 
@@ -100,6 +114,12 @@ class EngineBridge:
         """
         slot = self._slot
         return slot.inprogress if slot is not None else ()
+
+    def take_finished(self) -> list[Request]:
+        """Return the requests that have left :meth:`in_progress` since the last call."""
+        finished = self._finished.copy()
+        self._finished.clear()
+        return finished
 
     def reads_start(self) -> bool:
         """Return whether the engine still reads the spider's ``start()``."""

@@ -58,7 +58,7 @@ class DownloaderSlots:
         self._gap_of: Callable[[str], float | None] = lambda slot: None
         self._coming: Callable[[str], int] = lambda slot: 0
         self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
-        self._left: Callable[[Request], None] = lambda request: None
+        self._left: Callable[[Request, str], None] = lambda request, slot: None
         self._sent: Callable[[str, float, float], None] = lambda slot, latest, at: None
         # The first requests of slots whose delay the fleet keeps: the slot, its name, and the latest time at
         # which the request is sent.
@@ -70,14 +70,14 @@ class DownloaderSlots:
         self,
         coming: Callable[[str], int],
         reached: Callable[[Request, str, float], None],
-        left: Callable[[Request], None],
+        left: Callable[[Request, str], None],
     ) -> None:
         """Tell a ledger of requests when the downloader gets a request, and when its download is over.
 
         :param coming: returns how many begun requests of a slot have not reached the downloader.
         :param reached: called for each request that is sent, with its slot if the fleet keeps a delay of the
             slot, and the time.
-        :param left: called for each request when its download is over.
+        :param left: called for each request when its download is over, with the name of its slot.
         """
         self._coming, self._reached, self._left = coming, reached, left
 
@@ -198,4 +198,4 @@ class DownloaderSlots:
         if request in self._first:
             its, slot, latest = self._first.pop(request)
             self._was_sent(its, slot, latest, min(time.monotonic(), latest))
-        self._left(request)
+        self._left(request, slot_name(str(request.meta.get("download_slot", ""))))

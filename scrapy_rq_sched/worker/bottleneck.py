@@ -9,12 +9,15 @@ from typing import Any
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import LIMITS, Batch, Limit
 from ..frontier.replies import Reply, Told
-from .handout import Handout
+from .admission import Admission
+from .block import Cause
 from .limits import Limits
 from .state import State
 
 #: The share of the processor's time from which a process counts as busy.
 BUSY = 0.85
+#: The blocks that end with a reply of Redis.
+OF_REDIS = frozenset({Cause.ROOM, Cause.SILENCE, Cause.UNRELEASED, Cause.RELEASE})
 #: The time constant of the average, in seconds, and the minimum share of the time that a bottleneck has.
 RECENT, MOST = 5.0, 0.5
 
@@ -26,10 +29,10 @@ class Bottleneck:
         waiting requests must wait for their delay.
     """
 
-    def __init__(self, state: State, limits: Limits, handout: Handout, stats: Any) -> None:
+    def __init__(self, state: State, limits: Limits, admission: Admission, stats: Any) -> None:
         self._state = state
         self._limits = limits
-        self._handout = handout
+        self._admission = admission
         self._stats = stats
         self._looked = time.monotonic(), time.process_time()
         self._shares: dict[Limit, float] = dict.fromkeys(LIMITS, 0.0)
@@ -59,22 +62,18 @@ class Bottleneck:
             return "redis"
         if reply is None or self._state.told != Told.CRAWL:
             return "none"
-        if self._is_blocked(reply, now):
+        block = self._admission.block(now)
+        cause = None if block is None else block.cause
+        is_empty = cause is Cause.EMPTY and reply.waiting
+        if cause is Cause.TIME:
+            return "politeness"
+        if is_empty and reply.next_turn and self._state.clock.local(reply.next_turn) > now:
             return "politeness"
         full = engine.backs_out()
         if is_busy or full == "scraper":
             return "callbacks"
         if full == "downloader":
             return "concurrency"
-        if self._limits.is_at_its_limit:  # and some of its requests are in callbacks
+        if cause is Cause.CAPACITY:  # some of its requests are in callbacks
             return "callbacks"
-        waits = not (self._state.ready or self._state.memory) and reply.waiting
-        return "redis" if waits or self._limits.is_full or not self._limits.has_capacity else "none"
-
-    def _is_blocked(self, reply: Reply, now: float) -> bool:
-        state, limits = self._state, self._limits
-        if not limits.has_capacity or limits.is_full:
-            return False
-        if state.ready or state.memory:
-            return self._handout.next_time(now) is not None and not self._handout.has_due(now)
-        return bool(reply.waiting and reply.next_turn and state.clock.local(reply.next_turn) > now)
+        return "redis" if is_empty or cause in OF_REDIS else "none"

@@ -13,8 +13,10 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable, Iterator
 
 from ..settings import FrontierSettings
+from .block import Block, Cause
 from .pace import Pace
 from .ready import LATE
 from .state import State
@@ -61,7 +63,8 @@ class Limits:
     @property
     def ahead(self) -> float:
         """How many seconds ahead of its time to get a turn of a slot: one cycle and one flush interval."""
-        if self._state.ready.is_late(time.monotonic() - LATE):
+        now = time.monotonic()
+        if self._state.ready.is_late(now - LATE, now):
             return 0.0  # a worker that is late with its turns leaves the next ones to other workers
         return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 4)
 
@@ -87,19 +90,33 @@ class Limits:
         return len(self._state.outbox) >= self._settings.outbox_size
 
     @property
+    def rules(self) -> Iterator[Callable[[float], Block | None]]:
+        """The rules of admission about this worker's load, in their order."""
+        yield lambda now: Block(Cause.SILENCE) if self._was_silent else None
+        yield lambda now: Block(Cause.UNRELEASED) if self._has_too_many_unreleased else None
+        yield lambda now: Block(Cause.CAPACITY) if self.is_at_its_limit else None
+        yield lambda now: Block(Cause.RELEASE) if self._has_to_await_release else None
+
+    @property
     def has_capacity(self) -> bool:
-        """Whether one more request may be begun."""
-        state = self._state
-        if state.told.begins_nothing:
+        """Whether this worker's load permits that one more request is begun."""
+        if self._state.told.begins_nothing:
             return False
-        if not self.cut_off and self._pace.silence > self._settings.lease_timeout:
-            # This process was stopped, and another worker may have its requests: wait for the next reply.
-            return False
-        # All pages that wait for room or for replicas are crawled again if this worker is killed.
+        hindrances = self._was_silent, self._has_too_many_unreleased
+        return not (any(hindrances) or self.is_at_its_limit or self._has_to_await_release)
+
+    @property
+    def _was_silent(self) -> bool:
+        """Whether this process was stopped. Until the next reply, another worker may have its requests."""
+        return not self.cut_off and self._pace.silence > self._settings.lease_timeout
+
+    @property
+    def _has_too_many_unreleased(self) -> bool:
+        """Whether too many pages wait for room, or for replicas. After a kill, all are crawled again."""
         most = max(self._settings.prefetch, self._limit)
-        if state.releases.not_sent >= (self._settings.outbox_size if state.outbox.blocked else most):
-            return False
-        return not (self.is_at_its_limit or self._has_to_await_release)
+        if self._state.outbox.blocked:
+            most = self._settings.outbox_size
+        return self._state.releases.not_sent >= most
 
     @property
     def is_at_its_limit(self) -> bool:

@@ -28,6 +28,11 @@ class Memory:
         return self._count
 
     @property
+    def has_free(self) -> bool:
+        """Whether there is a request that needs no turn."""
+        return bool(self._free)
+
+    @property
     def usable(self) -> int:
         """How many requests need no turn, or have one."""
         return len(self._free) + sum(map(len, self._turns.values()))

@@ -1,12 +1,20 @@
-"""Leases that are not begun: by slot, in their order, each with the time from which it may begin."""
+"""Leases that are not begun: by slot, in their order, each with the time from which it may begin.
+
+Only the next lease of a slot, its *head*, can begin. Heads are filed by admission's answer to whether they
+may begin: those that may are a heap by the load of their slot, those that must wait for a time are a heap by
+that time, and the others wait for an event. An answer may go out of date, so :meth:`Ready.look_again` must be
+called for a slot when something changes; and :meth:`Ready.next` asks again for the head that it returns.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ..frontier.replies import Lease
+from .block import Block
 
 #: If a turn is unused for so many seconds after its time, its worker has too much to do.
 LATE = 0.2
@@ -24,33 +32,56 @@ class Timed(NamedTuple):
     lease: Lease
 
 
+class _Filed(NamedTuple):
+    """Where the head of a slot is filed.
+
+    :param order: its position in the heap: the load, or the time.
+    :param block: why it must wait; None if it may begin.
+    """
+
+    order: float
+    number: int
+    slot: str
+    block: Block | None
+
+
 class Ready:
-    """The leases that this worker has not begun."""
+    """The leases that this worker has not begun.
+
+    :ivar judge: returns the load of a head's slot if the head may begin at a time, or why it must wait.
+    """
 
     def __init__(self) -> None:
         self._slots: dict[str, deque[Timed]] = {}
         self._count = self._came = 0
         # Slots with enough leases, which cannot begin for now.
-        self._sated: set[str] = set()
-        #: Returns whether a lease of a slot can begin for now, if its time has come.
-        self.takes: Callable[[str], bool] = lambda slot: True
+        self._saturated: set[str] = set()
+        self._filed: dict[str, _Filed] = {}
+        # Heads that may begin, by load, and heads that must wait, by time. An entry is void if its slot was
+        # filed anew.
+        self._due: list[_Filed] = []
+        self._later: list[_Filed] = []
+        # Heads that wait for an event, and slots whose head must be judged.
+        self._stuck: dict[str, Block] = {}
+        self._stale: set[str] = set()
+        self.judge: Callable[[Timed, float], int | Block] = lambda head, now: 0
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def usable(self) -> int:
-        """How many leases there are, without those of sated slots."""
-        return self._count - sum(self.count(slot) for slot in self._sated)
+        """How many leases there are, without those of saturated slots."""
+        return self._count - sum(self.count(slot) for slot in self._saturated)
 
     @property
-    def sated(self) -> list[str]:
+    def saturated(self) -> list[str]:
         """The slots with enough leases."""
-        return sorted(self._sated)
+        return sorted(self._saturated)
 
-    def set_sated(self, slots: Iterable[str]) -> None:
+    def set_saturated(self, slots: Iterable[str]) -> None:
         """Note that these *slots* have enough leases."""
-        self._sated = set(slots)
+        self._saturated = set(slots)
 
     def __iter__(self) -> Iterator[Lease]:
         """Yield the leases in the order in which they came."""
@@ -59,9 +90,12 @@ class Ready:
 
     def append(self, lease: Lease, at: float = 0.0) -> None:
         """Add *lease*, which may begin from *at* on."""
-        self._slots.setdefault(lease.slot, deque()).append(Timed(at, self._came, lease))
+        queue = self._slots.setdefault(lease.slot, deque())
+        queue.append(Timed(at, self._came, lease))
         self._came += 1
         self._count += 1
+        if len(queue) == 1:
+            self._stale.add(lease.slot)
 
     def extend(self, leases: Iterable[Lease]) -> None:
         """Add *leases*, which may begin at once."""
@@ -70,54 +104,88 @@ class Ready:
 
     def clear(self) -> None:
         """Forget all leases."""
-        self._slots.clear()
+        for places in (self._slots, self._filed, self._due, self._later, self._stuck, self._stale):
+            places.clear()
         self._count = 0
+
+    def look_again(self, slot: str) -> None:
+        """Judge the head of *slot* anew before the next question: its load or its time has changed."""
+        if slot in self._slots:
+            self._stale.add(slot)
+
+    def look_at_stuck(self) -> None:
+        """Judge all heads anew that wait for an event: it may have come."""
+        self._stale.update(self._stuck)
+
+    def next(self, now: float) -> Timed | None:
+        """Return the lease to begin next, without removing it; None if no lease may begin at *now*.
+
+        The slot with the lowest load comes first, then the lease that came first.
+        """
+        self._judge(now)
+        while self._due:
+            filed = self._due[0]
+            if self._filed.get(filed.slot) is filed:
+                # Another request of the slot may have been sent meanwhile.
+                answer = self.judge(head := self._slots[filed.slot][0], now)
+                if answer == filed.order:
+                    return head
+                heapq.heappop(self._due)
+                self._file(head, answer)
+            else:
+                heapq.heappop(self._due)
+        return None
+
+    def next_time(self, now: float) -> float | None:
+        """Return when the first lease that waits for a time may begin; None if no lease waits for one."""
+        self._judge(now)
+        while self._later and self._filed.get(self._later[0].slot) is not self._later[0]:
+            heapq.heappop(self._later)
+        return self._later[0].order if self._later else None
+
+    def stuck(self, now: float) -> dict[str, Block]:
+        """Return, by slot, why a head waits for an event."""
+        self._judge(now)
+        return self._stuck
+
+    def remove(self, timed: Timed) -> None:
+        """Remove *timed*, the next lease of its slot."""
+        slot = timed.lease.slot
+        queue = self._slots[slot]
+        queue.popleft()
+        self._count -= 1
+        self._filed.pop(slot, None)
+        self._stuck.pop(slot, None)
+        if queue:
+            self._stale.add(slot)
+        else:
+            del self._slots[slot]
+            self._stale.discard(slot)
 
     def heads(self) -> Iterator[Timed]:
         """Yield the next lease of each slot."""
         return (queue[0] for queue in self._slots.values())
 
-    def next(self, load: Callable[[Timed], int | None]) -> Timed | None:
-        """Return the lease to begin next, without removing it; None if no lease can begin.
-
-        The slot with the lowest load comes first, then the lease that came first.
-
-        :param load: returns how many requests of a lease's slot the downloader has; None if the lease must
-            wait.
-        """
-        best, least = None, (0, 0)
-        for head in self.heads():
-            weight = load(head)
-            if weight is not None and (best is None or (weight, head.number) < least):
-                best, least = head, (weight, head.number)
-        return best
-
-    def remove(self, timed: Timed) -> None:
-        """Remove *timed*, the next lease of its slot."""
-        queue = self._slots[timed.lease.slot]
-        queue.popleft()
-        self._count -= 1
-        if not queue:
-            del self._slots[timed.lease.slot]
-
-    def is_due(self, now: float) -> bool:
-        """Return whether a lease may begin at *now*, by its time and its slot."""
-        return any(head.at <= now and self.takes(head.lease.slot) for head in self.heads())
-
-    def is_late(self, before: float) -> bool:
-        """Return whether a lease that can begin has a time before *before*."""
-        return any(0 < head.at < before and self.takes(head.lease.slot) for head in self.heads())
+    def is_late(self, before: float, now: float) -> bool:
+        """Return whether a lease that waits for no event has a time before *before*."""
+        stuck = self.stuck(now)
+        return any(0 < head.at < before and head.lease.slot not in stuck for head in self.heads())
 
     def take_late(self, now: float, patience: float) -> Iterator[Lease]:
         """Remove the leases that are late by *patience* seconds, and yield them.
 
-        A lease that cannot begin for now is removed after ``LATE``, because another worker may begin it.
+        A lease that waits for an event is removed after ``LATE``, because another worker may begin it.
         """
 
-        def is_late(head: Timed) -> bool:
-            return 0 < head.at < now - (patience if self.takes(head.lease.slot) else min(LATE, patience))
+        def are_late() -> list[Timed]:
+            stuck, short = self.stuck(now), min(LATE, patience)
+            return [
+                head
+                for head in self.heads()
+                if 0 < head.at < now - (short if head.lease.slot in stuck else patience)
+            ]
 
-        while late := [head for head in self.heads() if is_late(head)]:
+        while late := are_late():
             for timed in late:
                 self.remove(timed)
                 yield timed.lease
@@ -126,6 +194,25 @@ class Ready:
         """Return how many leases of *slot* there are."""
         return len(self._slots.get(slot, ()))
 
-    def slots(self) -> Iterator[tuple[str, int]]:
-        """Yield each slot, and how many of its leases there are."""
-        return ((slot, len(queue)) for slot, queue in self._slots.items())
+    def _judge(self, now: float) -> None:
+        """File the heads that are new, or whose answer may have changed."""
+        while self._later and self._later[0].order <= now:
+            filed = heapq.heappop(self._later)
+            if self._filed.get(filed.slot) is filed:
+                self._stale.add(filed.slot)
+        while self._stale:
+            head = self._slots[self._stale.pop()][0]
+            self._file(head, self.judge(head, now))
+
+    def _file(self, head: Timed, answer: int | Block) -> None:
+        slot = head.lease.slot
+        self._stuck.pop(slot, None)
+        if not isinstance(answer, Block):
+            filed = self._filed[slot] = _Filed(answer, head.number, slot, None)
+            heapq.heappush(self._due, filed)
+        elif answer.until is not None:
+            filed = self._filed[slot] = _Filed(answer.until, head.number, slot, answer)
+            heapq.heappush(self._later, filed)
+        else:
+            self._filed.pop(slot, None)
+            self._stuck[slot] = answer

@@ -114,6 +114,12 @@ class Requests:
         entry.failure = reason, traceback
         return True
 
+    def finish(self, request: Request) -> Entry | None:
+        """Remove *request*, because the engine has finished it; return it, or None if it is not here."""
+        entry = self._entries.get(request)
+        self._remove(request)
+        return entry
+
     def sync(self, in_progress: Collection[Request]) -> list[Entry]:
         """Remove and return the finished requests: those that are not *in_progress* in the engine."""
         finished = [entry for request, entry in self._entries.items() if request not in in_progress]

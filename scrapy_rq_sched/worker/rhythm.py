@@ -103,7 +103,7 @@ class Rhythm:
             return False
         there_is_more = reply is not None and reply.waiting and reply.leases
         # While slots are sated, news seldom leads to a lease.
-        has_news = session.state.has_news and not (self._in_vain and session.state.ready.sated)
+        has_news = session.state.has_news and not (self._in_vain and session.state.ready.saturated)
         runs_low = session.limits.runs_low and (has_news or there_is_more)
         return bool(runs_low) or session.limits.awaits_release
 

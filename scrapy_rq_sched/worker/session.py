@@ -21,6 +21,7 @@ from ..frontier.messages import Batch, Push, rank
 from ..frontier.replies import Lease, Reply, Told
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
+from .admission import Admission
 from .bottleneck import Bottleneck
 from .handout import Handout
 from .intake import Intake
@@ -81,14 +82,15 @@ class Session:
         self.politeness = politeness_of(settings, queue, engine, state.turns)
         frontier.limit_slots(self.politeness.policy)
         self.slot_talk = SlotTalk(state, limits, self.politeness, settings, engine, self.notices)
+        self.admission = Admission(state, limits, self.politeness, settings, engine)
         self._handout = Handout(
-            state, limits, queue, fingerprint, self.notices, engine, self.politeness, settings
+            state, limits, queue, fingerprint, self.notices, self.politeness, self.admission
         )
         crawl, refuse = crawl or self.send, self._handout.refuse
         self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)
         self._farewell = Farewell(crawler, state, settings.lease_timeout)
         self._fullness = Fullness(frontier, state, settings.outbox_size)
-        self._bottleneck = Bottleneck(state, limits, self._handout, self._stats)
+        self._bottleneck = Bottleneck(state, limits, self.admission, self._stats)
         self._standstill = Standstill(state, limits, settings, spider.name, frontier.keys.start_urls)
         if engine is not None:
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
@@ -118,7 +120,7 @@ class Session:
             self._standstill.begun()
             self._stats.inc_value("scheduler/dequeued")
         elif self.engine is not None:
-            next_time = self._handout.next_time(time.monotonic())
+            next_time = self.admission.next_time(time.monotonic())
             if next_time is not None:
                 self.engine.wake_at(next_time)
         return request
@@ -133,16 +135,23 @@ class Session:
         """Note that this worker has joined, and requests may begin."""
         self._standstill.begun()
 
+    def sync(self) -> None:
+        """Note the requests that the engine has finished since the last call."""
+        if self.engine is not None:
+            self.state.finish_requests(self.engine.take_finished())
+
     def prepare(self) -> None:
         """Note the requests that the engine has finished, and give back leases that it will not begin."""
         state = self.state
         if self.engine is not None:
+            self.sync()
             state.finish_all_but(self.engine.in_progress())
             if not self.engine.reads_start():
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
         if self.closing or state.told in (Told.PAUSE, Told.WAIT):
             state.give_back()
+        state.ready.look_at_stuck()
         self.slot_talk.look()
         state.give_back_late(time.monotonic(), self.settings.lease_timeout / 2)
         if self.closing:

@@ -279,7 +279,8 @@ class Crawling:
         if self._session.engine is None:
             # By hand, the call for the next request finishes the last one.
             self._session.state.finish_all_but(())
-        self._session.prepare()
+            self._session.prepare()
+        self._session.sync()
         request = self._session.take()
         self._exchanges.request_taken()
         return request

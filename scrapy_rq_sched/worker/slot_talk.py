@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from ..engine.bridge import EngineBridge
@@ -9,6 +10,7 @@ from ..frontier.messages import Batch
 from ..frontier.replies import AT_ONCE, Lease, Reply
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
+from .block import Cause
 from .limits import Limits
 from .log.notices import Notices
 from .outbox import Outgoing
@@ -39,7 +41,6 @@ class SlotTalk:
         self._engine = engine
         self._notices = notices
         self._limits_changed: str | None = None
-        state.ready.takes = self._takes
 
     def asks(self) -> dict[str, int]:
         """Return how many turns this worker needs for requests in its memory, by slot."""
@@ -55,17 +56,18 @@ class SlotTalk:
         """
         if self._engine is None:
             return
-        ready, load = self._state.ready, self._engine.slots.load
-        stuck = {slot: count for slot, count in ready.slots() if slot and load(slot) is None}
+        ready = self._state.ready
+        blocks = ready.stuck(time.monotonic())
+        stuck = {slot: ready.count(slot) for slot, block in blocks.items() if block.cause is Cause.SLOT}
         if sum(stuck.values()) < max(1, self._limits.target // 2):
             # Of a slot with a delay, one turn that cannot be used is enough: others could use the next turn.
             stuck = {slot: count for slot, count in stuck.items() if self._politeness.gap_of(slot)}
-        ready.set_sated(stuck if sum(stuck.values()) <= self._most_held else ())
+        ready.set_saturated(stuck if sum(stuck.values()) <= self._most_held else ())
 
     def fill(self, batch: Batch, closing: bool) -> None:
         """Put the news of slots into *batch*, and consider it sent."""
         batch.ahead = round(1000 * self._limits.ahead)
-        batch.sated = self._state.ready.sated
+        batch.sated = self._state.ready.saturated
         batch.asks = {} if closing else self.asks()
 
     def take_reply(self, reply: Reply) -> None:
@@ -91,9 +93,6 @@ class SlotTalk:
     def take_lease(self, lease: Lease) -> None:
         """Make the *lease* of a request ready."""
         self._state.ready.append(lease, self._local(lease.begin))
-
-    def _takes(self, slot: str) -> bool:
-        return self._engine is None or not slot or self._engine.slots.load(slot) is not None
 
     def _local(self, begin: float) -> float:
         """Return the local time of a turn at *begin*, in the server's milliseconds; 0: at once."""

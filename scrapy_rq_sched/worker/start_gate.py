@@ -42,7 +42,7 @@ class StartGate:
         items = self._engine.start_items
         if self._state.begun >= items or items > self._settings.concurrency or self._engine.backs_out():
             return False
-        return bool(self._state.outbox.unsettled) or self._state.ready.is_due(time.monotonic())
+        return bool(self._state.outbox.unsettled) or self._state.ready.next(time.monotonic()) is not None
 
     def _holds_lazy_start(self, reply: Reply | None) -> bool:
         """Return whether the requests on their way are enough to fill the downloader.

@@ -87,6 +87,7 @@ class State:
         """
         self.begun += 1
         self.requests.begin(Entry(request, lease, slot, has_grant, self._found))
+        self.ready.look_again(slot)
         if lease is not None:
             self.beginnings.begun(lease)
 
@@ -101,9 +102,10 @@ class State:
         granted = entry.slot if entry is not None and entry.has_grant else ""
         self.turns.sending(granted or delayed, at, used=bool(granted))
 
-    def left_downloader(self, request: Request) -> None:
-        """Note that the download of *request* is over."""
+    def left_downloader(self, request: Request, slot: str) -> None:
+        """Note that the download of *request*, in a slot of the downloader, is over."""
         entry = self.requests.left(request)
+        self.ready.look_again(slot)
         if entry is not None and entry.has_grant:
             self.turns.downloaded(entry.slot)
 
@@ -127,16 +129,25 @@ class State:
         """Set *lease* aside, because it could not be turned into a request."""
         self.releases.end(lease, 0, reason, traceback)
 
+    def finish_requests(self, requests: Iterable[Request]) -> None:
+        """Note that the engine has finished these requests, some of which may not be from the frontier."""
+        self._finish(filter(None, map(self.requests.finish, requests)))
+
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
-        """Note that all held requests are finished, except the ones *in_progress* in the engine."""
-        were_local = self.requests.local
-        for entry in self.requests.sync(in_progress):
-            self._finished(entry)
-        if were_local and not self.in_memory:
+        """Note that all requests are finished, except the ones *in_progress* in the engine."""
+        self._finish(self.requests.sync(in_progress))
+
+    def _finish(self, entries: Iterable[Entry]) -> None:
+        had_local = False
+        for entry in entries:
+            had_local = had_local or entry.lease is None
+            self._finish_one(entry)
+        if had_local and not self.in_memory:
             self._memory_is_done = True
 
-    def _finished(self, entry: Entry) -> None:
+    def _finish_one(self, entry: Entry) -> None:
         self._pages += 1
+        self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
             self.turns.unused(Counter({entry.slot: 1}))
         elif entry.has_grant and entry.place is Place.DOWNLOADING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scrapy import Request
@@ -15,24 +16,13 @@ from scrapy_rq_sched.inspect.limit import limit_of
 from scrapy_rq_sched.inspect.status import Status, Worker
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import bottleneck
+from scrapy_rq_sched.worker.admission import Admission
 from scrapy_rq_sched.worker.bottleneck import Bottleneck
 from scrapy_rq_sched.worker.limits import Limits
+from scrapy_rq_sched.worker.politeness import Politeness
 from scrapy_rq_sched.worker.state import State
 
 WAITING = Reply(b"1", waiting=100)
-
-
-class Handout:
-    """Has something that may begin at *next_time*; None: at once."""
-
-    def __init__(self) -> None:
-        self.later: float | None = None
-
-    def next_time(self, now: float) -> float | None:
-        return self.later
-
-    def has_due(self, now: float) -> bool:
-        return self.later is None
 
 
 class Looks:
@@ -43,17 +33,19 @@ class Looks:
         monkeypatch.setattr(bottleneck.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(bottleneck.time, "process_time", lambda: self.cpu)
         settings = FrontierSettings(concurrency=1)
-        self.state, self.handout = State(settings), Handout()
+        self.state = State(settings)
         self.limits = Limits(self.state, settings)
         self.stats = MemoryStatsCollector(get_crawler())
-        self.bottleneck = Bottleneck(self.state, self.limits, self.handout, self.stats)  # type: ignore[arg-type]
+        self.slots = Mock(load=lambda slot: 0)
+        admission = Admission(self.state, self.limits, Politeness(), settings, self)  # type: ignore[arg-type]
+        self.bottleneck = Bottleneck(self.state, self.limits, admission, self.stats)
         self.full = ""
 
     def backs_out(self) -> str:
         return self.full
 
-    def ready(self) -> None:
-        self.state.ready.append(Lease("1.1", "request", 0, b"x"))
+    def ready(self, at: float = 0.0) -> None:
+        self.state.ready.append(Lease("1.1", "request", 0, b"x"), at)
 
     def hold(self, count: int) -> None:
         for number in range(count):
@@ -86,8 +78,7 @@ def test_where_nothing_waits_nothing_is_the_limit(looks: Looks) -> None:
 
 
 def test_a_worker_whose_requests_wait_for_their_time_is_limited_by_politeness(looks: Looks) -> None:
-    looks.ready()
-    looks.handout.later = 2000.0
+    looks.ready(at=2000.0)
     assert looks.look() == "politeness"
     assert looks.stats.get_value("frontier/blocked_seconds") == pytest.approx(30)
 

@@ -43,8 +43,8 @@ def test_a_grant_is_unused_if_its_request_ends_without_reaching_the_downloader(s
 def test_a_download_is_over_once(state: State) -> None:
     request = begin(state)
     state.reached_downloader(request, "", 5.0)
-    state.left_downloader(request)
-    state.left_downloader(request)
+    state.left_downloader(request, "a")
+    state.left_downloader(request, "a")
     state.finish_all_but([])
     assert news_of(state).downloaded == {"a": 1}
 

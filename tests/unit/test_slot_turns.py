@@ -8,7 +8,8 @@ import pytest
 
 from scrapy_rq_sched.frontier.messages import Batch, Turns
 from scrapy_rq_sched.frontier.replies import Lease
-from scrapy_rq_sched.worker.ready import Ready
+from scrapy_rq_sched.worker.block import Block, Cause
+from scrapy_rq_sched.worker.ready import Ready, Timed
 from scrapy_rq_sched.worker.server_clock import ServerClock
 from scrapy_rq_sched.worker.slot_turns import SlotTurns
 
@@ -20,8 +21,15 @@ def lease(name: str, slot: str = "", begin: float = 0.0) -> Lease:
 
 
 def taken(ready: Ready, now: float = 0.0, **loads: int | None) -> list[str]:
+    def judge(head: Timed, now: float) -> int | Block:
+        load = loads.get(head.lease.slot, 0)
+        if load is None:
+            return Block(Cause.SLOT)
+        return Block(Cause.TIME, head.at) if head.at > now else load
+
+    ready.judge = judge
     names = []
-    while timed := ready.next(lambda head: None if head.at > now else loads.get(head.lease.slot, 0)):
+    while timed := ready.next(now):
         ready.remove(timed)
         names.append(timed.lease.name)
     return names

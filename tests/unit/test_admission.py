@@ -1,0 +1,216 @@
+"""Whether a request may begin, why not, and from when: one answer, and the ready leases agree with it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scrapy import Request
+
+from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.frontier.replies import Lease, Told
+from scrapy_rq_sched.worker.block import Block, Cause
+from scrapy_rq_sched.worker.outbox import Outgoing
+from scrapy_rq_sched.worker.ready import Ready, Timed
+from scrapy_rq_sched.worker.session import Session
+
+from .test_worker import a_worker, answer, enqueue, finish, hold
+
+SLOTS = ("a", "b", "c")
+
+
+def lease(number: int, slot: str = "", begin: float = 0.0, deaths: int = 0) -> Lease:
+    return Lease(f"1.{number}", "request", deaths, b'{"url":"http://a.test/"}', slot, begin)
+
+
+@pytest.fixture
+def worker() -> Session:
+    worker = a_worker(concurrency=4)
+    give_engine(worker)
+    answer(worker)
+    return worker
+
+
+def give_engine(worker: Session, load: Any = lambda slot: 0) -> None:
+    """Let the worker's load be bounded, as in a crawl."""
+    admission = worker.admission
+    admission._engine = Mock()
+    admission._engine.slots.load = load
+    admission._of_load = tuple(worker.limits.rules)
+
+
+def block_of(worker: Session) -> Block | None:
+    return worker.admission.block(time.monotonic())
+
+
+def cause_of(worker: Session) -> Cause | None:
+    block = block_of(worker)
+    return None if block is None else block.cause
+
+
+def test_a_ready_lease_may_begin(worker: Session) -> None:
+    worker.state.ready.append(lease(1))
+    assert block_of(worker) is None
+
+
+def test_a_worker_without_requests_is_empty(worker: Session) -> None:
+    assert cause_of(worker) is Cause.EMPTY
+
+
+def test_an_order_comes_before_what_is_at_hand(worker: Session) -> None:
+    worker.state.ready.append(lease(1))
+    worker.state.told = Told.PAUSE
+    assert cause_of(worker) is Cause.ORDER
+
+
+def test_a_full_outbox_comes_first() -> None:
+    worker = a_worker(outbox_size=10)
+    enqueue(worker, 10)
+    worker.state.told = Told.PAUSE
+    assert cause_of(worker) is Cause.ROOM
+
+
+def test_begun_requests_use_up_the_capacity(worker: Session) -> None:
+    worker.state.ready.append(lease(1))
+    hold(worker, 5)
+    assert cause_of(worker) is Cause.CAPACITY
+
+
+def test_the_next_release_comes_before_more_requests(worker: Session) -> None:
+    worker.state.ready.append(lease(1))
+    finish(worker, 8)
+    assert cause_of(worker) is Cause.RELEASE
+
+
+def test_a_process_that_was_stopped_waits_for_a_reply(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.state.ready.append(lease(1))
+    later = time.monotonic() + worker.settings.lease_timeout + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert cause_of(worker) is Cause.SILENCE
+
+
+def test_requests_in_memory_without_limits_wait_for_no_capacity(worker: Session) -> None:
+    hold(worker, 5)
+    worker.state.memory.append(Outgoing(Push("force", "", 0, b""), Request("http://a.test")))
+    assert block_of(worker) is None
+
+
+def test_a_lease_waits_until_its_time(worker: Session) -> None:
+    at = time.monotonic() + 100
+    worker.state.ready.append(lease(1, "a", begin=5.0), at)
+    assert block_of(worker) == Block(Cause.TIME, at)
+    assert worker.admission.next_time(time.monotonic()) == at
+
+
+def test_a_lease_that_is_very_late_is_left_to_another_worker(worker: Session) -> None:
+    worker.state.ready.append(lease(1, "a", begin=5.0), time.monotonic() - worker.settings.lease_timeout)
+    assert cause_of(worker) is Cause.LATE
+
+
+def test_a_slot_that_the_downloader_is_full_of_waits_for_an_event() -> None:
+    worker = a_worker()
+    give_engine(worker, load=lambda slot: None)
+    worker.state.ready.append(lease(1, "a"))
+    worker.state.ready.append(lease(2, "b", begin=5.0), time.monotonic() + 100)
+    assert cause_of(worker) is Cause.SLOT
+
+
+def test_a_suspect_waits_until_redis_knows_of_it(worker: Session) -> None:
+    worker.state.ready.append(lease(1, deaths=4))
+    assert cause_of(worker) is Cause.SUSPECT
+    worker.batch()
+    answer(worker)
+    assert block_of(worker) is None
+
+
+def test_a_request_is_handed_out_if_and_only_if_there_is_no_block() -> None:
+    worker = a_worker(concurrency=2)
+    give_engine(worker)
+    for number in range(6):
+        worker.state.ready.append(lease(number))
+    begun = 0
+    while block_of(worker) is None:
+        assert worker.take() is not None
+        begun += 1
+    assert worker.take() is None
+    assert begun == 3
+
+
+# -- the ready leases, against a plain list -----------------------------------------------------------------
+
+
+class Plain:
+    """The answers of :class:`Ready`, from a list."""
+
+    def __init__(self) -> None:
+        self.leases: list[Timed] = []
+
+    def heads(self) -> list[Timed]:
+        firsts: dict[str, Timed] = {}
+        for timed in self.leases:
+            firsts.setdefault(timed.lease.slot, timed)
+        return list(firsts.values())
+
+    def next(self, loads: dict[str, int | None], now: float) -> Timed | None:
+        due = [
+            (load, head.number, head)
+            for head in self.heads()
+            if (load := loads[head.lease.slot]) is not None and head.at <= now
+        ]
+        return min(due)[2] if due else None
+
+    def next_time(self, loads: dict[str, int | None], now: float) -> float | None:
+        later = (head.at for head in self.heads() if loads[head.lease.slot] is not None and head.at > now)
+        return min(later, default=None)
+
+
+#: What happens, and to which slot; a time or a load.
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "take", "load", "wait"]),
+        st.sampled_from(SLOTS),
+        st.one_of(st.none(), st.integers(0, 3)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_the_ready_leases_are_those_of_a_plain_list(steps: list[tuple[str, str, int | None]]) -> None:
+    ready, plain, now = Ready(), Plain(), 0.0
+    loads: dict[str, int | None] = dict.fromkeys(SLOTS, 0)
+
+    def judge(head: Timed, now: float) -> int | Block:
+        load = loads[head.lease.slot]
+        if load is None:
+            return Block(Cause.SLOT)
+        return load if head.at <= now else Block(Cause.TIME, head.at)
+
+    ready.judge = judge
+    for number, (what, slot, value) in enumerate(steps):
+        if what == "append":
+            at = 0.0 if value is None else now + value
+            ready.append(lease(number, slot), at)
+            plain.leases.append(Timed(at, len(ready) and ready._came - 1, lease(number, slot)))
+        elif what == "load":
+            # A load that rises is noticed when it matters; one that falls is reported.
+            before, loads[slot] = loads[slot], value
+            if before is None or (value is not None and value < before):
+                ready.look_again(slot)
+        elif what == "wait":
+            now += value or 0.5
+        elif (timed := plain.next(loads, now)) is not None:
+            ready.remove(timed)
+            plain.leases.remove(timed)
+        assert ready.next(now) == plain.next(loads, now)
+        for each in SLOTS:
+            ready.look_again(each)
+        assert ready.next_time(now) == plain.next_time(loads, now)
+        assert list(ready) == [timed.lease for timed in plain.leases]
