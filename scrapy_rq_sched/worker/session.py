@@ -91,7 +91,9 @@ class Session:
         self._farewell = Farewell(crawler, state, settings.lease_timeout)
         self._fullness = Fullness(frontier, state, settings.outbox_size)
         self._bottleneck = Bottleneck(state, limits, self.admission, self._stats)
-        self._standstill = Standstill(state, limits, settings, spider.name, frontier.keys.start_urls)
+        self._standstill = Standstill(
+            state, limits, self.admission, settings, spider.name, frontier.keys.start_urls
+        )
         if engine is not None:
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             gate = StartGate(state, limits, settings, engine)

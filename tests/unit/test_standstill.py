@@ -15,10 +15,12 @@ from scrapy_rq_sched.frontier.messages import Bounds, Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply, Told
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.worker.admission import Admission
 from scrapy_rq_sched.worker.limits import Limits
 from scrapy_rq_sched.worker.log import fullness, notices, standstill
 from scrapy_rq_sched.worker.log.fullness import Fullness
 from scrapy_rq_sched.worker.log.standstill import Standstill
+from scrapy_rq_sched.worker.politeness import Politeness
 from scrapy_rq_sched.worker.state import State
 
 URL = "http://example.com/"
@@ -43,7 +45,9 @@ class Engine:
 def a_standstill(spider: str = "s", **settings: Any) -> tuple[Standstill, State]:
     read = FrontierSettings(**settings)
     state = State(read)
-    return Standstill(state, Limits(state, read), read, spider, [f"{spider}:start_urls"]), state
+    limits = Limits(state, read)
+    admission = Admission(state, limits, Politeness(), read, None)
+    return Standstill(state, limits, admission, read, spider, [f"{spider}:start_urls"]), state
 
 
 def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = "", **settings: Any) -> str:

@@ -10,6 +10,8 @@ from ...engine.bridge import EngineBridge
 from ...errors import counted, frontier_command, one_line
 from ...frontier.replies import Reply, Told
 from ...settings import FrontierSettings
+from ..admission import Admission
+from ..block import Cause
 from ..limits import Limits
 from ..state import State
 
@@ -30,12 +32,14 @@ class Standstill:
         self,
         state: State,
         limits: Limits,
+        admission: Admission,
         settings: FrontierSettings,
         spider: str,
         seeds_keys: Sequence[str],
     ) -> None:
         self._state = state
         self._limits = limits
+        self._admission = admission
         self._spider = spider
         self._settings = settings
         self._seeds_keys = seeds_keys
@@ -81,7 +85,9 @@ class Standstill:
                 f"the crawl is {'paused' if state.told == Told.PAUSE else 'drained'}, and {waiting} in the "
                 f"queue. To resume, run: {frontier_command('resume', self._spider)}"
             )
-        if self._limits.is_full or self._limits.stands_still:
+        block = self._admission.block(time.monotonic())
+        cause = None if block is None else block.cause
+        if cause is Cause.ROOM or (cause is Cause.UNRELEASED and state.outbox.blocked):
             why = {
                 "memory": "Redis is out of memory",
                 "bound": "the queue has reached FRONTIER_MAX_WAITING",
