@@ -80,8 +80,8 @@ MUTANTS = {
             ),
             (
                 "worker/limits.py",
-                "            # This process was stopped, and",
-                "            return True  # and",
+                "        return not self.cut_off and self._pace.silence",
+                "        return False and self._pace.silence",
             ),
         ),
     ),
@@ -316,9 +316,9 @@ MUTANTS = {
         ("polite-older", "polite-fleet"),
         (
             (
-                "worker/handout.py",
-                "if not self._is_time(head.lease.slot, head.at, now):",
-                "if False:",
+                "worker/admission.py",
+                "return Block(Cause.TIME, until) if until > now else None",
+                "return None",
             ),
             ("engine/downloader_slots.py", "LOCAL_PART = 0.99", "LOCAL_PART = 0.01"),
         ),
