@@ -57,7 +57,7 @@ class DownloaderSlots:
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
         self._gap_of: Callable[[str], float | None] = lambda slot: None
         self._coming: Callable[[str], int] = lambda slot: 0
-        self._reached: Callable[[Request, str, float], None] = lambda request, slot, now: None
+        self._reached: Callable[[Request, str, float, str], None] = lambda request, delayed, at, slot: None
         self._left: Callable[[Request, str], None] = lambda request, slot: None
         self._sent: Callable[[str, float, float], None] = lambda slot, latest, at: None
         # The first requests of slots whose delay the fleet keeps: the slot, its name, and the latest time at
@@ -69,14 +69,14 @@ class DownloaderSlots:
     def watch(
         self,
         coming: Callable[[str], int],
-        reached: Callable[[Request, str, float], None],
+        reached: Callable[[Request, str, float, str], None],
         left: Callable[[Request, str], None],
     ) -> None:
         """Tell a ledger of requests when the downloader gets a request, and when its download is over.
 
         :param coming: returns how many begun requests of a slot have not reached the downloader.
         :param reached: called for each request that is sent, with its slot if the fleet keeps a delay of the
-            slot, and the time.
+            slot, the time, and its slot in any case.
         :param left: called for each request when its download is over, with the name of its slot.
         """
         self._coming, self._reached, self._left = coming, reached, left
@@ -142,7 +142,7 @@ class DownloaderSlots:
 
     def _on_reached(self, request: Request) -> None:
         key: Any = request.meta.get("download_slot")
-        its, delayed, gap = self._downloader.slots.get(key), "", None
+        its, name, delayed, gap = self._downloader.slots.get(key), "", "", None
         if its is not None:
             name = slot_name(str(key))
             if name != key:
@@ -166,7 +166,7 @@ class DownloaderSlots:
             self._after_turns(
                 TURNS, lambda: self._was_sent(its, delayed, at, max(at, time.monotonic() - tolerated))
             )
-        self._reached(request, delayed, at)
+        self._reached(request, delayed, at, name)
 
     def _was_sent(self, its: Any, slot: str, noted: float, at: float) -> None:
         """Note that a request was sent until *at*, and not at the time that was *noted*."""

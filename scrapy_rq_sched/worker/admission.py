@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..engine.bridge import EngineBridge
+from ..frontier.replies import Lease
 from ..settings import FrontierSettings
 from .block import Block, Cause
 from .limits import Limits
@@ -19,7 +20,8 @@ from .ready import Timed
 from .state import State
 
 Rule = Callable[[float], Block | None]
-LeaseRule = Callable[[Timed, float], Block | None]
+SlotRule = Callable[[str, float, float], Block | None]
+LeaseRule = Callable[[Lease], Block | None]
 
 
 class Granted(NamedTuple):
@@ -57,11 +59,11 @@ class Admission:
         #: For all requests.
         self._of_worker: tuple[Rule, ...] = (self._room, self._order)
         #: For all requests but those in memory without limits, which only the engine bounds.
-        self._of_load: tuple[Rule, ...] = () if engine is None else tuple(limits.rules)
-        #: For each lease that is the next one of its slot.
-        self._of_head: tuple[LeaseRule, ...] = (self._slot_room, self._time)
+        self._of_load: tuple[Rule, ...] = () if engine is None else (self._load,)
+        #: For the next request of each slot, a lease or one in memory.
+        self._of_slot: tuple[SlotRule, ...] = (self._time, self._slot_room)
         #: For the lease that would begin.
-        self._of_chosen: tuple[LeaseRule, ...] = (self._suspect,)
+        self._of_lease: tuple[LeaseRule, ...] = (self._suspect,)
         state.ready.judge = self._judge
 
     def next(self, now: float) -> Timed | Granted | Block:
@@ -76,12 +78,16 @@ class Admission:
         if block is not None:
             return block
         for slot, at in state.memory.turns():
-            if self._time_of(slot, at, now) is None and self.has_room(slot):
+            if self._of(slot, at, now) is None:
                 return Granted(slot, at)
         head = state.ready.next(now)
         if head is None:
+            # Scrapy reports the end of a download a moment before it makes room for the next one.
+            state.ready.look_at_stuck()
+            head = state.ready.next(now)
+        if head is None:
             return self._why_not(now)
-        return next((block for rule in self._of_chosen if (block := rule(head, now)) is not None), head)
+        return next((block for rule in self._of_lease if (block := rule(head.lease)) is not None), head)
 
     def block(self, now: float) -> Block | None:
         """Return why no request may begin; None if one may."""
@@ -92,15 +98,11 @@ class Admission:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""
         return min(self._times(now), default=None)
 
-    def has_room(self, slot: str) -> bool:
-        """Return whether the downloader takes one more request of *slot*."""
-        return self._engine is None or not slot or self._engine.slots.load(slot) is not None
-
     def _times(self, now: float) -> Iterator[float]:
         if (ready := self._state.ready.next_time(now)) is not None:
             yield ready
         for slot, at in self._state.memory.turns():
-            block = self._time_of(slot, at, now)
+            block = self._of(slot, at, now)
             if block is not None and block.until is not None:
                 yield block.until
 
@@ -112,13 +114,20 @@ class Admission:
 
     def _judge(self, head: Timed, now: float) -> int | Block:
         """Return the load of the slot of a lease that may begin, or why it may not."""
-        for rule in self._of_head:
-            block = rule(head, now)
-            if block is not None:
-                return block
+        block = self._of(head.lease.slot, head.at, now)
+        if block is not None:
+            return block
         if self._engine is None or self._by_priority:
             return 0
         return self._engine.slots.load(head.lease.slot) or 0
+
+    def _of(self, slot: str, at: float, now: float) -> Block | None:
+        """Return why a request of *slot*, in the turn of *at*, may not begin; None if it may."""
+        for rule in self._of_slot:
+            block = rule(slot, at, now)
+            if block is not None:
+                return block
+        return None
 
     # -- the rules -----------------------------------------------------------------------------
 
@@ -128,13 +137,14 @@ class Admission:
     def _room(self, now: float) -> Block | None:
         return Block(Cause.ROOM) if self._limits.is_full else None
 
-    def _slot_room(self, head: Timed, now: float) -> Block | None:
-        return None if self.has_room(head.lease.slot) else Block(Cause.SLOT)
+    def _load(self, now: float) -> Block | None:
+        return self._limits.load_block()
 
-    def _time(self, head: Timed, now: float) -> Block | None:
-        return self._time_of(head.lease.slot, head.at, now)
+    def _slot_room(self, slot: str, at: float, now: float) -> Block | None:
+        has_room = self._engine is None or not slot or self._engine.slots.load(slot) is not None
+        return None if has_room else Block(Cause.SLOT)
 
-    def _time_of(self, slot: str, at: float, now: float) -> Block | None:
+    def _time(self, slot: str, at: float, now: float) -> Block | None:
         """Return the block of a turn whose time has not come, or is long past."""
         if not at:
             return None
@@ -145,8 +155,8 @@ class Admission:
         until = self._state.turns.earliest(slot, at, gap)
         return Block(Cause.TIME, until) if until > now else None
 
-    def _suspect(self, head: Timed, now: float) -> Block | None:
-        return None if self._state.beginnings.may_begin(head.lease) else Block(Cause.SUSPECT)
+    def _suspect(self, lease: Lease) -> Block | None:
+        return None if self._state.beginnings.is_known(lease) else Block(Cause.SUSPECT)
 
 
 def _first(rules: tuple[Rule, ...], now: float) -> Block | None:

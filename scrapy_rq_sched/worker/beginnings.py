@@ -40,15 +40,16 @@ class Beginnings:
         """Note that the request of *lease* is begun."""
         self._begun = max(self._begun, lease.name, key=_order)
 
-    def may_begin(self, lease: Lease) -> bool:
-        """Return whether *lease*, the next ready one, may be begun now; if not, it is reported to Redis."""
-        if not self.is_suspect(lease) or lease.name == self._known_announced:
-            return True
+    def is_known(self, lease: Lease) -> bool:
+        """Return whether Redis knows that *lease* is about to be begun, if it is a suspect."""
+        return not self.is_suspect(lease) or lease.name == self._known_announced
+
+    def announce(self, lease: Lease) -> None:
+        """Report to Redis that *lease*, a suspect, is about to be begun."""
         if self._announced != lease.name:
             self._announced = lease.name
             self.begun(lease)
             self.has_news = True
-        return False
 
     def sow(self, lease: Lease) -> None:
         """Note that requests are about to be made of the seed of *lease*."""

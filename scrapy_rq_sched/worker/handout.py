@@ -56,8 +56,7 @@ class Handout:
             now = time.monotonic()
             found = self._admission.next(now)
             if isinstance(found, Block):
-                if found.cause is Cause.ROOM:
-                    self._notices.outbox_is_full(len(self._state.outbox))
+                self._note(found, now)
                 return None
             if isinstance(found, Granted):
                 request = self._begin_from_memory(found, now)
@@ -66,6 +65,13 @@ class Handout:
             if request is not None:
                 self._limits.begun()
                 return request
+
+    def _note(self, block: Block, now: float) -> None:
+        """Do what ends *block*, or log it."""
+        if block.cause is Cause.ROOM:
+            self._notices.outbox_is_full(len(self._state.outbox))
+        elif block.cause is Cause.SUSPECT and (head := self._state.ready.next(now)) is not None:
+            self._state.beginnings.announce(head.lease)
 
     def _begin_lease(self, timed: Timed, now: float) -> Request | None:
         """Begin a lease; return its request, or None if it was not for this worker, or not for now."""

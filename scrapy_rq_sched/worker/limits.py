@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
 
 from ..settings import FrontierSettings
 from .block import Block, Cause
@@ -89,21 +88,20 @@ class Limits:
         """Whether the outbox is full, so that no new page should be begun."""
         return len(self._state.outbox) >= self._settings.outbox_size
 
-    @property
-    def rules(self) -> Iterator[Callable[[float], Block | None]]:
-        """The rules of admission about this worker's load, in their order."""
-        yield lambda now: Block(Cause.SILENCE) if self._was_silent else None
-        yield lambda now: Block(Cause.UNRELEASED) if self._has_too_many_unreleased else None
-        yield lambda now: Block(Cause.CAPACITY) if self.is_at_its_limit else None
-        yield lambda now: Block(Cause.RELEASE) if self._has_to_await_release else None
+    def load_block(self) -> Block | None:
+        """Return the block if this worker's load permits no further request: the rules of admission for it."""
+        rules = (
+            (self._was_silent, Cause.SILENCE),
+            (self._has_too_many_unreleased, Cause.UNRELEASED),
+            (self.is_at_its_limit, Cause.CAPACITY),
+            (self._has_to_await_release, Cause.RELEASE),
+        )
+        return next((Block(cause) for holds, cause in rules if holds), None)
 
     @property
     def has_capacity(self) -> bool:
-        """Whether this worker's load permits that one more request is begun."""
-        if self._state.told.begins_nothing:
-            return False
-        hindrances = self._was_silent, self._has_too_many_unreleased
-        return not (any(hindrances) or self.is_at_its_limit or self._has_to_await_release)
+        """Whether this worker's load, and the orders to all workers, permit one more request."""
+        return not self._state.told.begins_nothing and self.load_block() is None
 
     @property
     def _was_silent(self) -> bool:

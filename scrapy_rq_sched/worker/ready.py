@@ -16,6 +16,8 @@ from typing import NamedTuple
 from ..frontier.replies import Lease
 from .block import Block
 
+#: Void entries of a heap that are kept, besides as many as there are heads.
+SPARE = 64
 #: If a turn is unused for so many seconds after its time, its worker has too much to do.
 LATE = 0.2
 
@@ -117,6 +119,12 @@ class Ready:
         """Judge all heads anew that wait for an event: it may have come."""
         self._stale.update(self._stuck)
 
+    def look_at_loaded(self) -> None:
+        """Judge all heads anew whose slot had a load: it may have fallen."""
+        self._stale.update(
+            filed.slot for filed in self._filed.values() if filed.block is None and filed.order
+        )
+
     def next(self, now: float) -> Timed | None:
         """Return the lease to begin next, without removing it; None if no lease may begin at *now*.
 
@@ -201,8 +209,10 @@ class Ready:
             if self._filed.get(filed.slot) is filed:
                 self._stale.add(filed.slot)
         while self._stale:
-            head = self._slots[self._stale.pop()][0]
+            slot = next(iter(self._stale))
+            head = self._slots[slot][0]
             self._file(head, self.judge(head, now))
+            self._stale.discard(slot)
 
     def _file(self, head: Timed, answer: int | Block) -> None:
         slot = head.lease.slot
@@ -210,6 +220,9 @@ class Ready:
         if not isinstance(answer, Block):
             filed = self._filed[slot] = _Filed(answer, head.number, slot, None)
             heapq.heappush(self._due, filed)
+            if len(self._due) > 2 * len(self._filed) + SPARE:
+                self._due = [filed for filed in self._filed.values() if filed.block is None]
+                heapq.heapify(self._due)
         elif answer.until is not None:
             filed = self._filed[slot] = _Filed(answer.until, head.number, slot, answer)
             heapq.heappush(self._later, filed)

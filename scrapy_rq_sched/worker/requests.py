@@ -36,6 +36,8 @@ class Entry:
     :ivar has_grant: whether it was begun in a turn of its slot.
     :ivar found: how many requests this worker had found when it was begun.
     :ivar failure: the reason and the traceback if it is moved to the failed list at its end; else None.
+    :ivar earlier: the entry of the same object, if a callback has yielded its own request again. Both end
+        together.
     """
 
     request: Request
@@ -45,6 +47,7 @@ class Entry:
     found: int = 0
     place: Place = Place.BEGUN
     failure: tuple[str, str] | None = None
+    earlier: Entry | None = None
 
 
 class Requests:
@@ -55,20 +58,21 @@ class Requests:
 
     def __init__(self) -> None:
         self._entries: dict[Request, Entry] = {}
-        self.leased = 0
+        self._count = self.leased = 0
         # By slot, the requests that have not reached the downloader.
         self._coming: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._count
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries.values())
+        for entry in self._entries.values():
+            yield from _all_of(entry)
 
     @property
     def local(self) -> int:
         """How many requests have no lease."""
-        return len(self._entries) - self.leased
+        return self._count - self.leased
 
     def leases(self) -> Iterator[Lease]:
         """Yield the lease of each request that has one."""
@@ -80,8 +84,9 @@ class Requests:
 
     def begin(self, entry: Entry) -> None:
         """Note that the engine was given the request of *entry*."""
-        self._remove(entry.request)  # a spider may yield one object twice, for this worker's memory
+        entry.earlier = self._entries.get(entry.request)
         self._entries[entry.request] = entry
+        self._count += 1
         self.leased += entry.lease is not None
         if entry.slot:
             self._coming[entry.slot] += 1
@@ -108,24 +113,20 @@ class Requests:
 
         :return: False if it has no lease: a request that was never in Redis cannot be set aside.
         """
-        entry = self._entries.get(request)
-        if entry is None or entry.lease is None:
-            return False
-        entry.failure = reason, traceback
-        return True
+        for entry in _all_of(self._entries.get(request)):
+            if entry.lease is not None:
+                entry.failure = reason, traceback
+                return True
+        return False
 
-    def finish(self, request: Request) -> Entry | None:
-        """Remove *request*, because the engine has finished it; return it, or None if it is not here."""
-        entry = self._entries.get(request)
-        self._remove(request)
-        return entry
+    def finish(self, request: Request) -> list[Entry]:
+        """Remove and return the entries of *request*, because the engine has finished it."""
+        return self._remove(request)
 
     def sync(self, in_progress: Collection[Request]) -> list[Entry]:
         """Remove and return the finished requests: those that are not *in_progress* in the engine."""
-        finished = [entry for request, entry in self._entries.items() if request not in in_progress]
-        for entry in finished:
-            self._remove(entry.request)
-        return finished
+        finished = [request for request in self._entries if request not in in_progress]
+        return [entry for request in finished for entry in self._remove(request)]
 
     def let_go(self) -> list[Lease]:
         """Take the leases from all requests; return them. The engine continues with the requests."""
@@ -140,11 +141,13 @@ class Requests:
         for entry in self:
             entry.has_grant = False
 
-    def _remove(self, request: Request) -> None:
-        entry = self._entries.pop(request, None)
-        if entry is not None:
+    def _remove(self, request: Request) -> list[Entry]:
+        removed = list(_all_of(self._entries.pop(request, None)))
+        for entry in removed:
+            self._count -= 1
             self.leased -= entry.lease is not None
             self._count_out(entry)
+        return removed
 
     def _count_out(self, entry: Entry) -> None:
         """Count *entry* no longer as on its way to the downloader."""
@@ -152,3 +155,10 @@ class Requests:
             self._coming[entry.slot] -= 1
             if not self._coming[entry.slot]:
                 del self._coming[entry.slot]
+
+
+def _all_of(entry: Entry | None) -> Iterator[Entry]:
+    """Yield *entry* and the earlier ones of the same request."""
+    while entry is not None:
+        yield entry
+        entry = entry.earlier

@@ -154,6 +154,7 @@ class Session:
         if self.closing or state.told in (Told.PAUSE, Told.WAIT):
             state.give_back()
         state.ready.look_at_stuck()
+        state.ready.look_at_loaded()
         self.slot_talk.look()
         state.give_back_late(time.monotonic(), self.settings.lease_timeout / 2)
         if self.closing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from ..engine.bridge import EngineBridge
@@ -10,7 +9,6 @@ from ..frontier.messages import Batch
 from ..frontier.replies import AT_ONCE, Lease, Reply
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
-from .block import Cause
 from .limits import Limits
 from .log.notices import Notices
 from .outbox import Outgoing
@@ -56,9 +54,9 @@ class SlotTalk:
         """
         if self._engine is None:
             return
-        ready = self._state.ready
-        blocks = ready.stuck(time.monotonic())
-        stuck = {slot: ready.count(slot) for slot, block in blocks.items() if block.cause is Cause.SLOT}
+        ready, load = self._state.ready, self._engine.slots.load
+        slots = (head.lease.slot for head in ready.heads())
+        stuck = {slot: ready.count(slot) for slot in slots if slot and load(slot) is None}
         if sum(stuck.values()) < max(1, self._limits.target // 2):
             # Of a slot with a delay, one turn that cannot be used is enough: others could use the next turn.
             stuck = {slot: count for slot, count in stuck.items() if self._politeness.gap_of(slot)}

@@ -91,14 +91,18 @@ class State:
         if lease is not None:
             self.beginnings.begun(lease)
 
-    def reached_downloader(self, request: Request, delayed: str, at: float) -> None:
+    def reached_downloader(self, request: Request, delayed: str, at: float, slot: str = "") -> None:
         """Note that the downloader has *request*.
 
         :param delayed: the slot of the request, if it has a delay. A request without a turn, as for a
             robots.txt, counts for the slot, too.
         :param at: when the request is sent: later than now, if other requests of the slot came before it.
+        :param slot: the slot in which the downloader counts the request.
         """
         entry = self.requests.reached(request)
+        # The downloader may count it for another slot.
+        self.ready.look_again("" if entry is None else entry.slot)
+        self.ready.look_again(slot)
         granted = entry.slot if entry is not None and entry.has_grant else ""
         self.turns.sending(granted or delayed, at, used=bool(granted))
 
@@ -131,7 +135,7 @@ class State:
 
     def finish_requests(self, requests: Iterable[Request]) -> None:
         """Note that the engine has finished these requests, some of which may not be from the frontier."""
-        self._finish(filter(None, map(self.requests.finish, requests)))
+        self._finish(chain.from_iterable(map(self.requests.finish, requests)))
 
     def finish_all_but(self, in_progress: Collection[Request]) -> None:
         """Note that all requests are finished, except the ones *in_progress* in the engine."""

@@ -40,7 +40,7 @@ def give_engine(worker: Session, load: Any = lambda slot: 0) -> None:
     admission = worker.admission
     admission._engine = Mock()
     admission._engine.slots.load = load
-    admission._of_load = tuple(worker.limits.rules)
+    admission._of_load = (admission._load,)
 
 
 def block_of(worker: Session) -> Block | None:
@@ -124,9 +124,36 @@ def test_a_slot_that_the_downloader_is_full_of_waits_for_an_event() -> None:
 def test_a_suspect_waits_until_redis_knows_of_it(worker: Session) -> None:
     worker.state.ready.append(lease(1, deaths=4))
     assert cause_of(worker) is Cause.SUSPECT
+    assert worker.take() is None
     worker.batch()
     answer(worker)
     assert block_of(worker) is None
+
+
+def test_to_ask_for_the_block_reports_no_suspect(worker: Session) -> None:
+    worker.state.ready.append(lease(1, deaths=4))
+    assert cause_of(worker) is Cause.SUSPECT
+    assert not worker.state.has_news
+    assert worker.batch().begun == ""
+
+
+def test_a_slot_that_is_free_a_moment_after_its_download_has_ended_gives_its_lease() -> None:
+    loads: dict[str, int | None] = {"a": None}
+    worker = a_worker()
+    give_engine(worker, load=loads.get)
+    worker.state.ready.append(lease(1, "a"))
+    worker.state.left_downloader(Request("http://a.test"), "a")
+    assert cause_of(worker) is Cause.SLOT
+    loads["a"] = 0  # nothing reports that
+    assert block_of(worker) is None
+
+
+def test_a_lease_waits_for_its_time_though_its_slot_is_full() -> None:
+    worker = a_worker()
+    give_engine(worker, load=lambda slot: None)
+    at = time.monotonic() + 100
+    worker.state.ready.append(lease(1, "a", begin=5.0), at)
+    assert block_of(worker) == Block(Cause.TIME, at)
 
 
 def test_a_request_is_handed_out_if_and_only_if_there_is_no_block() -> None:
@@ -140,6 +167,19 @@ def test_a_request_is_handed_out_if_and_only_if_there_is_no_block() -> None:
         begun += 1
     assert worker.take() is None
     assert begun == 3
+
+
+def test_the_ready_leases_keep_few_void_entries() -> None:
+    ready, loads = Ready(), {f"s{number}": 0 for number in range(20)}
+    ready.judge = lambda head, now: loads[head.lease.slot]
+    for slot in loads:
+        ready.append(lease(0, slot))
+    for number in range(10_000):
+        slot = f"s{number % 20}"
+        loads[slot] = 1 + loads[slot] % 3
+        ready.look_again(slot)
+        assert ready.next(0.0) is not None
+    assert len(ready._due) < 200
 
 
 # -- the ready leases, against a plain list -----------------------------------------------------------------

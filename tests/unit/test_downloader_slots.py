@@ -129,7 +129,7 @@ def test_a_request_is_sent_when_the_downloader_s_own_clock_says_so(
     monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", lambda: 1.7e9)
     sent: list[float] = []
     slots.follow(lambda slot: 2.0, Mock())
-    slots.watch(Mock(), lambda request, slot, at: sent.append(at), Mock())
+    slots.watch(Mock(), lambda request, delayed, at, slot: sent.append(at), Mock())
     request = Request("http://a.test/", meta={"download_slot": "a.test"})
     downloader.slots["a.test"] = its = a_slot()
     its.lastseen = 1.7e9 - 1

@@ -71,11 +71,20 @@ def test_the_grants_that_the_frontier_has_forgotten_are_not_reported(state: Stat
     assert not state.turns.has_news
 
 
-def test_a_request_that_is_begun_again_counts_once() -> None:
-    ledger, request = Requests(), Request(URL)
-    for _ in range(2):
-        ledger.begin(Entry(request, None, "a"))
-    assert (len(ledger), ledger.local, ledger.coming("a")) == (1, 1, 1)
+def test_a_request_that_its_own_callback_yields_again_keeps_its_lease_until_both_end(state: State) -> None:
+    request = begin(state)
+    state.reached_downloader(request, "", 5.0)
+    state.begin(request, None, "a")
+    assert (len(state.requests), state.requests.leased, state.requests.local) == (2, 1, 1)
+    assert state.mark_failed(request, "it raised")
+    state.finish_all_but([request])
+    assert not state.releases.has_news
+    state.finish_requests([request])
+    assert len(state.requests) == state.requests.leased == state.requests.coming("a") == 0
+    batch = Batch(1)
+    state.releases.fill(batch, 0)
+    assert [failed.lease for failed in batch.failed] == ["1.1"]
+    assert news_of(state).downloaded == {"a": 1}
 
 
 def test_a_slot_has_no_coming_requests_when_they_have_reached_the_downloader_or_are_finished() -> None:

@@ -391,12 +391,13 @@ def test_a_batch_says_what_was_begun_last() -> None:
 def test_a_suspect_is_begun_only_when_redis_knows_of_it() -> None:
     worker = a_worker()
     (suspect,) = leases(1, deaths=3)
-    assert not worker.state.beginnings.may_begin(suspect)
+    assert not worker.state.beginnings.is_known(suspect)
+    worker.state.beginnings.announce(suspect)
     assert worker.state.has_news
     assert worker.batch().begun == suspect.name
-    assert not worker.state.beginnings.may_begin(suspect)
+    assert not worker.state.beginnings.is_known(suspect)
     answer(worker)
-    assert worker.state.beginnings.may_begin(suspect)
+    assert worker.state.beginnings.is_known(suspect)
     assert not worker.state.has_news
 
 

@@ -86,8 +86,7 @@ class Standstill:
                 f"queue. To resume, run: {frontier_command('resume', self._spider)}"
             )
         block = self._admission.block(time.monotonic())
-        cause = None if block is None else block.cause
-        if cause is Cause.ROOM or (cause is Cause.UNRELEASED and state.outbox.blocked):
+        if (block is not None and block.cause is Cause.ROOM) or self._limits.stands_still:
             why = {
                 "memory": "Redis is out of memory",
                 "bound": "the queue has reached FRONTIER_MAX_WAITING",
