@@ -89,7 +89,7 @@ class Limits:
         return len(self._state.outbox) >= self._settings.outbox_size
 
     def load_block(self) -> Block | None:
-        """Return the block if this worker's load permits no further request: the rules of admission for it."""
+        """Return the first block by this worker's load; None if it permits one more request."""
         rules = (
             (self._was_silent, Cause.SILENCE),
             (self._has_too_many_unreleased, Cause.UNRELEASED),
