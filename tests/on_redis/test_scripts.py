@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.frontier import scripts
+from scrapy_rq_sched.frontier.scripts.__main__ import main, tree
 
 #: Lua allows 200 local variables in a chunk: so many must be free, for the next idea.
 SPARE = 80
@@ -25,21 +26,15 @@ VARIANTS = {
 }
 
 
-def needs(name: str) -> list[str]:
-    """Return what a Lua file says that it needs."""
-    first = scripts.part(name).partition(b"\n")[0]
-    return first.removeprefix(scripts.NEEDS).decode().split(", ") if first.startswith(scripts.NEEDS) else []
-
-
 def all_needs(name: str) -> set[str]:
     """Return what a Lua file needs, and all that these need, but for what stands for several."""
     found = set()
-    for needed in needs(name):
+    for needed in scripts.needs(name):
         found |= {needed} | (set() if needed in VARIANTS else all_needs(needed))
     return found
 
 
-NEEDED = {needed for name in NAMES for needed in needs(name)}
+NEEDED = {needed for name in NAMES for needed in scripts.needs(name)}
 #: Those that Redis is given: nothing needs them, and they are no variant of a part.
 STEPS = [name for name in NAMES if name not in NEEDED and not name.startswith(("queue/", "filter/"))]
 SCRIPTS = [
@@ -104,13 +99,46 @@ def used_modules(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lua_file_names_all_that_it_needs_and_nothing_else(name: str) -> None:
-    assert used_modules(name) == set(needs(name)) - {"helpers", "keys"}
+    assert used_modules(name) == set(scripts.needs(name)) - {"helpers", "keys"}
 
 
 def test_a_part_that_several_need_is_there_once() -> None:
     text = scripts.compose("exchange", "fifo", "compact")
     assert text.count(scripts.part("keys")) == 1
     assert text.count(scripts.part("leases")) == 1
+
+
+@pytest.mark.parametrize(("name", "queue", "dupefilter"), SCRIPTS)
+def test_the_tree_of_a_script_has_each_file_of_the_script_once(
+    name: str, queue: str, dupefilter: str
+) -> None:
+    files = [node.file for node in tree(name, queue, dupefilter) if node.lines]
+    text = scripts.compose(name, queue, dupefilter)
+    assert sorted(files) == [file for file in NAMES if scripts.part(file) in text]
+    assert files[0] == name
+
+
+def test_the_tree_of_a_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["filter_step"])
+    rows = [line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert [(file, lines.isdigit()) for file, lines in rows] == [
+        ("filter_step", True),
+        ("  keys", True),
+        ("    helpers", True),
+        ("  seen", True),
+        ("    keys", False),
+        ("  filter/exact", True),
+        ("    keys", False),
+        ("5 files", True),
+    ]
+    counts = [int(lines) for _, lines in rows if lines.isdigit()]
+    assert sum(counts[:-1]) == counts[-1]
+
+
+def test_the_tree_of_an_unknown_script_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["exchnge"])
+    assert "frontier/lua has no file exchnge.lua" in capsys.readouterr().err
 
 
 def test_the_doctor_tries_every_command_of_a_workers_scripts() -> None:

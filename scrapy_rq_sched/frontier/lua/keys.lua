@@ -1,5 +1,5 @@
 -- Needs: helpers
--- The names of the keys. scripts.py generates the code before this comment from the table in keys/table.py: each key
+-- The names of the keys. frontier/scripts generates the code before this comment from keys/table.py: each key
 -- has its name from there, in capitals. SEEDS is the list of the seeds' keys. WORKER and LEASES are prefixes, to which
 -- a worker's name is appended. types() returns the type that each key must have, except the keys that the modules of
 -- the queue and of the filter check. On a Redis Cluster all keys are on one slot, because the spider's name is in

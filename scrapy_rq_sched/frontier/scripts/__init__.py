@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..connection import (
+from ...connection import (
     AskError,
     ClusterDownError,
     MovedError,
@@ -23,9 +23,9 @@ from ..connection import (
     server_of,
     socket_timeout,
 )
-from ..keys import never
-from ..keys.key import Use
-from ..keys.table import KEYS
+from ...keys import never
+from ...keys.key import Use
+from ...keys.table import KEYS
 
 
 class Script:
@@ -118,6 +118,17 @@ def part(name: str) -> bytes:
     return (files("scrapy_rq_sched.frontier.lua") / f"{name}.lua").read_bytes()
 
 
+def needs(name: str) -> list[str]:
+    """Return the names of the files that ``lua/<name>.lua`` needs, from its first line."""
+    first, _, _ = part(name).partition(b"\n")
+    return first.removeprefix(NEEDS).decode().split(", ") if first.startswith(NEEDS) else []
+
+
+def variants(queue: str, dupefilter: str) -> dict[str, str]:
+    """Return the file that stands for each name that stands for several files in the needs of a file."""
+    return {"queue": f"queue/{queue}", "filter": f"filter/{dupefilter}"}
+
+
 #: Keys whose types are not in this check: the queue and the filter check their own, and events are optional.
 _OF_ANY_TYPE = ("requests", "dupefilter", "events")
 
@@ -149,18 +160,16 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
     :param queue: the file ``lua/queue/<queue>.lua`` stands for ``queue`` in the needs of a file.
     :param dupefilter: the file ``lua/filter/<dupefilter>.lua`` stands for ``filter``.
     """
-    variants = {"queue": f"queue/{queue}", "filter": f"filter/{dupefilter}"}
+    stands_for = variants(queue, dupefilter)
     texts: dict[str, bytes] = {}
 
     def add(part_name: str) -> None:
-        file = variants.get(part_name, part_name)
+        file = stands_for.get(part_name, part_name)
         if file in texts:
             return
+        for needed in needs(file):
+            add(needed)
         text = part(file)
-        first, _, _ = text.partition(b"\n")
-        if first.startswith(NEEDS):
-            for needed in first.removeprefix(NEEDS).decode().split(", "):
-                add(needed)
         module = RETURNS.search(text)
         if module and file != name:
             form = (
