@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 # four; but some tests have a clock, and a slow machine must not fail them.
 JOBS ?= 4
 
-.PHONY: help demo demo-cores check test lint wheel docs bench chaos fuzz real-site matrix scrapy-tests \
-	scrapy-redis-tests lock clean
+.PHONY: help demo demo-cores check test lint wheel release-check docs bench chaos fuzz real-site matrix \
+	scrapy-tests scrapy-redis-tests lock clean
 
 .DEFAULT_GOAL := help
 help:
@@ -22,6 +22,8 @@ help:
 	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"
 	@echo "make fuzz        feed hostile data to every entry: seeds, queue, files, API (an hour)"
 	@echo "make matrix      run the tests on old and new versions of Python and Scrapy"
+	@echo "make release-check"
+	@echo "                 build what a release ships, and check it and the changelog"
 	@echo "make lock        renew constraints.txt: the versions of a developer's tools"
 	@echo "make scrapy-tests, make scrapy-redis-tests"
 	@echo "                 run the tests of Scrapy (15 min) and of scrapy-redis (a minute) on this package"
@@ -73,6 +75,16 @@ wheel: $(VENV)/.installed
 	.wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd dist && ../.wheel-venv/bin/python -I ../tests/check_wheel.py
 	rm -rf .wheel-venv
+
+# What must hold before a version is tagged: the changelog has its section, the wheel is complete, and a registry takes
+# both files. Twine has an environment of its own, because it is not in constraints.txt.
+release-check: $(VENV)/.installed
+	@$(BIN)/python -m tests.release
+	$(MAKE) wheel
+	$(PYTHON) -m venv .release-venv
+	.release-venv/bin/python -m pip install --quiet --disable-pip-version-check 'twine>=6'
+	.release-venv/bin/python -m twine check --strict dist/*.tar.gz dist/*.whl
+	rm -rf .release-venv
 
 # The documentation as a site: docs/_build/html/index.html. A link that leads nowhere fails it.
 docs: $(VENV)/.installed
@@ -128,4 +140,4 @@ lock: | $(BIN)/python
 	$(BIN)/python -m tests.lock
 
 clean:
-	rm -rf .tox .upstream $(VENV) .wheel-venv dist build docs/_build *.egg-info
+	rm -rf .tox .upstream $(VENV) .wheel-venv .release-venv dist build docs/_build *.egg-info

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+from scrapy_rq_sched import __version__
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
 from ..crawl import PROJECT, Fleet, run_python, wait_until
@@ -79,7 +80,7 @@ def test_the_status_is_there_for_machines(url: str) -> None:
     (status,) = as_json(url, "status", "graph")
     assert (status["spider"], status["state"], status["failed"]) == ("graph", "crawling", 0)
     assert status["pages"] > 0
-    assert {worker["version"] for worker in status["workers"]} == {"0.1.0"}
+    assert {worker["version"] for worker in status["workers"]} == {__version__}
 
 
 def test_the_status_is_shown_without_a_project(url: str, tmp_path: Path) -> None:
