@@ -16,7 +16,10 @@ DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "example_project" / "README.md",
+    ROOT / "tests" / "README.md",
     *sorted(DOCS.glob("*.md")),
     *sorted(DOCS.glob("recipes/*.md")),
 ]

@@ -56,6 +56,9 @@ SETTINGS_PAGE = DOCS / "settings.md"
 CODE = {path: path.read_text() for path in sorted((ROOT / "scrapy_rq_sched").rglob("*.py"))}
 PYTHON = [example for page in PAGES for example in examples(page, "python")]
 
+#: Pages whose paths start at the repository, the package, its frontier, or the tests.
+MAINTAINERS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
+
 each_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
 
@@ -82,6 +85,26 @@ def test_the_readme_links_to_every_page_or_to_the_page_that_does() -> None:
     not_pages = {"index.md", "changes.md"}  # the second includes the changelog, which is listed
     assert {page.name for page in DOCS.glob("*.md")} - not_pages <= listed
     assert "docs/index.md" in {target for _, target in links(ROOT / "README.md")}
+
+
+@pytest.mark.parametrize("page", MAINTAINERS, ids=[str(page.relative_to(ROOT)) for page in MAINTAINERS])
+def test_the_files_and_tests_that_a_page_for_maintainers_names_exist(page: Path) -> None:
+    named = re.findall(r"`([^`\n]+)`", page.read_text())
+    package, tests = ROOT / "scrapy_rq_sched", ROOT / "tests"
+    paths = [name for name in named if re.fullmatch(r"[\w./-]+(?:/|\.(?:cfg|js|json|lua|md|py))", name)]
+    assert len(paths) > 20
+    folders = (ROOT, package, package / "frontier", tests)
+    made = {"dist/"}
+    lost = [name for name in paths if name not in made and not any((f / name).exists() for f in folders)]
+    code = "".join(path.read_text() for path in sorted(tests.rglob("test_*.py")))
+    lost += [name for name in named if re.fullmatch(r"test_\w+", name) and f"def {name}(" not in code]
+    assert not lost
+
+
+def test_the_map_of_the_rooms_has_each_folder_of_the_package() -> None:
+    package = ROOT / "scrapy_rq_sched"
+    rooms = {f"`{path.parent.relative_to(package)}/`" for path in package.rglob("*/__init__.py")}
+    assert [row[0] for row in rows(section(ROOT / "CONTRIBUTING.md", "## The rooms"))] == sorted(rooms)
 
 
 # -- examples in Python --------------------------------------------------------------------------
