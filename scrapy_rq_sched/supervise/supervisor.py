@@ -244,7 +244,8 @@ class Supervisor:
         else:
             member.hung = f"{silence}, although it holds no request"
         process.kill()
-        if must_end:
+        # Of a worker that will be restarted, the line about its death says this.
+        if self.requests_to_end or (must_end and not member.worked):
             self._say(f"Worker {member.number} was {member.hung}")
 
     def _pass_on(self, member: Member) -> None:

@@ -322,6 +322,7 @@ def test_a_worker_that_hangs_at_a_request_after_the_finish_is_replaced(one_has_f
     watched.evidence = Evidence("http://a.test/7", "1")
     watched.restart()
     assert not watched.supervisor.has_succeeded
+    assert sum("http://a.test/7" in line for line in watched.said) == 1
 
 
 @pytest.mark.parametrize("reason", ["stopped", "closespider_pagecount"])
