@@ -192,7 +192,10 @@ def _waits(found: Explanation, status: Status) -> list[str]:
         if place.before and status.per_second and place.entry.kind == "request":
             before += f" (about {duration(place.before / status.per_second)} at this rate)"
         lines.append(f"yes, {what}{before}{_in_slot(place)}")
-    lines += [f"yes, delayed for another worker until {when(due)}" for due, _ in found.delayed]
+    lines += [
+        f"yes, delayed {'for another worker ' if one.is_for_another else ''}until {when(one.due)}"
+        for one in found.delayed
+    ]
     return lines
 
 

@@ -116,10 +116,15 @@ class Reply:
     lost: tuple[str, ...] = ()
     #: The type and the name of a seeds' key that has a type for which there are no seeds.
     seeds_problem: tuple[str, ...] = ()
-    #: The server's time, and when the next slot may give a request, in milliseconds; None if no slot has
-    #: limits.
+    #: The server's time, and when the next slot may give a request, in milliseconds; None if nothing waits
+    #: for a time.
     now: float | None = None
     next_turn: float | None = None
+    #: How many of the delayed requests are not due, and when the first of them is, in milliseconds.
+    later: int = 0
+    next_parked: float | None = None
+    #: If this worker asked in vain: why the first slot that was looked at has no turn for it; else empty.
+    why: str = ""
     #: Turns for requests in the worker's memory, by slot: when each may begin; and when there may be more
     #: turns, in milliseconds.
     given: dict[str, list[float]] = field(default_factory=dict)
@@ -186,6 +191,9 @@ class Reply:
             seeds_problem=tuple(problem.split(" ", 1)) if problem else (),
             now=head.get("now"),
             next_turn=head.get("next_turn"),
+            later=head.get("later", 0),
+            next_parked=head.get("next_parked"),
+            why=head.get("why", ""),
             given=_given(head.get("given")),
             ask_at=head.get("ask_at"),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},

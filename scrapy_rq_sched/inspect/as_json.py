@@ -95,7 +95,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
         ],
         "seeds": [{"key": p.key, "before": p.before, **entry(p.entry)} for p in found.seeds],
         "leased": [held(one) for one in found.held],
-        "delayed": [{"due": due, **entry(one)} for due, one in found.delayed],
+        "delayed": [{"due": one.due, "cause": one.cause, **entry(one.entry)} for one in found.delayed],
         "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
         "history": found.history,
         "alike": found.alike,

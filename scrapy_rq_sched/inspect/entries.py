@@ -21,7 +21,25 @@ from .view import View
 STEP = 200
 
 _LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*)@?([^ @]*)\S* (.*)", re.DOTALL)
-_DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+@?(\S*) (.*)", re.DOTALL)
+_DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+?(?:~([a-z]+))?(?:@(\S*))? (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """A request or seed that a rule of admission has set back.
+
+    :param due: from when it may begin, in seconds since 1970.
+    :param cause: the rule's cause in ``lua/exchange/admission.lua``; empty if an older version set it back.
+    """
+
+    due: float
+    cause: str
+    entry: Entry
+
+    @property
+    def is_for_another(self) -> bool:
+        """Whether it waits for another worker than the one that received it."""
+        return self.cause in ("", "refused", "suspect")
 
 
 @dataclass(frozen=True)
@@ -145,15 +163,17 @@ class Reader:
         entry = self._of_kind(kind, score, slot, data, _size_of(piece, data))
         return Held(worker, alive, name, _number(since), _number(deaths), entry)
 
-    def delayed(self) -> Iterator[tuple[float, Entry]]:
-        """Yield the delayed requests, each with the end of its delay, in seconds since 1970."""
+    def delayed(self) -> Iterator[Delayed]:
+        """Yield the delayed requests."""
         for piece in self.entries.scan("ZSCAN", self.view.keys.delayed, self._longest):
             due, parts = float(piece.name) / 1000, _DELAYED.fullmatch(piece.data)
             if parts is None:
-                yield due, Entry("request", piece.data, problem="it is not a delayed request")
+                problem = "it is not a delayed request"
+                yield Delayed(due, "", Entry("request", piece.data, problem=problem))
             else:
-                kind, score, slot, data = parts.groups()
-                yield due, self._of_kind(kind, score, slot, data, _size_of(piece, data))
+                kind, score, cause, slot, data = parts.groups(b"")
+                entry = self._of_kind(kind, score, slot, data, _size_of(piece, data))
+                yield Delayed(due, cause.decode(), entry)
 
     def seeds(self) -> Iterator[tuple[str, int | None, Entry]]:
         """Yield each seed with its key, and the number of seeds before it, None if unknown."""

@@ -17,7 +17,7 @@ from ..frontier.entries import COMPARED
 from ..frontier.scripts import filter_step
 from ..queue import FifoQueue
 from ..serializers import serializer_name
-from .entries import Entry, Held, Reader
+from .entries import Delayed, Entry, Held, Reader
 from .fingerprint import Fingerprinter
 from .queues import Queues
 from .slots import Slots, SlotStatus
@@ -51,8 +51,7 @@ class Explanation:
         crawl.
     :param waiting: its places in the queue, and :param seeds: its places among the seeds.
     :param held: its leases.
-    :param delayed: its requests that are delayed for another worker, each with the end of the delay, in
-        seconds since 1970.
+    :param delayed: its requests that a rule of admission has set back.
     :param failed: its entries of the failed list.
     :param history: the deaths and refusals of workers that had it: ``died:`` or ``refused:``, worker, ``@``
         and second.
@@ -66,7 +65,7 @@ class Explanation:
     waiting: list[Place] = field(default_factory=list)
     seeds: list[Place] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
-    delayed: list[tuple[float, Entry]] = field(default_factory=list)
+    delayed: list[Delayed] = field(default_factory=list)
     failed: list[FailedRequest] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     alike: list[str] = field(default_factory=list)
@@ -115,7 +114,7 @@ class Explainer:
             for place in self._waiting(may_be.needle if may_be else "", is_it)
         ]
         found.held = [held for held in self._reader.held() if is_it(held.entry)]
-        found.delayed = [(due, entry) for due, entry in self._reader.delayed() if is_it(entry)]
+        found.delayed = [delayed for delayed in self._reader.delayed() if is_it(delayed.entry)]
         found.seeds = [
             Place(before, key, entry) for key, before, entry in self._reader.seeds() if is_it(entry)
         ]
@@ -167,7 +166,7 @@ class Explainer:
 
     def _history(self, found: Explanation) -> list[str]:
         data = {place.entry.data for place in found.waiting} | {held.entry.data for held in found.held}
-        data |= {entry.data for _, entry in found.delayed}
+        data |= {delayed.entry.data for delayed in found.delayed}
         texts = [self._view.server.hget(self._view.keys.history, sha1_of(entry)) for entry in sorted(data)]
         return [event for text in texts if text for event in text.decode("utf-8", "replace").split()]
 

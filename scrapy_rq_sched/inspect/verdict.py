@@ -25,11 +25,18 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
             lines.append(
                 f"It waits: the crawl is {state}. To resume it: {frontier_command('resume', spider)}"
             )
-        elif found.delayed:
+        elif any(one.cause == "suspect" for one in found.delayed):
+            lines.append(
+                "It is delayed: workers died while they held it, so it is handed out alone. The next worker "
+                "that holds no other such request will crawl it"
+            )
+        elif any(one.is_for_another for one in found.delayed):
             lines.append(
                 "It is delayed: the workers that received it lack the code for it, and leave it to another "
                 "worker. Start one that has its callback and its Request class"
             )
+        elif found.delayed:
+            lines.append("It is delayed: it may not begin before its time, and needs no help")
         else:
             turn = "It will be crawled when its turn comes, after the requests that the workers already hold"
             lines.append(turn + _sooner(found, spider))

@@ -67,7 +67,7 @@ class Bottleneck:
         is_empty = cause is Cause.EMPTY and reply.waiting
         if cause is Cause.TIME:
             return "politeness"
-        if is_empty and reply.next_turn and self._state.clock.local(reply.next_turn) > now:
+        if is_empty and reply.why:
             return "politeness"
         full = engine.backs_out()
         if is_busy or full == "scraper":

@@ -66,6 +66,8 @@ class Rhythm:
         if session.slot_talk.asks() and self._may_ask(reply, silence):
             return True
         lacks = session.wanted > session.limits.at_hand
+        if lacks and reply is not None and self._is_parked_due(reply) and silence >= reply.workers / POLLS:
+            return True
         if lacks and reply is not None and reply.next_turn is not None:
             if self._in_vain and reply.now is not None and reply.next_turn <= reply.now:
                 # Only slots of which this worker has enough requests have a turn.
@@ -87,6 +89,11 @@ class Rhythm:
         turn = session.state.clock.local(reply.next_turn) - session.limits.ahead
         is_later = reply.next_turn > reply.now
         return is_later and time.monotonic() >= turn and session.wanted > session.limits.at_hand
+
+    def _is_parked_due(self, reply: Reply) -> bool:
+        """Return whether a request that was set back may begin now, but could not at the last exchange."""
+        due = reply.next_parked
+        return due is not None and time.monotonic() >= self._session.state.clock.local(due)
 
     def _may_ask(self, reply: Reply | None, silence: float) -> bool:
         """Return whether the frontier may have turns for the requests in this worker's memory."""
@@ -125,5 +132,6 @@ class Rhythm:
         if reply is None or reply.leased is None:
             return min(heartbeat, POLL_UNKNOWN)
         # All idle workers together must not ask more often than POLLS.
-        interval = POLL_BUSY_FLEET if reply.leased or reply.busy or reply.delayed else POLL_FINISHED
+        others = reply.leased or reply.busy or reply.delayed > reply.later
+        interval = POLL_BUSY_FLEET if others else POLL_FINISHED
         return min(heartbeat, max(interval, reply.workers / POLLS))

@@ -190,7 +190,7 @@ MUTANTS = {
         (
             (
                 RELEASE,
-                "if gates.refusals.are_of_all(",
+                "if admission.is_refused_by_all(",
                 "if (function(history) return true end)(",
             ),
         ),

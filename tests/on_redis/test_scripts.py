@@ -14,7 +14,7 @@ from scrapy_rq_sched.frontier.scripts.__main__ import main, tree
 
 #: Lua allows 200 local variables in a chunk: so many must be free, for the next idea.
 SPARE = 80
-LONGEST_FILE = 190
+LONGEST_FILE = 300
 LONGEST_FUNCTION = 60
 
 FOLDER = Path(str(files("scrapy_rq_sched.frontier.lua")))

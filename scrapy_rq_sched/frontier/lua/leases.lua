@@ -55,11 +55,13 @@ function leases.place(name)
   return (tonumber(exchange) or 0) * 100000 + (tonumber(position) or 0)
 end
 
--- Set a request back for another worker. The lease's name keeps two equal requests apart.
-function leases.park(kind, score, lease, request, slot, now)
+-- Set a request back until *due*, a time in milliseconds; *cause*: of the rule of admission. The name, which may be a
+-- lease's, keeps two equal requests apart. An entry is '<kind> <score> <name>~<cause>@<slot> <request>', without the slot if
+-- it is ''. An older version has written no cause.
+function leases.park(kind, score, name, request, slot, due, cause)
   tally.parked = true
   local place = slot == '' and ' ' or '@' .. slot .. ' '
-  redis.call('ZADD', DELAYED, now, kind .. ' ' .. score .. ' ' .. lease .. place .. request)
+  redis.call('ZADD', DELAYED, math.ceil(due), kind .. ' ' .. score .. ' ' .. name .. '~' .. cause .. place .. request)
 end
 
 -- -> kind, score, request, slot of an entry that was set back

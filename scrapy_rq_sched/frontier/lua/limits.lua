@@ -1,5 +1,5 @@
 -- Needs: keys, slots, own_slots, number_of, downloads, sharing, slot_patterns
--- The limits of slots, and the times of their turns. SLOT_LIMITS has two kinds of fields:
+-- The limits of slots, and the states of slots with limits. exchange/admission.lua decides whether a request may begin. SLOT_LIMITS has two kinds of fields:
 --   <slot>      the limits of a slot that the settings name, as
 --               '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. They are valid as long as
 --               META's field rules is the same. (An older version has written the limits that somebody has set, too, with
@@ -19,8 +19,6 @@
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 -- If SLOT is not the frontier's own, other spiders keep the same limits with these states (FRONTIER_SLOTS_KEY).
 local limits = {}
--- Milliseconds: how long a slot is passed over if another worker has its turns.
-local PASSED_OVER_FOR = 250
 -- The time of a turn that may begin at once.
 limits.AT_ONCE = 1
 
@@ -88,45 +86,14 @@ end
 math.randomseed(slots.now() * 1000 % 2147483647)
 
 -- -> whether a slot that is due is left for a moment to the worker that had it last
-local function is_left(state, worker)
+function limits.is_left(state, worker)
   if not state.stays or state.delay == 0 or state.owner == '' then return false end
   return state.owner == worker or downloads.lives(state.owner) == true
 end
 
 -- -> the score of a slot whose next turn is at *time*
 function limits.score(state, worker, time)
-  return is_left(state, worker) and own_slots.leave(state.owner, state.slot, time) or slots.score(time)
-end
-
--- Find at most *most* turns of a slot for *worker*. They begin within *ahead* milliseconds, and not before
--- *not_before*. If another worker had the slot last, only turns that are due, and not left to that worker.
--- -> when each may begin (limits.AT_ONCE: at once), and when there may be more turns
-function limits.turns(state, worker, most, ahead, lease_ms, not_before)
-  local now, begins = slots.now(), {}
-  if state.concurrency > 0 then most = math.min(most, state.concurrency - state.active) end
-  if state.blocked > now then return begins, state.blocked end
-  if sharing.is_left_to_another(state) then return begins, state.asked end
-  -- The slot is asked again when a download has ended; or after this time, in case no worker reports that.
-  if most <= 0 then
-    slots.keep_state(state.slot, math.max(state.tat, state.blocked), true)
-    return sharing.ask_for(state, now + lease_ms)
-  end
-  if state.delay == 0 then
-    for i = 1, most do begins[i] = limits.AT_ONCE end
-    return begins
-  end
-  local is_own = state.owner == worker
-  local in_use = state.pending > 0 and not is_own and now < state.tat + lease_ms
-    and downloads.lives(state.owner) ~= false
-  if in_use then return sharing.ask_for(state, state.tat > now and state.tat or now + PASSED_OVER_FOR) end
-  if not is_own and now < state.tat + own_slots.LEFT_FOR and is_left(state, worker) then return begins, state.tat end
-  local horizon, at = is_own and now + ahead or now, math.max(state.tat, now, not_before)
-  while #begins < most and at <= horizon do
-    begins[#begins + 1] = at
-    at = at + limits.interval(state)
-  end
-  if #begins == 0 then return sharing.ask_for(state, at) end
-  return begins, at
+  return limits.is_left(state, worker) and own_slots.leave(state.owner, state.slot, time) or slots.score(time)
 end
 
 -- Note that *used* of these turns were handed out, each with a lease.

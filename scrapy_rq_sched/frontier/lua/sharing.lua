@@ -78,14 +78,13 @@ function sharing.is_left_to_another(state)
   return slots.are_shared and state.asked_by ~= META and state.asked > slots.now()
 end
 
--- There is no turn for this spider now: note that it has asked. -> no turns, and when there may be some
+-- There is no turn for this spider until *at*: note that it has asked.
 function sharing.ask_for(state, at)
   if slots.are_shared and state.last ~= META then
     local key = SLOT .. state.slot
     redis.call('HSET', key, 'asked', string.format('%.0f', at + LEFT_FOR), 'asked_by', META)
     slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
   end
-  return {}, at
 end
 
 -- Note that this spider is given a turn.

@@ -128,10 +128,16 @@ class Standstill:
                 f"{counted(reply.workers, 'worker')}. The requests of a dead worker go back to the queue "
                 f"{self._settings.lease_timeout:g} s after its last exchange"
             )
-        if reply.delayed:
+        if reply.delayed > reply.later:
+            left = reply.delayed - reply.later
             return "delayed", (
-                f"{counted(reply.delayed, 'request is', 'requests are')} left for another worker, because "
+                f"{counted(left, 'request is', 'requests are')} left for another worker, because "
                 "this one lacks the code for them, or because workers died of them"
+            )
+        if reply.later:
+            return "later", (
+                f"{counted(reply.later, 'request waits', 'requests wait')} for their time; the first may "
+                f"begin in {self._until(reply.next_parked)}"
             )
         if reply.busy:
             busy = counted(
@@ -145,9 +151,12 @@ class Standstill:
 
     def _politeness(self, reply: Reply) -> str:
         turn = reply.next_turn if reply.next_turn is not None else reply.now
-        wait = max(0.0, self._state.clock.local(turn or 0.0) - time.monotonic())
-        when = f"for {wait:.0f} s" if wait >= 1 else "for less than a second"
         return (
             f"the crawl is limited by politeness: {counted(reply.waiting, 'request')} of "
-            f"{counted(reply.slots, 'slot')} must wait, the next one {when}"
+            f"{counted(reply.slots, 'slot')} must wait, the next one for {self._until(turn)}"
         )
+
+    def _until(self, server: float | None) -> str:
+        """Return for how long a request waits until *server*, a time of the server in milliseconds."""
+        wait = max(0.0, self._state.clock.local(server or 0.0) - time.monotonic())
+        return f"{wait:.0f} s" if wait >= 1 else "less than a second"

@@ -1,4 +1,4 @@
--- Needs: keys, events, ending, in_slots, seeds, leases, histories, exchange/said, exchange/gates
+-- Needs: keys, events, ending, in_slots, seeds, leases, histories, exchange/said, exchange/admission
 -- Turn requests and seeds into leases of this worker.
 --
 -- turn: leases: {lease, value, lease, value, …}, for Redis and for the reply; bytes: their total size; prefix: of their
@@ -7,8 +7,7 @@ local handing = {}
 
 local function prepare(turn)
   turn.remembered = (turn.has_rare or tally.befell) and redis.call('EXISTS', HISTORY) == 1
-  turn.gates = gates.closed(turn)
-  turn.is_gated = #turn.gates > 0
+  admission.prepare(turn)
 end
 
 function handing.hand_out(turn, kind, score, deaths, request, slot, begin)
@@ -32,13 +31,13 @@ function handing.again(turn)
   end
 end
 
--- The entry if no gate needs more. The number is text, because it becomes part of a text.
+-- The entry if no rule needs more. The number is text, because it becomes part of a text.
 local UNASKED = {deaths = '0'}
 
--- -> the entry for the gates; nil if another worker has finished the request after all
+-- -> the entry for the rules of admission; nil if another worker has finished the request after all
 function handing.entry_of(turn, request)
   if not turn.remembered then
-    return turn.is_gated and {request = request, deaths = 0, history = ''} or UNASKED
+    return #turn.rules > 0 and {request = request, deaths = 0, history = ''} or UNASKED
   end
   local deaths, history = histories.deaths(request)
   if histories.count(history, 'done') == 0 then
@@ -47,14 +46,20 @@ function handing.entry_of(turn, request)
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
 end
 
--- Hand the request out, or skip it if it is done. -> false if it is not for this worker
-function handing.admit(turn, kind, score, request, slot, begin)
-  local entry = handing.entry_of(turn, request)
-  if not entry then return true end
-  if turn.is_gated and not gates.admit(turn, entry) then return false end
+-- Hand out an entry that the rules of admission permit.
+function handing.give(turn, kind, score, entry, request, slot, begin)
+  admission.admitted(turn, entry)
   if not seeds.kinds[kind] then turn.want = turn.want - 1 end
   handing.hand_out(turn, kind, score, entry.deaths, request, slot, begin)
-  return true
+end
+
+-- Hand the request out, or skip it if it is done. -> nil; or from when to ask again, and why: then it is not handed out
+function handing.admit(turn, kind, score, request, slot, begin)
+  local entry = handing.entry_of(turn, request)
+  if not entry then return end
+  local due, cause = admission.refusal(turn, entry)
+  if due then return due, cause end
+  handing.give(turn, kind, score, entry, request, slot, begin)
 end
 
 -- A late worker has found work. If no crawl goes on, a crawl begins with it.

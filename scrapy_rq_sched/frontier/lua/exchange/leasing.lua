@@ -1,7 +1,7 @@
--- Needs: keys, waiting, seeds, leases, failures, limits, exporting, exchange/said, exchange/limited, exchange/gates, exchange/handing
+-- Needs: keys, slots, waiting, seeds, leases, failures, limits, exporting, exchange/said, exchange/limited, exchange/admission, exchange/handing
 -- Hand out everything that does not wait in slots: seeds, requests that were set back, and requests to drop.
 local leasing = {}
--- The number of entries set back for another worker that one exchange looks at.
+-- The number of entries that were set back that one exchange looks at.
 local PARKED = 50
 
 -- Hand out seeds. They may be large, so a few are taken at a time, until the exchange is full; at least one. A seed
@@ -18,9 +18,10 @@ function leasing.seeds(turn)
       if is_large then
         refused, refused_bytes = refused + 1, refused_bytes + #seed[3]
         failures.set_aside_large(turn.worker, turn.prefix .. 'large' .. refused, seed, most, said.most_failed, turn.now)
-      elseif entry and (turn.bytes >= leases.MAX_BYTES or turn.is_gated and not gates.admit(turn, entry, true)) then
+      elseif entry and (turn.bytes >= leases.MAX_BYTES or admission.refusal(turn, entry, true)) then
         later[#later + 1] = seed
       elseif entry then
+        admission.admitted(turn, entry, true)
         handing.hand_out(turn, seed[1], seed[2], entry.deaths, seed[3], '')
       end
     end
@@ -33,22 +34,32 @@ function leasing.share(turn)
   turn.want = math.min(turn.want, math.max(1, math.ceil((waiting.length() + turn.delayed) / turn.workers)))
 end
 
--- Hand out entries that were set back for another worker. They come first, because they have waited longest.
+-- Hand out an entry that was set back. If its slot has no turn for it now, it goes back to the slot's queue.
+function leasing.serve(turn, kind, score, entry, request, slot, is_limited)
+  local begins, following, state = nil, nil, nil
+  if is_limited and slot ~= '' then begins, following, state = admission.turns(turn, slot, 1) end
+  if begins and #begins == 0 then return waiting.put_back({{score, request, slot}}) end
+  handing.give(turn, kind, score, entry, request, slot, begins and begins[1])
+  if begins then limits.handed(state, turn.worker, begins, following, 1) end
+end
+
+-- Hand out entries that were set back, and are due. They come first, because they have waited longest.
 function leasing.delayed(turn)
   if turn.delayed == 0 or turn.want + turn.want_seeds <= 0 then return end
-  local passed, now, is_limited = {}, turn.now, limited.is_on(turn)
-  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED)) do
-    local kind, score, request, slot = leases.parked(entry)
-    local wanted, before = seeds.kinds[kind] and turn.want_seeds or turn.want, #turn.leases
-    local begins, following, state = nil, nil, nil
-    if is_limited and slot ~= '' then begins, following, state = limited.turns(turn, slot, 1) end
-    local has_room = wanted > 0 and turn.bytes < leases.MAX_BYTES and not (begins and #begins == 0)
-    if has_room and handing.admit(turn, kind, score, request, slot, begins and begins[1]) then
-      redis.call('ZREM', DELAYED, entry)
-      if begins then limits.handed(state, turn.worker, begins, following, #turn.leases > before and 1 or 0) end
-      exporting.note({leases.value(kind, score, 0, turn.second, request, slot)}, now)
+  local passed, now, is_limited = {}, math.floor(slots.now()), limited.is_on(turn)
+  for _, parked in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED)) do
+    local kind, score, request, slot = leases.parked(parked)
+    local wanted = seeds.kinds[kind] and turn.want_seeds or turn.want
+    local has_room = wanted > 0 and turn.bytes < leases.MAX_BYTES
+    local entry = has_room and handing.entry_of(turn, request)
+    local due = entry and admission.refusal(turn, entry)
+    if not has_room or due then
+      passed[#passed + 1] = parked
+      if due and due > now then redis.call('ZADD', DELAYED, math.ceil(due), parked) end
     else
-      passed[#passed + 1] = entry
+      redis.call('ZREM', DELAYED, parked)
+      exporting.note({leases.value(kind, score, 0, turn.second, request, slot)}, turn.now)
+      if entry then leasing.serve(turn, kind, score, entry, request, slot, is_limited) end
     end
   end
   if #passed < PARKED then return end

@@ -1,13 +1,8 @@
--- Needs: keys, slots, own_slots, number_of, leases, limits, reported, events, sharing, exchange/said, exchange/slot_policy
+-- Needs: keys, slots, own_slots, leases, limits, reported, sharing, exchange/said, exchange/slot_policy, exchange/admission
 -- The limits of slots in an exchange.
--- limited.told: limits that were set during the crawl, for slots of which this worker was given turns
 -- limited.given: turns for requests in the worker's memory: slot -> when each may begin
 -- limited.ask_at: when there may be more of these turns
 local limited = {}
--- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
--- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
-local QUIET = 2000
-
 -- -> whether any slot has limits; in most crawls none has
 function limited.is_on(turn)
   return turn.meta.limited or turn.meta.slot_default or slots.are_shared
@@ -51,35 +46,11 @@ function limited.release(held, worker)
   end
 end
 
--- Tell the worker limits that were set during the crawl, because its settings have others.
-local function tell(state)
-  if not state.is_set then return end
-  limited.told = limited.told or {}
-  limited.told[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
-end
-
 function limited.tell_again(turn)
   for i = 2, #turn.leases, 2 do
     local _, _, _, _, slot = leases.read(turn.leases[i])
-    if slot ~= '' then tell(limits.of(slot, slot_policy.all)) end
+    if slot ~= '' then admission.tell(limits.of(slot, slot_policy.all)) end
   end
-end
-
--- -> begins, following, state: see limits.turns; nil if the slot has no limits
-function limited.turns(turn, slot, most)
-  local state = limits.of(slot, slot_policy.all)
-  tell(state)
-  if state.blocked > 0 and state.blocked <= slots.now() then
-    redis.call('HDEL', SLOT .. slot, 'blocked')
-    events.tell('slot_free', nil, {slot = slot})
-    state.blocked = 0
-  end
-  if state.delay + state.concurrency == 0 and state.blocked <= slots.now() then return nil end
-  -- Each slot may have sent a request that Redis has forgotten.
-  local rewound = number_of(turn.meta.rewound, 0)
-  local not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0
-  local begins, following = limits.turns(state, turn.worker, most, said.ahead or 0, said.lease_ms, not_before)
-  return begins, following, state
 end
 
 -- Give turns for requests in the worker's memory, which only this worker can crawl: slot -> how many it needs. A
@@ -97,7 +68,7 @@ function limited.give(turn)
     return
   end
   for slot, n in pairs(said.asks) do
-    local begins, following, state = limited.turns(turn, slot, n)
+    local begins, following, state = admission.turns(turn, slot, n)
     if begins then
       limits.handed(state, turn.worker, begins, following, #begins)
       if #begins < n and following then limited.ask_at = math.min(following, limited.ask_at or math.huge) end

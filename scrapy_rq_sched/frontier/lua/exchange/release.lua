@@ -1,4 +1,4 @@
--- Needs: keys, leases, histories, failures, put_back, exporting, exchange/said, exchange/gates
+-- Needs: keys, slots, leases, histories, failures, put_back, exporting, exchange/said, exchange/admission
 -- End the worker's leases: finished, given back, refused, or set aside.
 --
 -- turn: kept: the number of leases that are not released, because the new requests of their pages are not stored yet
@@ -59,11 +59,11 @@ function release.refuse(turn)
     if value then
       local kind, score, _, request, slot = leases.read(value)
       -- If no worker alive can do this request, it would go round forever. Only then it is set aside.
-      if gates.refusals.are_of_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now) then
+      if admission.is_refused_by_all(histories.add(request, 'refused', turn.worker, turn.now), turn.now) then
         reason = reason .. '; no other worker alive has it'
         failures.set_aside(turn.worker, {lease, value}, reason, '', 0, said.most_failed, turn.now)
       else
-        leases.park(kind, score, turn.worker .. '/' .. lease, request, slot, turn.now)
+        leases.park(kind, score, turn.worker .. '/' .. lease, request, slot, math.floor(slots.now()), 'refused')
       end
     end
   end

@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, number_of, exchange/said, exchange/begin, exchange/limited, exchange/changes
+-- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, number_of, exchange/said, exchange/begin, exchange/limited, exchange/admission, exchange/changes
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -38,12 +38,22 @@ local function owner_of_the_slot(turn, n_slots)
   return type(owner) == 'string' and owner ~= turn.worker and owner or nil
 end
 
+-- -> the number of entries that were set back, how many of these are not due, and when the first of them is due
+local function parked(turn)
+  local count = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
+  if count == 0 then return 0, nil, nil end
+  local after = '(' .. math.floor(slots.now())
+  local later = redis.call('ZCOUNT', DELAYED, after, 'inf')
+  if later == 0 then return count, nil, nil end
+  return count, later, tonumber(redis.call('ZRANGEBYSCORE', DELAYED, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+end
+
 -- The fields of the reply are those of Reply in replies.py. leased, busy: -1 if they were not counted; forgotten:
 -- entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone: its crawl
 -- has finished without this worker, or somebody has cleared it
 local function reply(turn)
   local seeds_count, problem = seeds.count()
-  local delayed = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
+  local delayed, later, next_parked = parked(turn)
   local leased, busy, finished = -1, -1, false
   turn.waiting, turn.seen = waiting.length(), filter.count()
   -- The fleet is finished if there are no requests and seeds anywhere, and no worker can still add any.
@@ -59,13 +69,15 @@ local function reply(turn)
   local next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil
   local n_slots = is_limited and redis.call('ZCARD', SLOTS) or nil
   if not turn.over then changes.note(turn, leased, next_turn) end
+  local why = in_vain and (admission.why or next_turn and next_turn > slots.now() and 'delay') or nil
   local head = cjson.encode({
     standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
     told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
     waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
-    next_turn = next_turn, now = is_limited and slots.now() or nil,
-    limits = limited.told, slots = n_slots,
+    next_turn = next_turn, now = (is_limited or next_parked) and slots.now() or nil,
+    later = later, next_parked = next_parked, why = why,
+    limits = admission.told, slots = n_slots,
     wants_policy = turn.wants_policy or nil, other_limits = turn.other_limits or nil,
     owner = in_vain and owner_of_the_slot(turn, n_slots) or nil,
     limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,

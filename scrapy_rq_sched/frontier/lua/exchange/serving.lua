@@ -1,4 +1,4 @@
--- Needs: keys, slots, waiting, leases, limits, exchange/said, exchange/handing, exchange/limited
+-- Needs: keys, slots, waiting, leases, limits, exchange/said, exchange/admission, exchange/handing
 -- Serve a slot: hand out some of its requests, as far as its limits permit.
 local serving = {}
 -- The maximum number of waiting requests that an exchange passes over.
@@ -9,13 +9,14 @@ function serving.has_room(turn)
   return turn.want > 0 and turn.passed_over < PASSED_OVER and turn.bytes < leases.MAX_BYTES
 end
 
--- Hand out a request that was taken from the queue, or set it back for another worker. -> how many were handed out
+-- Hand out a request that was taken from the queue, or set it back. -> how many were handed out
 local function hand(turn, slot, score, request, begin)
   local before = #turn.leases
-  if not handing.admit(turn, 'request', score, request, slot, begin) then
+  local due, cause = handing.admit(turn, 'request', score, request, slot, begin)
+  if due then
     turn.passed_over = turn.passed_over + 1
     local name = turn.worker .. '/' .. said.exchange .. '.p' .. turn.passed_over
-    leases.park('request', score, name, request, slot, turn.now)
+    leases.park('request', score, name, request, slot, due, cause)
   end
   return #turn.leases > before and 1 or 0
 end
@@ -57,7 +58,7 @@ function serving.serve(turn, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
   if there == 0 then waiting.empty = waiting.empty + 1 end
   local most = math.min(there, each)
-  if is_limited and there > 0 then begins, following, state = limited.turns(turn, slot, most) end
+  if is_limited and there > 0 then begins, following, state = admission.turns(turn, slot, most) end
   local gone, handed = serving.take(turn, slot, begins and #begins or most, begins)
   if not begins then
     slots.served(slot, there - gone, score_of and score_of(slot))

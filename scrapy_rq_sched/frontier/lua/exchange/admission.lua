@@ -1,0 +1,204 @@
+-- Needs: keys, slots, own_slots, number_of, downloads, limits, sharing, events, exchange/said, exchange/slot_policy
+-- Admission: whether a request may begin now; and if not, why, and from when. No other module decides this. The worker's
+-- own rules are in worker/admission.py. To add a rule, add it to one of the lists OF_SLOT, OF_ENTRY and OF_PUSH; the first
+-- rule that refuses counts.
+--
+-- A rule about a slot is asked before requests are taken from its queue:
+--   rule(state, ask)  -> nil; or the time (milliseconds) at which to ask again, the cause, and whether other spiders that
+--                     share the slot are told that this one has asked (see sharing.lua)
+-- state: of the slot, see limits.lua; ask: worker, now, ahead, lease_ms, not_before; most: how many turns are wanted, which
+-- a rule may reduce
+--
+-- A rule about an entry is asked after a request or seed was taken from its queue, before it becomes a lease:
+--   rule.is_off(turn)          -> whether it refuses nothing in this exchange; then it is not asked
+--   rule.refuses(turn, entry)  -> nil; or from when any worker may ask again: now, if only this worker may not have it
+--   rule.admitted(turn, entry) note that the entry becomes a lease
+--   rule.cause                 why; rule.is_for_seeds: whether seeds from the seeds' keys are also asked about
+-- entry: request; deaths: how many of its workers died; history: its history
+-- turn: remembered: whether any request has a history; suspects: how many suspects this worker holds
+-- A refused entry is set back (leases.park) with that time and the cause, whatever refused it. Workers sleep until the
+-- first of all these times.
+--
+-- A rule about a push is asked before the request enters a queue:
+--   rule.defers(turn, entry)   -> nil; or from when it may begin. entry: the further fields of Push
+local admission = {}
+-- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
+-- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
+local QUIET = 2000
+-- For how long a slot is passed over if another worker has its turns, in milliseconds.
+local PASSED_OVER_FOR = 250
+
+-- -- the rules about slots --
+
+local function is_blocked(state, ask)
+  if state.blocked > ask.now then return state.blocked, 'blocked' end
+end
+
+local function is_of_another_spider(state)
+  if sharing.is_left_to_another(state) then return state.asked, 'spider' end
+end
+
+-- The slot is asked again when a download has ended; or after a lease's time, in case no worker reports that.
+local function has_no_room(state, ask)
+  if state.concurrency > 0 then ask.most = math.min(ask.most, state.concurrency - state.active) end
+  if ask.most > 0 then return end
+  slots.keep_state(state.slot, math.max(state.tat, state.blocked), true)
+  return ask.now + ask.lease_ms, 'concurrency', true
+end
+
+local function has_another_worker(state, ask)
+  if state.delay == 0 or state.owner == ask.worker then return end
+  if state.pending > 0 and ask.now < state.tat + ask.lease_ms and downloads.lives(state.owner) ~= false then
+    return state.tat > ask.now and state.tat or ask.now + PASSED_OVER_FOR, 'worker', true
+  end
+  if ask.now < state.tat + own_slots.LEFT_FOR and limits.is_left(state, ask.worker) then return state.tat, 'worker' end
+end
+
+-- The owner's turns may come ahead of their time; another worker gets only turns that are due.
+local function is_too_soon(state, ask)
+  if state.delay == 0 then return end
+  local horizon = state.owner == ask.worker and ask.now + ask.ahead or ask.now
+  ask.first = math.max(state.tat, ask.now, ask.not_before)
+  ask.horizon = horizon
+  if ask.first > horizon then return ask.first, 'delay', true end
+end
+
+local OF_SLOT = {is_blocked, is_of_another_spider, has_no_room, has_another_worker, is_too_soon}
+
+-- -> the times of at most ask.most turns; and when there may be more
+local function turns_from(state, ask)
+  local begins = {}
+  if state.delay == 0 then
+    for i = 1, ask.most do begins[i] = limits.AT_ONCE end
+    return begins
+  end
+  local at = ask.first
+  while #begins < ask.most and at <= ask.horizon do
+    begins[#begins + 1] = at
+    at = at + limits.interval(state)
+  end
+  return begins, at
+end
+
+-- Tell the worker limits that were set during the crawl, because its settings have others.
+function admission.tell(state)
+  if not state.is_set then return end
+  admission.told = admission.told or {}
+  admission.told[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
+end
+
+-- Find at most *most* turns of a slot.
+-- -> when each may begin (limits.AT_ONCE: at once), when there may be more turns, and the slot's state; nil if the slot
+-- has no limits
+function admission.turns(turn, slot, most)
+  local state, now = limits.of(slot, slot_policy.all), slots.now()
+  admission.tell(state)
+  if state.blocked > 0 and state.blocked <= now then
+    redis.call('HDEL', SLOT .. slot, 'blocked')
+    events.tell('slot_free', nil, {slot = slot})
+    state.blocked = 0
+  end
+  if state.delay + state.concurrency == 0 and state.blocked == 0 then return nil end
+  -- Each slot may have sent a request that Redis has forgotten.
+  local rewound = number_of(turn.meta.rewound, 0)
+  local ask = {
+    worker = turn.worker, now = now, ahead = said.ahead or 0, lease_ms = said.lease_ms, most = most,
+    not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0,
+  }
+  for _, rule in ipairs(OF_SLOT) do
+    local again_at, cause, has_asked = rule(state, ask)
+    if again_at then
+      if has_asked then sharing.ask_for(state, again_at) end
+      admission.why = admission.why or cause
+      return {}, again_at, state
+    end
+  end
+  local begins, following = turns_from(state, ask)
+  return begins, following, state
+end
+
+-- -- the rules about entries --
+
+-- -> the time of an entry that another worker may have now
+local function at_once()
+  return math.floor(slots.now())
+end
+
+-- A request that this worker has refused is for other workers, while there is one that has not refused it.
+local refused = {cause = 'refused', is_for_seeds = true}
+
+function refused.is_off(turn)
+  return not turn.remembered
+end
+
+-- -> whether all workers that are alive have refused the request
+function admission.is_refused_by_all(history, now)
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')) do
+    if not string.find(history, 'refused:' .. name .. '@', 1, true) then return false end
+  end
+  return true
+end
+
+function refused.refuses(turn, entry)
+  local is_its_own = string.find(entry.history, 'refused:' .. turn.worker .. '@', 1, true)
+  return is_its_own and not admission.is_refused_by_all(entry.history, turn.now) and at_once()
+end
+
+function refused.admitted() end
+
+-- A suspect, of which several workers died, is handed out alone: a worker holds at most one. So other requests are not
+-- blamed for its deaths. For seeds the worker itself takes care of this, except for seeds that were set back.
+local suspect = {cause = 'suspect'}
+
+function suspect.is_off(turn)
+  return not turn.remembered
+end
+
+function suspect.refuses(turn, entry)
+  return entry.deaths >= said.suspicious and turn.suspects > 0 and at_once()
+end
+
+function suspect.admitted(turn, entry)
+  if entry.deaths >= said.suspicious then turn.suspects = turn.suspects + 1 end
+end
+
+local OF_ENTRY = {refused, suspect}
+
+-- Find the rules that may refuse an entry in this exchange.
+function admission.prepare(turn)
+  turn.rules = {}
+  for _, rule in ipairs(OF_ENTRY) do
+    if not rule.is_off(turn) then turn.rules[#turn.rules + 1] = rule end
+  end
+end
+
+-- -> nil if this worker may have the entry; or from when to ask again, and why
+function admission.refusal(turn, entry, is_seed)
+  for _, rule in ipairs(turn.rules) do
+    local due = (rule.is_for_seeds or not is_seed) and rule.refuses(turn, entry)
+    if due then return due, rule.cause end
+  end
+end
+
+-- Note that the entry becomes a lease.
+function admission.admitted(turn, entry, is_seed)
+  for _, rule in ipairs(turn.rules) do
+    if rule.is_for_seeds or not is_seed then rule.admitted(turn, entry) end
+  end
+end
+
+-- -- the rules about pushes --
+
+local OF_PUSH = {}
+
+-- -> nil if the i-th push may begin; or from when, and why
+function admission.deferral(turn, i)
+  local entry = {}
+  for name, column in pairs(said.columns) do entry[name] = column[i] end
+  for _, rule in ipairs(OF_PUSH) do
+    local due = rule.defers(turn, entry)
+    if due then return due, rule.cause end
+  end
+end
+
+return admission
