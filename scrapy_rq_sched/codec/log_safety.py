@@ -67,7 +67,7 @@ def of_meta(meta: dict[Any, Any]) -> str:
 def of_arguments(cb_kwargs: dict[Any, Any]) -> str:
     """Return the problem with the name of a callback's argument."""
     for name in cb_kwargs:
-        if isinstance(name, str) and not name.isprintable():
+        if isinstance(name, str) and not name.isprintable() and _CONTROL.search(name):
             return _refusal("the name of a field in cb_kwargs", name)
     return ""
 
