@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from .close_limits import NEVER, CloseLimits
@@ -70,6 +70,10 @@ class Push:
     priority: float
     payload: bytes
     slot: str = ""
+
+
+#: The fields of :class:`Push` after ``slot``: only rules of admission read them.
+_OF_ADMISSION = tuple(its.name for its in fields(Push))[5:]
 
 
 class Turns(NamedTuple):
@@ -245,12 +249,14 @@ class Batch:
         ranks = [
             -push.priority if math.isfinite(push.priority) else str(-push.priority) for push in self.pushes
         ]
-        fields = {
+        columns = {name: [getattr(push, name) for push in self.pushes] for name in _OF_ADMISSION}
+        optional = {
             "mode": modes[0] if len(set(modes)) == 1 else "",
             "modes": modes if len(set(modes)) > 1 else [],
             "ranks": ranks if any(ranks) else [],
             "slots": list(slots) if any(slots) else [],
             "slot_of": [slots[push.slot] for push in self.pushes] if len(slots) > 1 else [],
+            "columns": {name: column for name, column in columns.items() if any(column)},
             "after": [finished.after for finished in self.finished],
             "most_after": max((finished.after for finished in self.finished), default=0),
             "busy": self.busy,
@@ -282,7 +288,7 @@ class Batch:
             "failed": len(self.failed),
             "forgotten": len(self.forgotten),
         }
-        return {name: value for name, value in fields.items() if value}
+        return {name: value for name, value in optional.items() if value}
 
     def of_first(self, pushes: int) -> Batch:
         """Return this batch with only its first *pushes*. The other pushes are sent later."""

@@ -148,9 +148,10 @@ KEYS: tuple[Key, ...] = (
         "delayed",
         "{prefix}:delayed",
         ("zset",),
-        "requests and seeds that wait for another worker, because a worker refused them, or because workers "
-        "died of them. Score: the server's time (milliseconds) from which a worker may take them. `<kind> "
-        "<score> <worker>/<lease>@<slot> <request>`",
+        "requests and seeds that a rule of admission has set back: `refused` (a worker lacks the code for "
+        "it, so it waits for another one), or `suspect` (workers died of it, so it waits for a worker that "
+        "holds no other suspect). Score: the frontier's time (milliseconds) from which a worker may take it. "
+        "`<kind> <score> <worker>/<lease>~<cause>@<slot> <request>`",
         Use.ARGUMENT,
     ),
     Key(

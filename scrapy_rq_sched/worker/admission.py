@@ -7,14 +7,17 @@ tells the answer to a person or to a timer reads it from :meth:`Admission.block`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ..engine.bridge import EngineBridge
+from ..frontier.messages import Push
 from ..frontier.replies import Lease
+from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .block import Block, Cause
 from .limits import Limits
+from .outbox import Outgoing
 from .politeness import Politeness
 from .ready import Timed
 from .state import State
@@ -22,6 +25,7 @@ from .state import State
 Rule = Callable[[float], Block | None]
 SlotRule = Callable[[str, float, float], Block | None]
 LeaseRule = Callable[[Lease], Block | None]
+PushRule = Callable[[Push], float | None]
 
 
 class Granted(NamedTuple):
@@ -64,6 +68,9 @@ class Admission:
         self._of_slot: tuple[SlotRule, ...] = (self._time, self._slot_room)
         #: For the lease that would begin.
         self._of_lease: tuple[LeaseRule, ...] = (self._suspect,)
+        #: For a request that enters this worker's memory: from when it may begin, by the monotonic clock. In
+        #: Redis, the rules about pushes in ``lua/exchange/admission.lua`` decide this.
+        self._of_push: tuple[PushRule, ...] = ()
         state.ready.judge = self._judge
 
     def next(self, now: float) -> Timed | Granted | Block:
@@ -72,6 +79,7 @@ class Admission:
         block = _first(self._of_worker, now)
         if block is not None:
             return block
+        state.memory.note_time(now)
         if state.memory.has_free:
             return Granted()
         block = _first(self._of_load, now)
@@ -98,7 +106,20 @@ class Admission:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""
         return min(self._times(now), default=None)
 
+    def to_memory(self, kept: Iterable[Outgoing]) -> None:
+        """Put requests into this worker's memory, to be crawled from there."""
+        for outgoing in kept:
+            push, memory = outgoing.push, self._state.memory
+            limited = push.slot if self._politeness.of(push.slot) != UNLIMITED else ""
+            until = max((time for rule in self._of_push if (time := rule(push)) is not None), default=0.0)
+            if until:
+                memory.put_off(outgoing, until, limited)
+            else:
+                memory.append(outgoing, limited)
+
     def _times(self, now: float) -> Iterator[float]:
+        if (later := self._state.memory.note_time(now)) is not None:
+            yield later
         if (ready := self._state.ready.next_time(now)) is not None:
             yield ready
         for slot, at in self._state.memory.turns():

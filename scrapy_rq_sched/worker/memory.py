@@ -6,6 +6,7 @@ and a request begins when its turn has come.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,14 +16,16 @@ from .outbox import Outgoing
 
 
 class Memory:
-    """The requests in memory: one queue for slots without limits, and one for each slot with limits."""
+    """The requests in memory: those without limits, those of slots with limits, and those of later times."""
 
     def __init__(self) -> None:
         self._free: deque[Outgoing] = deque()
         self._limited: dict[str, deque[Outgoing]] = {}
         # By slot, when the next requests may begin, by this process's monotonic clock; 0: at once.
         self._turns: dict[str, deque[float]] = {}
-        self._count = 0
+        # The time from which it may begin, a number that no other has, the request, its slot.
+        self._later: list[tuple[float, int, Outgoing, str]] = []
+        self._put_off = self._count = 0
 
     def __len__(self) -> int:
         return self._count
@@ -38,13 +41,28 @@ class Memory:
         return len(self._free) + sum(map(len, self._turns.values()))
 
     def __iter__(self) -> Iterator[Outgoing]:
-        return chain(self._free, *self._limited.values())
+        later = (outgoing for _, _, outgoing, _ in self._later)
+        return chain(self._free, *self._limited.values(), later)
 
     def append(self, outgoing: Outgoing, limited: str = "") -> None:
         """Add *outgoing*; *limited* is its slot, if the fleet keeps limits of this slot."""
         row = self._limited.setdefault(limited, deque()) if limited else self._free
         row.append(outgoing)
         self._count += 1
+
+    def put_off(self, outgoing: Outgoing, until: float, limited: str = "") -> None:
+        """Add *outgoing*, which may not begin before *until*, by this process's monotonic clock."""
+        self._put_off += 1
+        self._count += 1
+        heapq.heappush(self._later, (until, self._put_off, outgoing, limited))
+
+    def note_time(self, now: float) -> float | None:
+        """Note the time; return when the next request that was put off may begin, or None."""
+        while self._later and self._later[0][0] <= now:
+            _, _, outgoing, limited = heapq.heappop(self._later)
+            self._count -= 1
+            self.append(outgoing, limited)
+        return self._later[0][0] if self._later else None
 
     def take_free(self) -> Outgoing | None:
         """Remove and return the next request that needs no turn, or None."""
@@ -105,6 +123,7 @@ class Memory:
         """Forget the requests; :meth:`take_back` removes their turns."""
         self._free.clear()
         self._limited.clear()
+        self._later.clear()
         self._count = 0
 
     def _drop_empty(self) -> None:

@@ -267,7 +267,7 @@ class Session:
         if self.closing and is_custom(self.queue):
             self.lost += len(settled.kept)  # the queue has refused them, and memory ends with this worker
         else:
-            self.slot_talk.to_memory(settled.kept)
+            self.admission.to_memory(settled.kept)
         for request in reply.popped:
             push = Push("force", "", rank(request.priority), b"")
             self.state.memory.append(Outgoing(push, request))

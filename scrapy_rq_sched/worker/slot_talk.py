@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Batch
 from ..frontier.replies import AT_ONCE, Lease, Reply
-from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .limits import Limits
 from .log.notices import Notices
-from .outbox import Outgoing
 from .politeness import Politeness
 from .state import State
 
@@ -81,12 +77,6 @@ class SlotTalk:
             self._notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
         given = {slot: map(self._local, times) for slot, times in reply.given.items()}
         state.turns.unused(state.memory.give(given))
-
-    def to_memory(self, kept: Iterable[Outgoing]) -> None:
-        """Put requests into this worker's memory, to be crawled from there."""
-        for outgoing in kept:
-            slot = outgoing.push.slot
-            self._state.memory.append(outgoing, slot if self._politeness.of(slot) != UNLIMITED else "")
 
     def take_lease(self, lease: Lease) -> None:
         """Make the *lease* of a request ready."""

@@ -36,6 +36,7 @@ class Mutant:
 CHECK, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
     f"frontier/lua/exchange/{part}.lua" for part in ("check", "begin", "pushes", "release", "upkeep", "reply")
 )
+ADMISSION = "frontier/lua/exchange/admission.lua"
 LEAVE, LIMITS, REPORTED = (f"frontier/lua/{part}.lua" for part in ("leave", "limits", "reported"))
 
 MUTANTS = {
@@ -327,7 +328,7 @@ MUTANTS = {
         "one worker at a time has turns of a slot, and says when it has used the last",
         ("polite-slow",),
         (
-            (LIMITS, "local in_use = state.pending > 0", "local in_use = false"),
+            (ADMISSION, "if state.pending > 0 and ask.now", "if false and ask.now"),
             (REPORTED, "if last > 0 then", "if false then"),
         ),
     ),
@@ -434,7 +435,7 @@ MUTANTS = {
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",
         ("polite-older",),
-        (("frontier/lua/exchange/limited.lua", "rewound + math.max(QUIET, state.delay)", "0"),),
+        ((ADMISSION, "rewound + math.max(QUIET, state.delay)", "0"),),
     ),
 }
 

@@ -76,7 +76,7 @@ def waits_in_memory(worker: Session, count: int) -> None:
         rules=slot_rules("FRONTIER_SLOTS", {"polite": {"delay": 2}})
     )
     push = Push("force", "", 0, b"", "polite")
-    worker.slot_talk.to_memory(Outgoing(push, Request("http://polite/")) for _ in range(count))
+    worker.admission.to_memory(Outgoing(push, Request("http://polite/")) for _ in range(count))
 
 
 def test_requests_in_memory_that_have_no_turn_are_not_at_hand(worker: Session) -> None:

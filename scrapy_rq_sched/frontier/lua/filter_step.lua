@@ -13,5 +13,5 @@ if what == 'add' then reply = filter.add(fingerprint) and 1 or 0 end
 if what == 'remove' then reply = filter.remove(fingerprint) and 1 or 0 end
 if what == 'clear' then seen.clear() end
 if what == 'sweep' then reply = seen.sweep(1000) and 1 or 0 end
-if what == 'add' or what == 'remove' then filter.settle() end
+if what == 'add' or what == 'remove' then flush() end
 return reply

@@ -14,7 +14,7 @@ for _ = 1, number() do
   while redis.call('SREM', STARTED, fingerprint .. '#' .. again) == 1 do again = again + 1 end
   if filter.remove(fingerprint) or started or again > 1 then forgotten = forgotten + 1 end
 end
-filter.settle()
+flush()
 if forgotten > 0 and redis.call('EXISTS', META) == 1 then
   change_epoch()
   -- Without this, a worker could take the forgotten fingerprints for lost data.

@@ -16,6 +16,13 @@ local function arguments(n)
   return next_argument - n + 1
 end
 
+-- Modules collect changes, because one command is faster than many. Each such module adds a function that writes them, and
+-- calls it before it reads what they concern. The script calls flush() at its end.
+local writers = {}
+local function flush()
+  for _, write in ipairs(writers) do write() end
+end
+
 -- -> {{name, value}, …} for a reply of HGETALL
 local function pairs_of(flat)
   local result = {}

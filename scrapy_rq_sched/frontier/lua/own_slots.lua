@@ -7,17 +7,17 @@
 local own_slots = {LEFT_FOR = 1000}
 -- How long an index is kept after its worker last wrote it, in milliseconds.
 local KEPT = 600000
--- The changes that own_slots.write() will write.
+-- The changes that write() will write.
 local left = {}
 
--- Note that a slot has its next turn at *time* and is left to *worker*, for own_slots.write(). -> its score in SLOTS
+-- Note that a slot has its next turn at *time* and is left to *worker*. -> its score in SLOTS
 function own_slots.leave(worker, slot, time)
   local its = left[worker] or {}
   left[worker], its[#its + 1], its[#its + 2] = its, slots.score(time), slot
   return slots.score(time + own_slots.LEFT_FOR)
 end
 
-function own_slots.write()
+local function write()
   for worker, its in pairs(left) do
     local key = SLOTS_OF .. worker
     -- Delete a value of another type.
@@ -27,6 +27,7 @@ function own_slots.write()
   end
   left = {}
 end
+writers[#writers + 1] = write
 
 -- *worker* no longer has *slot*.
 function own_slots.forget(worker, slot)
@@ -59,10 +60,11 @@ end
 -- -> slots that are due within *ahead* milliseconds, the longest due first: at most *n* of all slots, and at most *n*
 -- that *worker* had last
 function own_slots.due(n, ahead, worker)
+  write()
   local till = slots.till(ahead)
   local own = redis.pcall('ZRANGEBYSCORE', SLOTS_OF .. worker, '-inf', till, 'WITHSCORES', 'LIMIT', 0, n)
   if #own == 0 then return slots.due(n, ahead) end
-  local all = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', till, 'WITHSCORES', 'LIMIT', 0, n)
+  local all = slots.between('-inf', till, n, 'WITHSCORES')
   return merged(only_waiting(own, worker), all)
 end
 

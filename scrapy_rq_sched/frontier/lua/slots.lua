@@ -17,8 +17,16 @@ local CLOCK = slots.are_shared and SLOT .. '~clock' or META
 local CLOCK_KEPT = 86400000
 -- This script's time; how many turns it has given; and the fields of CLOCK, once they were read.
 local moment, given, known = nil, 0, nil
--- The changes that slots.write() will write.
+-- The changes that write() will write.
 local turned, emptied = {}, {}
+
+-- Every other function that concerns the index calls this first.
+local function write()
+  in_chunks(turned, function(...) redis.call('ZADD', SLOTS, ...) end)
+  in_chunks(emptied, function(...) redis.call('ZREM', SLOTS, ...) end)
+  turned, emptied = {}, {}
+end
+writers[#writers + 1] = write
 
 -- Tell this module the fields of the time, if the caller has already read META.
 function slots.know(clock, ahead)
@@ -72,6 +80,7 @@ end
 
 -- Enter slots that are about to get requests. Each new one has its turn after the slots that already wait.
 function slots.enter(names)
+  write()
   in_chunks(names, function(...)
     local some, added, leftover = {...}, {}, {}
     for i, score in ipairs(redis.call('ZMSCORE', SLOTS, ...)) do
@@ -88,26 +97,42 @@ function slots.till(ahead)
   return string.format('%.0f', 1000 * (slots.now() + 1 + ahead))
 end
 
--- -> the slots that are due within *ahead* milliseconds, the longest due first
-function slots.due(n, ahead)
-  local till = slots.till(ahead)
-  return redis.call('ZRANGEBYSCORE', SLOTS, '-inf', till, 'LIMIT', '0', n)
+-- -> the number of slots; with redis.pcall as *call*, the error if the index has a wrong type
+function slots.count(call)
+  write()
+  return (call or redis.call)('ZCARD', SLOTS)
 end
 
--- Note that a slot has had its turn, for slots.write(): one command is faster than many. Its next turn is at *score*,
--- by default after all other slots. A slot with no requests left leaves the index.
+-- -> at most *n* random slots
+function slots.random(n)
+  write()
+  return redis.call('ZRANDMEMBER', SLOTS, n)
+end
+
+function slots.remove(slot)
+  write()
+  redis.call('ZREM', SLOTS, slot)
+end
+
+-- -> at most *n* slots with scores from *first* to *last*, with more arguments of ZRANGEBYSCORE
+function slots.between(first, last, n, ...)
+  write()
+  return redis.call('ZRANGEBYSCORE', SLOTS, first, last, 'LIMIT', '0', n, ...)
+end
+
+-- -> the slots that are due within *ahead* milliseconds, the longest due first
+function slots.due(n, ahead)
+  return slots.between('-inf', slots.till(ahead), n)
+end
+
+-- Note that a slot has had its turn. Its next turn is at *score*, by default after all other slots. A slot with no
+-- requests left leaves the index.
 function slots.served(slot, left, score)
   if left > 0 then
     turned[#turned + 1], turned[#turned + 2] = score or last_turn(), slot
   else
     emptied[#emptied + 1] = slot
   end
-end
-
-function slots.write()
-  in_chunks(turned, function(...) redis.call('ZADD', SLOTS, ...) end)
-  in_chunks(emptied, function(...) redis.call('ZREM', SLOTS, ...) end)
-  turned, emptied = {}, {}
 end
 
 -- Keep the state of a slot. latest: the latest time in it; has_downloads: whether any worker downloads there
@@ -118,6 +143,7 @@ end
 
 -- Set a slot's next turn to *score*, if it has waiting requests.
 function slots.set(slot, score)
+  write()
   redis.call('ZADD', SLOTS, 'XX', score, slot)
 end
 

@@ -31,7 +31,7 @@ end
 
 -- -> the number of waiting requests; with redis.pcall as *call*, the error if a key has a wrong type
 function waiting.length(call)
-  local flat, count = queue.length(REQUESTS, call), (call or redis.call)('ZCARD', SLOTS)
+  local flat, count = queue.length(REQUESTS, call), slots.count(call)
   if has_failed(flat) then return flat end
   return has_failed(count) and count or flat + in_slots.count(count)
 end
@@ -39,12 +39,11 @@ end
 -- Somebody has removed requests of slots, so META's number is wrong. Count again; of very many slots, count a random
 -- sample and estimate the total.
 function waiting.count_anew()
-  local count = redis.call('ZCARD', SLOTS)
-  local counted, sum = redis.call('ZRANDMEMBER', SLOTS, COUNTED), 0
+  local count, counted, sum = slots.count(), slots.random(COUNTED), 0
   for _, slot in ipairs(counted) do
     local length = waiting.length_of(slot)
     if length == 0 then
-      redis.call('ZREM', SLOTS, slot)
+      slots.remove(slot)
       waiting.empty = waiting.empty + 1
     end
     sum = sum + length
@@ -131,14 +130,14 @@ function waiting.drop(n)
     return scores, requests, ''
   end
   local longest, most = nil, 0
-  for _, slot in ipairs(redis.call('ZRANDMEMBER', SLOTS, 10)) do
+  for _, slot in ipairs(slots.random(10)) do
     local length = waiting.length_of(slot)
     if length > most then longest, most = slot, length end
   end
   if not longest then return {}, {}, '' end
   local scores, requests = queue.drop(SLOT_REQUESTS .. longest, n)
   in_slots.add(-#requests)
-  if #requests == most then redis.call('ZREM', SLOTS, longest) end
+  if #requests == most then slots.remove(longest) end
   return scores, requests, longest
 end
 

@@ -88,11 +88,14 @@ function handing.hand_out_all(turn, steps)
     local is_done, problem = pcall(step, turn)
     if not is_done then
       failure = redis.error_reply(type(problem) == 'table' and problem.err or tostring(problem))
-      in_slots.settle()
       break
     end
   end
   hold(turn)
+  if failure then
+    flush()
+    in_slots.settle()
+  end
   return failure
 end
 

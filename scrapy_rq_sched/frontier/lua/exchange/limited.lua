@@ -1,4 +1,4 @@
--- Needs: keys, slots, own_slots, leases, limits, reported, sharing, exchange/said, exchange/slot_policy, exchange/admission
+-- Needs: keys, slots, leases, limits, reported, sharing, exchange/said, exchange/slot_policy, exchange/admission
 -- The limits of slots in an exchange.
 -- limited.given: turns for requests in the worker's memory: slot -> when each may begin
 -- limited.ask_at: when there may be more of these turns
@@ -24,7 +24,6 @@ function limited.report(turn)
   for slot, used in pairs(said.turns or {}) do
     reported.used(limits.of(slot, slot_policy.all), turn.worker, used[1], used[2], used[3])
   end
-  if said.turns then own_slots.write() end
   for slot, n in pairs(said.downloaded or {}) do reported.downloaded(slot, turn.worker, n) end
 end
 

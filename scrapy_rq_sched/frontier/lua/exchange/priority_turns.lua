@@ -17,13 +17,12 @@ end
 local function enter_by_priority(ahead)
   local till = slots.till(ahead)
   for _ = 1, ROUNDS do
-    local due = redis.call('ZRANGEBYSCORE', SLOTS, slots.FIRST_TIME, till, 'LIMIT', 0, AT_ONCE)
+    local due = slots.between(slots.FIRST_TIME, till, AT_ONCE)
     for _, slot in ipairs(due) do
       local score = next_score(slot)
       if not score then waiting.empty = waiting.empty + 1 end
       slots.served(slot, score and 1 or 0, score)
     end
-    slots.write()
     if #due < AT_ONCE then return end
   end
 end
@@ -31,8 +30,7 @@ end
 -- -> slot, score of the first slot that is not closed, and the score of the second; nil for a missing one
 -- count: the number of closed slots
 local function first_two(closed, count)
-  local found, first, score = redis.call('ZRANGEBYSCORE', SLOTS, '-inf', '(' .. slots.FIRST_TIME, 'WITHSCORES',
-    'LIMIT', 0, count + 2), nil, nil
+  local found, first, score = slots.between('-inf', '(' .. slots.FIRST_TIME, count + 2, 'WITHSCORES'), nil, nil
   for i = 1, #found, 2 do
     if not closed[found[i]] then
       if first then return first, score, found[i + 1] end
@@ -60,7 +58,6 @@ function priority_turns.take(turn)
       local each = has_failed(before) and 1 or math.max(1, before)
       -- If the slot must wait now, its score becomes a time.
       local gone = serving.serve(turn, slot, each, is_limited, next_score)
-      slots.write()
       if gone == 0 then in_vain = in_vain + 1 end
     else
       break

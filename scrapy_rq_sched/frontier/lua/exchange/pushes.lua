@@ -1,4 +1,4 @@
--- Needs: keys, waiting, clearing, seen, filter, ending, exchange/said
+-- Needs: keys, queue, waiting, leases, clearing, seen, filter, ending, exchange/said, exchange/admission
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- turn: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
@@ -31,9 +31,16 @@ local function slot_of(i)
   return said.slots and said.slots[said.slot_of and said.slot_of[i] or 1] or ''
 end
 
+-- Store the request of the i-th push, but not in a queue, because it may not begin before *due*.
+local function park(i, request, due, cause)
+  local name, rank = said.worker .. '/' .. said.exchange .. '.n' .. i, said.ranks and said.ranks[i] or 0
+  local score = string.format('%.17g', tonumber(queue.scores({rank})[1]) or 0)
+  leases.park('request', score, name, request, slot_of(i), due, cause)
+end
+
 function pushes.store(turn)
   local n, before, over = said.pushes, turn.waiting, turn.over
-  local fingerprints, payloads = arguments(n) - 1, arguments(n) - 1
+  local fingerprints, payloads = said.first.fingerprints, said.first.payloads
   local ranks, requests, slots, duplicates, stored, full, has_new = {}, {}, {}, {}, 0, '', false
   local may_lack = turn.full_memory or said.policy == 'slow'
   -- If all pushes have the mode 'filter', and there is room, check all fingerprints at once.
@@ -56,9 +63,15 @@ function pushes.store(turn)
     else
       has_new = true
       if ARGV[payloads + i] ~= '' then
-        requests[#requests + 1] = ARGV[payloads + i]
-        ranks[#requests] = said.ranks and said.ranks[i] or 0
-        slots[#requests] = slot_of(i)
+        local due, cause
+        if said.columns then due, cause = admission.deferral(turn, i) end
+        if due then
+          park(i, ARGV[payloads + i], due, cause)
+        else
+          requests[#requests + 1] = ARGV[payloads + i]
+          ranks[#requests] = said.ranks and said.ranks[i] or 0
+          slots[#requests] = slot_of(i)
+        end
       end
     end
     stored = i
@@ -72,14 +85,14 @@ end
 
 function pushes.forget(turn)
   local forgotten = 0
-  for _ = 1, said.forgotten or 0 do
-    local mode, fingerprint = argument(), argument()
+  for i = 1, said.forgotten or 0 do
+    local at = said.first.forgotten + 2 * i
+    local mode, fingerprint = ARGV[at - 1], ARGV[at]
     if not turn.repeated then
       if STARTS[mode] then forgotten = forgotten + redis.call('SREM', STARTED, fingerprint) end
       if FILTERS[mode] and filter.remove(fingerprint) then forgotten = forgotten + 1 end
     end
   end
-  filter.settle()
   if turn.has_rare then
     seen.sweep(SWEPT)
     clearing.sweep(SWEPT)

@@ -3,6 +3,7 @@
 --
 -- turn: kept: the number of leases that are not released, because the new requests of their pages are not stored yet
 local release = {}
+local ARGV = ARGV
 
 -- -> the lease's value; nil if it is not released. A missing lease was reclaimed and belongs to another worker now.
 local function let_go(turn, lease, after)
@@ -22,16 +23,16 @@ end
 
 function release.finish(turn)
   local n, remembered = said.finished, turn.has_rare and redis.call('EXISTS', HISTORY) == 1
-  local first = arguments(n)
+  local before = said.first.finished
   if turn.repeated or n == 0 then return end
   -- Compare with most_after, not with the number of pushes: an exchange may have fewer pushes than its leases wait for.
   local all_stored = (said.most_after or 0) <= turn.stored
   if not remembered and not exporting.on and all_stored then
-    in_chunks(ARGV, function(...) turn.holds = turn.holds - redis.call('HDEL', turn.held, ...) end, first, first + n - 1)
+    in_chunks(ARGV, function(...) turn.holds = turn.holds - redis.call('HDEL', turn.held, ...) end, before + 1, before + n)
     return
   end
   for i = 1, n do
-    local lease, after = ARGV[first + i - 1], said.after and said.after[i] or 0
+    local lease, after = ARGV[before + i], said.after and said.after[i] or 0
     local value = let_go(turn, lease, after)
     if value and remembered then
       local _, _, _, request = leases.read(value)
@@ -44,8 +45,8 @@ end
 
 function release.give_back(turn)
   local given_back = {}
-  for _ = 1, said.given_back or 0 do
-    local lease = argument()
+  for i = 1, said.given_back or 0 do
+    local lease = ARGV[said.first.given_back + i]
     local value = let_go(turn, lease, 0)
     if value then given_back[#given_back + 1] = {lease, value} end
   end
@@ -53,8 +54,9 @@ function release.give_back(turn)
 end
 
 function release.refuse(turn)
-  for _ = 1, said.refused or 0 do
-    local lease, reason = argument(), argument()
+  for i = 1, said.refused or 0 do
+    local at = said.first.refused + 2 * i
+    local lease, reason = ARGV[at - 1], ARGV[at]
     local value = let_go(turn, lease, 0)
     if value then
       local kind, score, _, request, slot = leases.read(value)
@@ -70,8 +72,9 @@ function release.refuse(turn)
 end
 
 function release.set_aside(turn)
-  for _ = 1, said.failed or 0 do
-    local lease, after, reason, traceback = argument(), number(), argument(), argument()
+  for i = 1, said.failed or 0 do
+    local at = said.first.failed + 4 * i
+    local lease, after, reason, traceback = ARGV[at - 3], tonumber(ARGV[at - 2]), ARGV[at - 1], ARGV[at]
     local value = let_go(turn, lease, after)
     if value then
       failures.set_aside(turn.worker, {lease, value}, reason, traceback, 1, said.most_failed, turn.now)

@@ -55,6 +55,7 @@ local function reply(turn)
   local seeds_count, problem = seeds.count()
   local delayed, later, next_parked = parked(turn)
   local leased, busy, finished = -1, -1, false
+  flush()
   turn.waiting, turn.seen = waiting.length(), filter.count()
   -- The fleet is finished if there are no requests and seeds anywhere, and no worker can still add any.
   if turn.waiting == 0 then
@@ -67,7 +68,7 @@ local function reply(turn)
   note(turn, finished)
   local is_limited, in_vain = limited.is_on(turn), said.want > 0 and #turn.leases == 0
   local next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil
-  local n_slots = is_limited and redis.call('ZCARD', SLOTS) or nil
+  local n_slots = is_limited and slots.count() or nil
   if not turn.over then changes.note(turn, leased, next_turn) end
   local why = in_vain and (admission.why or next_turn and next_turn > slots.now() and 'delay') or nil
   local head = cjson.encode({

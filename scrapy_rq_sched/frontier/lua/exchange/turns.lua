@@ -13,7 +13,7 @@ local FEW = 32
 function turns.take(turn)
   turns.serve(turn)
   -- If somebody has deleted a slot's requests, notice it now. Otherwise the crawl could end only when the slot is due.
-  local is_idle = said.want > 0 and #turn.leases == 0 and redis.call('ZCARD', SLOTS) <= FEW
+  local is_idle = said.want > 0 and #turn.leases == 0 and slots.count() <= FEW
   if waiting.empty > 0 or is_idle then waiting.count_anew() end
 end
 
@@ -38,8 +38,6 @@ function turns.serve(turn)
       -- A slot that was empty counts as progress: it is no longer in the index.
       progress = progress + math.max(gone, is_open and 1 or 0)
     end
-    slots.write()
-    if is_limited then own_slots.write() end
     if progress == 0 then break end
   end
 end

@@ -122,7 +122,7 @@ function filter.count()
   return has_failed(exact) and exact or (tonumber(compact) or 0) + exact
 end
 
-function filter.settle()
+local function write()
   if state or redis.call('EXISTS', DUPEFILTER) == 1 then filter.load() end
   if not state then return end
   -- Converting must not fill buckets faster than they are split, nor make an exchange with many new URLs longer.
@@ -137,6 +137,7 @@ function filter.settle()
   redis.call('HSET', SEEN_STATE, 'name', state.name, 'first', string.format('%.0f', state.first),
     'count', string.format('%.0f', state.count), 'most', state.most)
 end
+writers[#writers + 1] = write
 
 function filter.open()
   -- The frontier may have moved to a server with other settings.

@@ -24,7 +24,6 @@ function filter.count()
   return has_failed(count) and 0 or count
 end
 
-function filter.settle() end
 function filter.open() end
 
 function filter.rare()

@@ -6,7 +6,6 @@
 --                           as filter.add() would find one after the other
 -- filter.remove(fingerprint)  -> whether it was there
 -- filter.count()              -> the number of fingerprints; the error if a key has a wrong type
--- filter.settle()             finish the work of a step
 -- filter.open()               called when a worker joins
 -- filter.types()              -> its keys and their types. SEEN_STATE must not exist: if other workers use a compact
 --                           filter, a worker with this one would crawl everything again
@@ -53,7 +52,6 @@ function filter.count()
   return redis.pcall('SCARD', DUPEFILTER)
 end
 
-function filter.settle() end
 function filter.open() end
 
 function filter.rare()

@@ -31,6 +31,6 @@ for _ = 1, n do
 end
 add()
 state.changed = true
-filter.settle()
+flush()
 importing.count(SEEN_STATE, state.count - before)
 return {''}

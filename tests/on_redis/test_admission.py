@@ -1,0 +1,69 @@
+"""The fleet's answer to "may it begin; and if not, why, and from when?"."""
+
+from __future__ import annotations
+
+import redis
+
+from scrapy_rq_sched.frontier.slot_limits import SlotLimits
+
+from ..client import Join
+
+
+def server_ms(server: redis.Redis) -> int:
+    seconds, microseconds = server.time()
+    return seconds * 1000 + microseconds // 1000
+
+
+def park(server: redis.Redis, due: float, name: str, slot: str, payload: str) -> None:
+    server.zadd("s:delayed", {f"request 0 b/1.1~refused@{slot} {payload}".encode(): due})
+
+
+def test_a_refused_request_is_kept_with_its_cause_and_is_due_for_another_worker(
+    join: Join, server: redis.Redis
+) -> None:
+    first, other = join("a"), join("b")
+    first.push("1")
+    (lease,) = first.say(want=1).leases
+    refused = first.say(refused=[(lease.name, "no callback")], want=1)
+    (entry,) = server.zrange("s:delayed", 0, -1)
+    assert b"~refused" in entry
+    assert (refused.leases, refused.delayed, refused.later, refused.next_parked) == ([], 1, 0, None)
+    assert [lease.payload for lease in other.say(want=1).leases] == [b"1"]
+
+
+def test_a_worker_learns_when_the_first_request_that_was_set_back_is_due(
+    join: Join, server: redis.Redis
+) -> None:
+    worker, now = join("a"), server_ms(server)
+    park(server, now + 60_000, "b/1.1", "x.test", "later")
+    park(server, now + 30_000, "b/1.2", "x.test", "sooner")
+    reply = worker.say(want=2)
+    assert (reply.leases, reply.delayed, reply.later, reply.finished) == ([], 2, 2, False)
+    assert reply.next_parked == now + 30_000
+    assert reply.now is not None
+    assert now <= reply.now < now + 30_000
+
+
+def test_a_due_request_whose_slot_has_no_turn_goes_back_to_the_queue_of_its_slot(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join("a", bounds={"slots": SlotLimits(60.0)})
+    worker.push("1", slot="x.test")
+    assert len(worker.say(want=1).leases) == 1
+    park(server, server_ms(server) - 1, "b/1.1", "x.test", "2")
+    reply = worker.say(want=1)
+    assert (reply.leases, reply.delayed, reply.waiting) == ([], 0, 1)
+    assert server.zrange("s:requests:slot:x.test", 0, -1) == [b"2"]
+    assert reply.next_turn is not None
+    assert reply.next_turn > server_ms(server) + 30_000
+
+
+def test_a_worker_that_is_given_nothing_learns_why(join: Join) -> None:
+    worker, other = (
+        join("a", bounds={"slots": SlotLimits(60.0)}),
+        join("b", bounds={"slots": SlotLimits(60.0)}),
+    )
+    worker.push("1", "2", "3", slot="x.test")
+    assert len(worker.say(want=1).leases) == 1
+    assert worker.say(want=1).why == "delay"
+    assert other.say(want=1).why in ("worker", "delay")
