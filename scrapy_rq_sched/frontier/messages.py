@@ -63,6 +63,7 @@ class Push:
     :param priority: Scrapy's priority: higher ones come first.
     :param payload: the serialized request; empty if the worker keeps the request in its own memory.
     :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits in the queue without slots.
+    :param not_before: from when it may begin, by the frontier's clock, in milliseconds; 0: at once.
     """
 
     mode: Mode
@@ -70,6 +71,7 @@ class Push:
     priority: float
     payload: bytes
     slot: str = ""
+    not_before: float = 0.0
 
 
 #: The fields of :class:`Push` after ``slot``: only rules of admission read them.

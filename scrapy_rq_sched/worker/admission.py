@@ -70,7 +70,7 @@ class Admission:
         self._of_lease: tuple[LeaseRule, ...] = (self._suspect,)
         #: For a request that enters this worker's memory: from when it may begin, by the monotonic clock. In
         #: Redis, the rules about pushes in ``lua/exchange/admission.lua`` decide this.
-        self._of_push: tuple[PushRule, ...] = ()
+        self._of_push: tuple[PushRule, ...] = (self._not_before,)
         state.ready.judge = self._judge
 
     def next(self, now: float) -> Timed | Granted | Block:
@@ -175,6 +175,9 @@ class Admission:
         gap = self._politeness.gap_of(slot) if self._politeness.of(slot).delay else None
         until = self._state.turns.earliest(slot, at, gap)
         return Block(Cause.TIME, until) if until > now else None
+
+    def _not_before(self, push: Push) -> float | None:
+        return self._state.clock.local(push.not_before) if push.not_before else None
 
     def _suspect(self, lease: Lease) -> Block | None:
         return None if self._state.beginnings.is_known(lease) else Block(Cause.SUSPECT)

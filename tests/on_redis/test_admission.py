@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import redis
 
+from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
-from ..client import Join
+from ..client import Client, Join, payloads
 
 
 def server_ms(server: redis.Redis) -> int:
@@ -16,6 +17,58 @@ def server_ms(server: redis.Redis) -> int:
 
 def park(server: redis.Redis, due: float, name: str, slot: str, payload: str) -> None:
     server.zadd("s:delayed", {f"request 0 b/1.1~refused@{slot} {payload}".encode(): due})
+
+
+def push_later(worker: Client, not_before: float, *names: str, slot: str = "") -> None:
+    pushes = [Push("filter", f"fp-{name}", 0, name.encode(), slot, not_before) for name in names]
+    worker.say(pushes=pushes)
+
+
+def test_a_request_with_a_time_is_leased_when_its_time_has_come_and_not_before(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
+    worker, now = join("a"), server_ms(server)
+    push_later(worker, now + 300, "later")
+    worker.push("now")
+    reply = worker.say(want=5)
+    assert payloads(reply.leases) == ["now"]
+    assert (reply.later, reply.next_parked, reply.finished) == (1, now + 300, False)
+    while not (leases := worker.take(5)):
+        assert server_ms(server) < now + 1300
+    assert payloads(leases) == ["later"]
+    assert server_ms(server) >= now + 300
+
+
+def test_a_request_with_a_time_is_a_duplicate_while_it_waits(join: Join, server: redis.Redis) -> None:
+    worker = join("a")
+    push_later(worker, server_ms(server) + 60_000, "1")
+    assert worker.push("1").duplicates == (0,)
+
+
+def test_a_request_with_a_past_time_waits_in_the_queue(join: Join, server: redis.Redis) -> None:
+    worker = join("a")
+    push_later(worker, server_ms(server) - 1, "1")
+    assert (worker.say().waiting, worker.say().delayed) == (1, 0)
+
+
+def test_a_request_with_a_time_comes_back_from_a_dead_worker(join: Join, server: redis.Redis) -> None:
+    dead, other = join("a", lease=0.05), join("b")
+    push_later(dead, server_ms(server) + 20, "1", slot="x.test")
+    while not dead.take(1):
+        pass
+    while not (leases := other.take(1)):
+        pass
+    assert payloads(leases) == ["1"]
+
+
+def test_a_request_with_a_time_keeps_the_delay_of_its_slot(join: Join, server: redis.Redis) -> None:
+    worker, now = join("a", bounds={"slots": SlotLimits(0.4)}), server_ms(server)
+    worker.push("first", slot="x.test")
+    (first,) = worker.take(1)
+    push_later(worker, now + 50, "second", slot="x.test")
+    while not (leases := worker.say(want=1, ahead=50).leases):
+        assert server_ms(server) < now + 3000
+    assert leases[0].begin >= first.begin + 400
 
 
 def test_a_refused_request_is_kept_with_its_cause_and_is_due_for_another_worker(

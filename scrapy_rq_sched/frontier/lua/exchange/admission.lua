@@ -189,7 +189,14 @@ end
 
 -- -- the rules about pushes --
 
-local OF_PUSH = {}
+-- A request may wait for a time that its worker gives.
+local time = {cause = 'time'}
+
+function time.defers(_, entry)
+  return entry.not_before > slots.now() and entry.not_before
+end
+
+local OF_PUSH = {time}
 
 -- -> nil if the i-th push may begin; or from when, and why
 function admission.deferral(turn, i)
