@@ -57,6 +57,18 @@ def test_a_ready_lease_may_begin(worker: Session) -> None:
     assert block_of(worker) is None
 
 
+def test_a_request_in_memory_with_a_time_begins_when_its_time_has_come(worker: Session) -> None:
+    now = time.monotonic()
+    worker.state.clock.note(now, now, 1_000_000.0)
+    push = Push("filter", "1", 0, b"", not_before=1_000_000.0 + 5_000)
+    worker.admission.to_memory([Outgoing(push, Request("http://a.test/"))])
+    block = worker.admission.block(now)
+    assert block is not None
+    assert (block.cause, block.until) == (Cause.TIME, pytest.approx(now + 5, abs=0.01))
+    assert worker.admission.block(now + 4.9) is not None
+    assert worker.admission.block(now + 5.1) is None
+
+
 def test_a_worker_without_requests_is_empty(worker: Session) -> None:
     assert cause_of(worker) is Cause.EMPTY
 

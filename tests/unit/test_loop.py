@@ -144,6 +144,17 @@ def test_a_worker_that_was_given_none_of_what_is_due_does_not_ask_at_every_momen
     assert is_due(rhythm, reply)
 
 
+def test_an_idle_worker_sleeps_until_the_first_request_that_was_set_back_is_due(clock: Waited) -> None:
+    rhythm = an_idle_rhythm()
+    rhythm._session.state.clock.note(clock.now, clock.now, 0.0)
+    reply = Reply(b"1", leased=0, delayed=2, later=2, now=0.0, next_parked=700.0)
+    rhythm.exchanged()
+    clock.now += 0.69
+    assert not is_due(rhythm, reply)
+    clock.now += 0.02
+    assert is_due(rhythm, reply)
+
+
 def test_nothing_is_wanted_soon_while_there_is_no_room(clock: Waited) -> None:
     rhythm = an_idle_rhythm()
     finish(rhythm._session, 1)

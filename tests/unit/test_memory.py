@@ -76,3 +76,21 @@ def test_a_slot_that_was_given_turns_asks_after_the_others() -> None:
     assert memory.asks(1) == {"a": 1}
     memory.give({"a": [5.0]})
     assert memory.asks(1) == {"b": 1}
+
+
+def test_a_request_that_was_put_off_joins_its_slot_when_its_time_has_come() -> None:
+    memory = Memory()
+    memory.put_off(outgoing(1), until=20.0)
+    memory.put_off(outgoing(2), until=10.0, limited="a")
+    assert (memory.note_time(9.0), len(memory), memory.has_free) == (10.0, 2, False)
+    assert memory.asks(9) == {}
+    assert (memory.note_time(10.0), memory.asks(9)) == (20.0, {"a": 1})
+    assert (memory.note_time(20.0), memory.has_free, len(memory)) == (None, True, 2)
+
+
+def test_a_request_that_was_put_off_is_forgotten_with_the_others() -> None:
+    memory = Memory()
+    memory.put_off(outgoing(1), until=20.0)
+    assert len(list(memory)) == 1
+    memory.clear()
+    assert (len(memory), memory.note_time(0.0)) == (0, None)

@@ -72,6 +72,10 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
         ("2 workers still read start(), or have", {"reply": Reply(b"1", leased=0, busy=2)}),
         ("1 worker still reads start(), or has", {"reply": Reply(b"1", leased=0, busy=1)}),
         ("5 requests are left for another worker", {"reply": Reply(b"1", leased=0, delayed=5)}),
+        (
+            "5 requests wait for their time; the first may begin in less than a second",
+            {"reply": Reply(b"1", leased=0, delayed=5, later=5, next_parked=1.0)},
+        ),
         ("waits for seeds in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
         (
             "7 requests are in the queue of one slot, and worker b begins them",
