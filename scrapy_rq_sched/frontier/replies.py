@@ -155,6 +155,8 @@ class Reply:
     told: Told = Told.CRAWL
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
+    #: How many of the batch's pushes the exchange carried; None: all.
+    pushes_sent: int | None = None
     #: With a user's own queue: places of the pushes that it did not take, and the requests that were popped.
     kept: tuple[int, ...] | None = None
     popped: tuple[Any, ...] = ()

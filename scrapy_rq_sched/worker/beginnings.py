@@ -6,10 +6,13 @@ worker had begun.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import chain
 
 from ..frontier.messages import Batch, suspicious
-from ..frontier.replies import Lease
+from ..frontier.replies import Lease, Reply
+from .part import Part
+from .ready import Ready
+from .requests import Requests
 
 
 def _order(lease: str) -> tuple[int, ...]:
@@ -17,14 +20,16 @@ def _order(lease: str) -> tuple[int, ...]:
     return tuple(map(int, lease.split("."))) if lease else ()
 
 
-class Beginnings:
+class Beginnings(Part):
     """The last begun request and the last begun seed, and the ones that Redis knows.
 
     :param max_deliveries: the number of dead workers after which a request is set aside.
+    :param ready: the leases that are not begun, and :param requests: those that are.
     :ivar has_news: whether a suspect waits for its report to reach Redis.
     """
 
-    def __init__(self, max_deliveries: int) -> None:
+    def __init__(self, max_deliveries: int, ready: Ready, requests: Requests) -> None:
+        self._ready, self._requests = ready, requests
         self._suspicious = suspicious(max_deliveries)
         self.has_news = False
         self._begun = self._sown = ""
@@ -62,19 +67,15 @@ class Beginnings:
         # The report of a later seed includes this one.
         return not self.is_suspect(lease) or _order(lease.name) <= _order(self._known_sown)
 
-    def fill(self, batch: Batch, ready: Iterable[Lease]) -> None:
-        """Put the last begun request and seed into *batch*, and consider them reported.
-
-        :param ready: the leases that are not begun.
-        """
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        batch.suspects = sum(map(self.is_suspect, chain(self._ready, self._requests.leases())))
         batch.begun, batch.sown = self._begun, self._sown
         last = _order(self._begun)
         batch.passed = [
-            lease.name for lease in ready if _order(lease.name) < last and lease.name != self._announced
+            lease.name for lease in self._ready if _order(lease.name) < last and lease.name != self._announced
         ]
         self._said_announced, self._said_sown = self._announced, self._sown
         self.has_news = False
 
-    def settle(self) -> None:
-        """Note that the last report has reached Redis."""
+    def applied(self, reply: Reply) -> None:  # noqa: D102
         self._known_announced, self._known_sown = self._said_announced, self._said_sown

@@ -12,6 +12,7 @@ from ..frontier.replies import Reply, Told
 from .admission import Admission
 from .block import Cause
 from .limits import Limits
+from .part import Part
 from .state import State
 
 #: The share of the processor's time from which a process counts as busy.
@@ -22,7 +23,7 @@ OF_REDIS = frozenset({Cause.ROOM, Cause.SILENCE, Cause.UNRELEASED, Cause.RELEASE
 RECENT, MOST = 5.0, 0.5
 
 
-class Bottleneck:
+class Bottleneck(Part):
     """Find out, at every tick, why the next request must wait.
 
     :param stats: Scrapy's statistics collector; ``frontier/blocked_seconds`` counts the seconds in which all

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -184,7 +185,7 @@ class ExchangeLoop:
         asked, self._batch = self._batch.want > 0, None
         self._rhythm.exchanged(asked)
         try:
-            self._session.take_reply(reply, latency, self._attempt.pushes)
+            self._session.take_reply(replace(reply, pushes_sent=self._attempt.pushes), latency)
         except Exception:  # handlers of signals and statistics collectors may raise any exception
             logger.exception(
                 "Code that was called for a reply of Redis raised an exception. A part of the reply was not "

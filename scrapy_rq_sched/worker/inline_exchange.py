@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from ..connection import RedisError, unreachable
 from ..frontier.messages import Batch
@@ -43,7 +44,7 @@ class InlineExchange:
                     continue  # perhaps one request cannot be sent: try the batch without its requests
                 raise unreachable(session.frontier.server, error) from error
             self._batch = None
-            session.take_reply(reply, time.monotonic() - started, self._attempt.pushes)
+            session.take_reply(replace(reply, pushes_sent=self._attempt.pushes), time.monotonic() - started)
             culprit = self._attempt.over(reply)
             if culprit is not None:
                 session.withdraw_first(culprit)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from scrapy import Request
 
-from ..frontier.messages import Push
+from ..frontier.messages import Batch, Push
+from ..frontier.replies import Lease, Reply
+from .part import Part
 
 #: The maximum that one exchange carries, so that the script and the packet are short.
 BATCH_PUSHES = 1000
@@ -29,7 +32,20 @@ class Outgoing:
     request: Request
 
 
-class Outbox:
+@dataclass(slots=True)
+class BatchOutcome:
+    """The requests of a batch: stored in Redis, kept in this worker's memory, or dropped as duplicates.
+
+    :ivar orphans: leases that were not begun, of a frontier that is no longer in Redis.
+    """
+
+    stored: list[Request] = field(default_factory=list)
+    kept: list[Outgoing] = field(default_factory=list)
+    duplicates: list[Request] = field(default_factory=list)
+    orphans: list[Lease] = field(default_factory=list)
+
+
+class Outbox(Part):
     """The requests to push, and how many of them are sent and stored.
 
     Numbers count from 1, in the order in which the requests came.
@@ -39,13 +55,16 @@ class Outbox:
     :ivar taken: the number of the last request that was sent, or is being sent.
     :ivar safe: the number of the last request that is stored, and replicated if required.
     :ivar blocked: whether the last exchange found no room for all requests that it carried.
+    :ivar takes_few: whether to push as few requests as possible, because too many wait.
+    :ivar outcome: what became of the last batch.
     """
 
     def __init__(self, replicated: bool = False) -> None:
         self.enqueued = 0
         self.taken = 0
         self.safe = 0
-        self.blocked = False
+        self.blocked = self.takes_few = False
+        self.outcome = BatchOutcome()
         self._replicated = replicated
         self._waiting: deque[Outgoing] = deque()
         self._sent: list[Outgoing] = []
@@ -73,12 +92,13 @@ class Outbox:
         self.enqueued += 1
         self._waiting.append(outgoing)
 
-    def take(self, few: bool = False) -> list[Outgoing]:
-        """Return the requests that the next exchange pushes, and consider them sent.
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        sent = self._take()
+        batch.pushes = [outgoing.push for outgoing in sent]
+        batch.requests = [outgoing.request for outgoing in sent]
 
-        :param few: whether to push as few as possible, because too many requests wait.
-        """
-        size, most = 0, EXCESS if few else min(self._most, self._most_together)
+    def _take(self) -> list[Outgoing]:
+        size, most = 0, EXCESS if self.takes_few else min(self._most, self._most_together)
         while self._waiting and len(self._sent) < most:
             size += len(self._waiting[0].push.payload)
             if self._sent and size > BATCH_BYTES:
@@ -87,14 +107,23 @@ class Outbox:
         self.taken += len(self._sent)
         return self._sent
 
-    def settle(self, stored: int, replicated: bool, said: int | None = None) -> list[Outgoing]:
-        """Note that the first *stored* of the sent requests are settled, and return them.
+    def applied(self, reply: Reply) -> None:
+        """Note which of the sent requests are settled. The others are sent again first."""
+        settled = self._settle(reply.stored, reply.replicated, reply.pushes_sent)
+        kept = {place for place, outgoing in enumerate(settled) if not outgoing.push.payload}
+        self._sort(settled, set(reply.duplicates), kept if reply.kept is None else set(reply.kept))
 
-        The others are sent again first.
+    def _sort(self, settled: Iterable[Outgoing], duplicates: set[int], kept: set[int]) -> None:
+        self.outcome = outcome = BatchOutcome()
+        for place, outgoing in enumerate(settled):
+            if place in duplicates:
+                outcome.duplicates.append(outgoing.request)
+            elif place in kept:
+                outcome.kept.append(outgoing)
+            else:
+                outcome.stored.append(outgoing.request)
 
-        :param said: how many requests the exchange carried in the end, or None for all: after a failure, it
-            carries none.
-        """
+    def _settle(self, stored: int, replicated: bool, pushes_sent: int | None) -> list[Outgoing]:
         settled, left = self._sent[:stored], self._sent[stored:]
         self._sent = []
         self._waiting.extendleft(reversed(left))
@@ -102,7 +131,7 @@ class Outbox:
         if replicated:
             self.safe = self.taken
         self._keep_starts(settled)
-        if said is not None and left and stored >= said:
+        if pushes_sent is not None and left and stored >= pushes_sent:
             self._most_together = max(1, (len(settled) + len(left)) // 2)
             return settled
         self._most_together = min(BATCH_PUSHES, 4 * self._most_together)
@@ -122,11 +151,8 @@ class Outbox:
         self._waiting[0] = Outgoing(mark, first.request)
         return first
 
-    def rewind(self) -> None:
-        """Send recent start requests again, because Redis came back with older data and may lack them.
-
-        Call it before the exchange with this news is settled.
-        """
+    def rolled_back(self) -> None:
+        """Send recent start requests again, because Redis may lack them."""
         again = [outgoing for _, _, outgoing in self._starts]
         self._starts.clear()
         self._waiting.extendleft(reversed(again))

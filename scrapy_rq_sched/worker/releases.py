@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ..errors import one_line
 from ..frontier.messages import Batch, Failed, Finished
-from ..frontier.replies import Lease
+from ..frontier.replies import Lease, Reply
 from .outbox import Outbox
+from .part import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Ended:
     traceback: str = ""
 
 
-class Releases:
+class Releases(Part):
     """The leases that are no longer needed.
 
     Children before parents: a lease is released in the exchange that stores the last request that it led to,
@@ -86,11 +87,9 @@ class Releases:
         """Note that *fingerprint* does not count as seen."""
         self._forgotten.append((mode, fingerprint))
 
-    def fill(self, batch: Batch, before: int) -> None:
-        """Put the news into *batch*, and consider it sent.
-
-        :param before: the number of the last push before this batch.
-        """
+    def fill(self, batch: Batch) -> None:
+        """Put the ended leases into *batch*, which has its pushes already."""
+        before = self._outbox.taken - len(batch.pushes)
         safe = self._outbox.safe if self._replicated else self._outbox.taken
         self._sent = [ended for ended in self._ended if ended.after <= safe]
         self._ended = deque(ended for ended in self._ended if ended.after > safe)
@@ -104,13 +103,13 @@ class Releases:
         batch.refused, self._refused = self._refused, []
         batch.forgotten, self._forgotten = self._forgotten, []
 
-    def settle(self) -> None:
+    def applied(self, reply: Reply) -> None:
         """Note that the batch was applied. A lease is sent again if its pushes found no room."""
         self._ended.extendleft(reversed([ended for ended in self._sent if ended.after > self._outbox.taken]))
         self._sent = []
 
-    def clear(self) -> None:
-        """Forget all leases, because Redis came back with older data and has put them back."""
+    def rolled_back(self) -> None:
+        """Forget all leases, because Redis has put them back."""
         self._ended.clear()
         self._sent = []
         self._given_back, self._refused = [], []

@@ -18,7 +18,7 @@ from ..engine.components import is_custom, load_fingerprints
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.messages import Batch, Push, rank
-from ..frontier.replies import Lease, Reply, Told
+from ..frontier.replies import Lease, Reply, Standing, Told
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .admission import Admission
@@ -30,9 +30,9 @@ from .log.farewell import Farewell
 from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
-from .outbox import Outgoing
+from .outbox import BatchOutcome, Outgoing
+from .part import Part
 from .politeness import politeness_of
-from .settled import Settled
 from .slot_talk import SlotTalk
 from .sower import Sower
 from .start_gate import StartGate
@@ -40,7 +40,7 @@ from .state import State
 from .totals import Totals
 
 
-class Session:
+class Session(Part):
     """The session of a worker with a frontier, from joining to leaving.
 
     It has many attributes: one for each of its parts, and one for each argument.
@@ -99,6 +99,14 @@ class Session:
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
         self._totals = Totals(crawler, CloseLimits.of(settings))
+        # In this order: the leases of a page are released with its pushes, and this worker asks for more
+        # when it has said what it has.
+        self.parts: tuple[Part, ...] = (
+            *(state, state.outbox, state.releases, state.beginnings, state.turns, state.shares),
+            *(self.slot_talk, self._totals, self._bottleneck, self),
+        )
+        self._batches = 0
+        self._exceeds = False
         self.finished = Stopwatch()
         self.last_reply: Reply | None = None
         self.duplicates: list[Request] = []
@@ -130,6 +138,7 @@ class Session:
     def close(self, finished: bool) -> None:
         """Note that the spider closes; *finished*: because the fleet is finished."""
         self.closing, self.finishing = True, finished
+        self._totals.finishing = finished
 
     # -- called before an exchange -------------------------------------------------------------
 
@@ -165,21 +174,25 @@ class Session:
 
     def batch(self) -> Batch:
         """Return the batch for the next exchange, and consider it sent. Call :meth:`prepare` first."""
-        state, stands_still = self.state, self.limits.stands_still
-        sent = state.outbox.take(few=stands_still and not self.closing)
-        want = 0 if self.limits.is_full else max(0, self.wanted - self.limits.at_hand)
-        batch = state.batch(
-            sent,
-            want=want,
-            want_seeds=self.settings.seed_batch if want else 0,
-            busy=self.is_busy,
-            exceed=self.closing or stands_still,
-            finishing=self.finishing,
-        )
-        self.slot_talk.fill(batch, self.closing)
-        self._totals.fill(batch)
-        self._bottleneck.fill(batch)
+        stands_still = self.limits.stands_still
+        self._exceeds = self.closing or stands_still
+        self.state.outbox.takes_few = stands_still and not self.closing
+        self.slot_talk.closing = self.closing
+        self._batches += 1
+        batch = Batch(self._batches)
+        for part in self.parts:
+            part.fill(batch)
         return batch
+
+    def fill(self, batch: Batch) -> None:
+        """Put into *batch* what this worker wants, and whether it has anything else to do."""
+        state = self.state
+        batch.want = 0 if self.limits.is_full else max(0, self.wanted - self.limits.at_hand)
+        batch.want_seeds = self.settings.seed_batch if batch.want else 0
+        into_memory = any(not push.payload for push in batch.pushes)
+        batch.busy = self.is_busy or bool(state.in_memory or state.outbox or into_memory)
+        batch.in_hand = len(state.ready) + len(state.sowing) + state.requests.leased + state.releases.not_sent
+        batch.exceed, batch.finishing = self._exceeds, self.finishing
 
     @property
     def wanted(self) -> int:
@@ -221,34 +234,47 @@ class Session:
         """Crawl the first request of the outbox from memory, because Redis cannot take it."""
         self._intake.withdraw_first(error)
 
-    def take_reply(self, reply: Reply, latency: float, said: int | None = None) -> None:
+    def apply(self, reply: Reply) -> BatchOutcome:
+        """Tell all parts of the *reply*, and return what became of the batch's requests."""
+        state, orphans = self.state, list[Lease]()
+        if reply.standing == Standing.REWOUND:
+            if reply.lost == ("frontier",):
+                orphans = [*state.ready, *state.sowing]
+            for part in self.parts:
+                part.rolled_back()
+        elif reply.standing == Standing.LOST:
+            state.expired()
+        for part in self.parts:
+            part.applied(reply)
+        state.outbox.outcome.orphans = orphans
+        return state.outbox.outcome
+
+    def take_reply(self, reply: Reply, latency: float) -> None:
         """Process the frontier's reply.
 
         :param latency: seconds that the exchange took.
-        :param said: how many of the batch's pushes the exchange carried, or None for all.
         """
         state = self.state
         told_before, unbegun = state.told, len(state.ready)
         self.last_reply = reply
         self.limits.exchanged(latency)
         self._totals.exchanged(latency)
-        settled = state.settle(reply, said)
+        outcome = self.apply(reply)
         if reply.told != told_before:
             self._obey(reply)
         # First this worker's own state: statistics and signals run foreign code, which may raise exceptions.
-        self.slot_talk.take_reply(reply)
         for lease in reply.leases:
             if self.closing:
                 state.ready.append(lease)
             elif lease.kind == "request":
                 self.slot_talk.take_lease(lease)
-        self._keep(settled, reply)
-        self._sow_and_drop(settled.orphans, [] if self.closing else reply.leases)
-        self.duplicates = settled.duplicates
+        self._keep(outcome, reply)
+        self._sow_and_drop(outcome.orphans, [] if self.closing else reply.leases)
+        self.duplicates = outcome.duplicates
         self._stats.inc_value("frontier/exchanges")
         self.notices.reply(reply, unbegun)
         self._fullness.note(reply)
-        self._tell_scrapy(settled)
+        self._tell_scrapy(outcome)
         was_finished = self.finished.is_running
         self.finished.set(reply.finished and state.is_quiet)
         news = state.ready or state.memory or self.finished.is_running != was_finished
@@ -263,11 +289,11 @@ class Session:
         if reply.told == Told.STOP and self.engine is not None:
             self.engine.close(reply.stop_reason)
 
-    def _keep(self, settled: Settled, reply: Reply) -> None:
+    def _keep(self, outcome: BatchOutcome, reply: Reply) -> None:
         if self.closing and is_custom(self.queue):
-            self.lost += len(settled.kept)  # the queue has refused them, and memory ends with this worker
+            self.lost += len(outcome.kept)  # the queue has refused them, and memory ends with this worker
         else:
-            self.admission.to_memory(settled.kept)
+            self.admission.to_memory(outcome.kept)
         for request in reply.popped:
             push = Push("force", "", rank(request.priority), b"")
             self.state.memory.append(Outgoing(push, request))
@@ -290,12 +316,12 @@ class Session:
             self.notices.dropped(request, self.settings.max_waiting)
             self._signal_dropped(request)
 
-    def _tell_scrapy(self, settled: Settled) -> None:
-        for where, count in (("redis", len(settled.stored)), ("memory", len(settled.kept))):
+    def _tell_scrapy(self, outcome: BatchOutcome) -> None:
+        for where, count in (("redis", len(outcome.stored)), ("memory", len(outcome.kept))):
             if count:
                 self._stats.inc_value("scheduler/enqueued", count)
                 self._stats.inc_value(f"scheduler/enqueued/{where}", count)
-        for request in settled.duplicates:
+        for request in outcome.duplicates:
             self.notices.filtered(self.dupefilter, request, self.spider)
             self._signal_dropped(request)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..frontier.messages import Batch, is_much_unshared
+from .part import Part
 
 #: Requests after which the share is first checked.
 FIRST_LOOK = 100
@@ -12,7 +13,7 @@ FIRST_LOOK = 100
 MOST_REASONS = 100
 
 
-class Shares:
+class Shares(Part):
     """Count the requests that were found, and the part that must stay in this worker's memory.
 
     :ivar found: how many requests were found.

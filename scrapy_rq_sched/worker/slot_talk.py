@@ -8,14 +8,16 @@ from ..frontier.replies import AT_ONCE, Lease, Reply
 from ..settings import FrontierSettings
 from .limits import Limits
 from .log.notices import Notices
+from .part import Part
 from .politeness import Politeness
 from .state import State
 
 
-class SlotTalk:
+class SlotTalk(Part):
     """Report the slots with enough requests, the turns that this worker needs, and the limits of slots.
 
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
+    :ivar closing: whether the spider closes, so that no more turns are needed.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class SlotTalk:
         self._engine = engine
         self._notices = notices
         self._limits_changed: str | None = None
+        self.closing = False
 
     def asks(self) -> dict[str, int]:
         """Return how many turns this worker needs for requests in its memory, by slot."""
@@ -58,13 +61,12 @@ class SlotTalk:
             stuck = {slot: count for slot, count in stuck.items() if self._politeness.gap_of(slot)}
         ready.set_saturated(stuck if sum(stuck.values()) <= self._most_held else ())
 
-    def fill(self, batch: Batch, closing: bool) -> None:
-        """Put the news of slots into *batch*, and consider it sent."""
+    def fill(self, batch: Batch) -> None:  # noqa: D102
         batch.ahead = round(1000 * self._limits.ahead)
         batch.sated = self._state.ready.saturated
-        batch.asks = {} if closing else self.asks()
+        batch.asks = {} if self.closing else self.asks()
 
-    def take_reply(self, reply: Reply) -> None:
+    def applied(self, reply: Reply) -> None:
         """Note the limits, the turns and the server's time in *reply*."""
         state = self._state
         self._politeness.take_reply(reply)

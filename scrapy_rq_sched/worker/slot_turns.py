@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 
 from ..frontier.messages import Batch, Turns
 from ..frontier.replies import Lease
+from .part import Part
 from .server_clock import ServerClock
 
 #: The part of the gap between two turns that is always kept. After a late turn, the next ones come a little
@@ -22,7 +23,7 @@ KEPT = 0.99
 REMEMBERED = 100_000
 
 
-class SlotTurns:
+class SlotTurns(Part):
     """Note which turns were used, and when.
 
     :param clock: the server's clock.
@@ -91,8 +92,7 @@ class SlotTurns:
         """Note that the download of a request that was begun in a turn of *slot* is over."""
         self._downloaded[slot] += 1
 
-    def fill(self, batch: Batch) -> None:
-        """Put the used turns and the ended downloads into *batch*, and consider them reported."""
+    def fill(self, batch: Batch) -> None:  # noqa: D102
         now, sent = time.monotonic(), dict[str, float]()
         while self._sending and self._sending[0][0] <= now:
             at, slot, used = heapq.heappop(self._sending)

@@ -13,22 +13,22 @@ from itertools import chain
 from scrapy import Request
 
 from ..frontier.messages import Batch, Push
-from ..frontier.replies import Lease, Reply, Standing, Told
+from ..frontier.replies import Lease, Reply, Told
 from ..settings import FrontierSettings
 from .beginnings import Beginnings
 from .memory import Memory
 from .outbox import Outbox, Outgoing
+from .part import Part
 from .ready import Ready
 from .releases import Releases
 from .requests import Entry, Place, Requests
 from .seen_cache import SeenCache
 from .server_clock import ServerClock
-from .settled import Settled
 from .shares import Shares
 from .slot_turns import SlotTurns
 
 
-class State:
+class State(Part):
     """The local side of the frontier.
 
     :ivar outbox: requests to push, in their order.
@@ -55,13 +55,13 @@ class State:
         self.memory = Memory()
         self.seen = SeenCache(settings.seen_cache)
         self.shares = Shares()
-        self.beginnings = Beginnings(settings.max_deliveries)
+        self.beginnings = Beginnings(settings.max_deliveries, self.ready, self.requests)
         self.clock = ServerClock()
         self.turns = SlotTurns(self.clock)
         self.told = Told.CRAWL
         #: How many requests the engine was given.
         self.begun = 0
-        self._found = self._number = 0
+        self._found = 0
         # Number of requests that the engine has finished since the last batch.
         self._pages = 0
         # Whether this worker's memory is empty again, and Redis does not know it yet.
@@ -232,76 +232,21 @@ class State:
 
     # -- the exchange ------------------------------------------------------------------------
 
-    def batch(
-        self,
-        sent: list[Outgoing],
-        want: int = 0,
-        want_seeds: int = 0,
-        busy: bool = False,
-        exceed: bool = False,
-        finishing: bool = False,
-    ) -> Batch:
-        """Return the news as a batch, and consider it sent.
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        batch.pages, self._pages, self._memory_is_done = self._pages, 0, False
 
-        :param sent: the requests that were taken out of the outbox.
-        :param want: how many leases to ask for.
-        :param want_seeds: how many seeds to ask for.
-        :param busy: whether this worker may add requests without holding any.
-        :param exceed: whether to push although too many requests wait.
-        :param finishing: whether this worker leaves because the fleet is finished.
-        """
-        self._number += 1
-        suspects = map(self.beginnings.is_suspect, chain(self.ready, self.requests.leases()))
-        batch = Batch(
-            self._number,
-            want=want,
-            want_seeds=want_seeds,
-            suspects=sum(suspects),
-            exceed=exceed,
-            pages=self._pages,
-            finishing=finishing,
-            pushes=[outgoing.push for outgoing in sent],
-            requests=[outgoing.request for outgoing in sent],
-        )
-        self._pages, self._memory_is_done = 0, False
-        self.beginnings.fill(batch, self.ready)
-        self.turns.fill(batch)
-        self.shares.fill(batch)
-        self.releases.fill(batch, before=self.outbox.taken - len(sent))
-        into_memory = any(not push.payload for push in batch.pushes)
-        batch.busy = busy or bool(self.in_memory or self.outbox or into_memory)
-        batch.in_hand = len(self.ready) + len(self.sowing) + self.requests.leased + self.releases.not_sent
-        return batch
-
-    def settle(self, reply: Reply, said: int | None = None) -> Settled:
-        """Process the reply to the last batch, except its leases, which the caller processes.
-
-        :param said: how many of the batch's pushes the exchange carried, or None for all.
-        """
+    def applied(self, reply: Reply) -> None:  # noqa: D102
         self.told = reply.told
-        self.beginnings.settle()
-        orphans: list[Lease] = []
-        if reply.standing == Standing.REWOUND:
-            if reply.lost == ("frontier",):
-                orphans = [*self.ready, *self.sowing]
-            self._rewind()
-        elif reply.standing == Standing.LOST:
-            # This worker may still have some leases, if it came back before all were taken away.
-            self.give_back(known=False)
-            # Of a seed that went back to the queue, this worker makes no more requests.
-            self.sowing.clear()
         self.seen.note_epoch(reply.epoch)
-        sent = self.outbox.settle(reply.stored, reply.replicated, said)
-        self.releases.settle()
-        kept = set(reply.kept or ())
-        if reply.kept is None:
-            kept = {place for place, outgoing in enumerate(sent) if not outgoing.push.payload}
-        return Settled.of(sent, set(reply.duplicates), kept, orphans)
 
-    def _rewind(self) -> None:
-        # The leases of this worker are back in the queue; it finishes the requests that it has begun.
+    def rolled_back(self) -> None:
+        """Forget the leases, which are back in the queue. Begun requests are finished here."""
         self.requests.let_go()
+        self.expired()
+
+    def expired(self) -> None:
+        """Note that this worker had counted as dead."""
+        # It may still have some leases, if it came back before all were taken away. And of a seed that went
+        # back to the queue, it makes no more requests.
         self.give_back(known=False)
         self.sowing.clear()
-        self.releases.clear()
-        self.outbox.rewind()

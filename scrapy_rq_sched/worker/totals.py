@@ -12,22 +12,25 @@ from scrapy.crawler import Crawler
 from ..frontier.close_limits import CloseLimits
 from ..frontier.exchange_times import ExchangeTimes
 from ..frontier.messages import Batch
+from .part import Part
 
 #: Seconds between two reports of how long exchanges took.
 INTERVAL = 5.0
 
 
-class Totals:
+class Totals(Part):
     """Count exchanges, and responses, items and errors of callbacks, as Scrapy's ``CloseSpider`` does.
 
     :param crawler: its signals are counted.
     :param limits: when the fleet closes; without limits, only exchanges are counted.
+    :ivar finishing: whether this worker closes because the fleet is finished, so that this batch is the last.
     """
 
     def __init__(self, crawler: Crawler, limits: CloseLimits) -> None:
         self._counts: Counter[str] = Counter()
         self._times = ExchangeTimes()
         self._told = time.monotonic()
+        self.finishing = False
         connect = crawler.signals.connect
         # Signals reference their receivers weakly, so this object keeps a reference.
         self._receivers = [
@@ -51,10 +54,9 @@ class Totals:
         """Count an exchange that took *latency* seconds."""
         self._times.add(latency)
 
-    def fill(self, batch: Batch) -> None:
-        """Put the counts since the last batch into *batch*, and consider them sent."""
+    def fill(self, batch: Batch) -> None:  # noqa: D102
         batch.counted = dict(self._counts)
         self._counts.clear()
         now = time.monotonic()
-        if now - self._told >= INTERVAL or batch.finishing:
+        if now - self._told >= INTERVAL or self.finishing:
             batch.times, self._told = self._times.take(), now

@@ -82,7 +82,7 @@ def test_a_request_that_its_own_callback_yields_again_keeps_its_lease_until_both
     state.finish_requests([request])
     assert len(state.requests) == state.requests.leased == state.requests.coming("a") == 0
     batch = Batch(1)
-    state.releases.fill(batch, 0)
+    state.releases.fill(batch)
     assert [failed.lease for failed in batch.failed] == ["1.1"]
     assert news_of(state).downloaded == {"a": 1}
 

@@ -97,14 +97,14 @@ def test_a_request_in_memory_begins_in_the_turn_that_it_was_given(worker: Sessio
     now = 1000 * time.time()
     sent = time.monotonic()
     given = {"polite": [now - 1, now + 60_000]}
-    worker.slot_talk.take_reply(Reply("1", now=now, sent=sent, received=sent, given=given))
+    worker.slot_talk.applied(Reply("1", now=now, sent=sent, received=sent, given=given))
     assert worker.take() is not None
     assert worker.take() is None
 
 
 def test_a_turn_that_is_very_late_is_not_used(worker: Session) -> None:
     now, sent = 1000 * time.time(), time.monotonic()
-    worker.slot_talk.take_reply(Reply("1", now=now, sent=sent, received=sent))
+    worker.slot_talk.applied(Reply("1", now=now, sent=sent, received=sent))
     worker.slot_talk.take_lease(lease(1, "a", begin=now - 20_000))  # leases last 30 s
     assert worker.take() is None
     worker.prepare()
@@ -118,18 +118,18 @@ def test_a_turn_without_a_time_makes_no_worker_late(worker: Session) -> None:
 
 
 def test_what_is_ready_goes_back_when_somebody_has_changed_limits(worker: Session) -> None:
-    worker.slot_talk.take_reply(Reply("1", limits_changed="1"))
+    worker.slot_talk.applied(Reply("1", limits_changed="1"))
     worker.state.ready.append(lease(1, "a"))
-    worker.slot_talk.take_reply(Reply("1", limits_changed="1"))
+    worker.slot_talk.applied(Reply("1", limits_changed="1"))
     assert len(worker.state.ready) == 1
-    worker.slot_talk.take_reply(Reply("1", limits_changed="2"))
+    worker.slot_talk.applied(Reply("1", limits_changed="2"))
     assert worker.batch().given_back == ["1.1"]
 
 
 def test_turns_of_a_worker_that_was_given_up_for_dead_are_not_reported(worker: Session) -> None:
     worker.state.turns.returned(lease(1, "a", begin=5.0))
     worker.state.ready.append(lease(2, "b", begin=5.0), at=1.0)
-    worker.state.settle(Reply("1", standing=Standing.LOST))
+    worker.apply(Reply("1", standing=Standing.LOST))
     assert worker.batch().turns == {}
 
 
@@ -167,7 +167,7 @@ def test_turns_of_requests_in_memory_are_given_back_by_a_worker_that_was_given_u
 ) -> None:
     worker.state.memory.append(Outgoing(Push("force", "", 0, b"", "a"), Request("http://a.test")), "a")
     worker.state.memory.give({"a": [1.0]})
-    worker.state.settle(Reply("1", standing=Standing.LOST))
+    worker.apply(Reply("1", standing=Standing.LOST))
     assert worker.batch().turns["a"].unused == 1
 
 

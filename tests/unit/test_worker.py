@@ -18,9 +18,8 @@ from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import outbox, start_counts
 from scrapy_rq_sched.worker.attempt import Attempt
-from scrapy_rq_sched.worker.outbox import BATCH_PUSHES
+from scrapy_rq_sched.worker.outbox import BATCH_PUSHES, BatchOutcome
 from scrapy_rq_sched.worker.session import Session
-from scrapy_rq_sched.worker.settled import Settled
 
 URL = "http://example.com/"
 
@@ -54,9 +53,9 @@ def answer(worker: Session, leases: int = 0, latency: float = 0.001, stored: int
     worker.state.ready.extend(names)
 
 
-def take(worker: Session, reply: Reply, latency: float = 0.001, said: int | None = None) -> Settled:
+def take(worker: Session, reply: Reply, latency: float = 0.001) -> BatchOutcome:
     worker.limits.exchanged(latency)
-    return worker.state.settle(reply, said)
+    return worker.apply(reply)
 
 
 def test_a_lease_is_released_with_the_last_of_its_children_not_before() -> None:
@@ -139,7 +138,7 @@ def test_callbacks_that_wait_raise_the_limit_whatever_waits_to_be_released(
     finish(worker, unreleased)
     hold(worker, 5)
     assert [worker.limits.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
-    worker.state.releases.clear()
+    worker.state.releases.rolled_back()
     assert worker.limits.has_capacity
 
 
@@ -340,11 +339,12 @@ def test_start_requests_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -
     box = outbox.Outbox()
     for number in range(3):
         box.append(outbox.Outgoing(Push("start", str(number), 0, b"x"), Request(URL)))
-        box.take()
-        box.settle(1, True)
+        box.fill(Batch(number))
+        box.applied(Reply(b"1", stored=1))
         now[0] += outbox.KEEP_STARTS - 1
-    box.rewind()
-    assert [outgoing.push.fingerprint for outgoing in box.take()] == ["1", "2"]
+    box.rolled_back()
+    box.fill(batch := Batch(9))
+    assert [push.fingerprint for push in batch.pushes] == ["1", "2"]
 
 
 def test_a_failed_request_is_set_aside_when_what_it_led_to_is_stored() -> None:
@@ -443,8 +443,8 @@ def test_after_an_outage_the_same_batch_is_answered_whole() -> None:
     sent(worker, attempt)
     fail_until_nothing_is_pushed(attempt)
     # The frontier has had it: the reply was lost.
-    settled = take(worker, Reply(b"1", stored=10), 0.001, attempt.pushes)
-    assert len(settled.stored) == 10
+    outcome = take(worker, Reply(b"1", stored=10, pushes_sent=attempt.pushes))
+    assert len(outcome.stored) == 10
     assert attempt.over(Reply(b"1", stored=10)) is None
 
 
@@ -459,10 +459,10 @@ def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_th
         payloads = sent(worker, attempt)
         if b"culprit" in payloads:
             fail_until_nothing_is_pushed(attempt)
-            reply = Reply(b"1")
+            reply = Reply(b"1", pushes_sent=attempt.pushes)
         else:
             reply = Reply(b"1", stored=len(payloads))
-        stored += sum(1 for _ in take(worker, reply, 0.001, attempt.pushes).stored)
+        stored += sum(1 for _ in take(worker, reply).stored)
         if attempt.over(reply):
             withdrawn += 1
             assert worker.state.outbox.withdraw_first().request.url == f"{URL}37"
@@ -484,10 +484,10 @@ def test_one_outage_after_the_other_withdraws_nothing() -> None:
         enqueue(worker, 1)
         sent(worker, attempt)
         fail_until_nothing_is_pushed(attempt)
-        take(worker, Reply(b"1"), 0.001, attempt.pushes)
+        take(worker, Reply(b"1", pushes_sent=attempt.pushes))
         assert attempt.over(Reply(b"1")) is None
         sent(worker, attempt)
-        take(worker, Reply(b"1", stored=1), 0.001, attempt.pushes)
+        take(worker, Reply(b"1", stored=1, pushes_sent=attempt.pushes))
         assert attempt.over(Reply(b"1", stored=1)) is None
 
 
@@ -496,7 +496,7 @@ def test_a_mark_that_cannot_be_sent_either_is_left_out() -> None:
     worker.state.enqueue(Push("filter", "fp", 5, b"x"), Request(URL))
     worker.state.outbox.withdraw_first()
     assert worker.batch().pushes == [Push("filter", "fp", 0, b"")]
-    take(worker, Reply(b"1"), 0.001, 0)
+    take(worker, Reply(b"1", pushes_sent=0))
     worker.state.outbox.withdraw_first()
     assert worker.batch().pushes == [Push("force", "", 0, b"")]
 
