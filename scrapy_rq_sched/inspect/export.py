@@ -162,14 +162,14 @@ class Export:
                 yield "started", found
 
     def _buckets(self) -> Iterator[list[int]]:
-        state = f"{self._keys.dupefilter}:buckets"
+        state = self._keys.seen_state
         name, first = self._server.hmget(state, "name", "first")
         number, last = (int(first), 2 * int(first) - 1) if name and first else (1, 0)
         while number <= last:
             pipe = self._view.pipeline()
             until = min(number + BUCKETS, last + 1)
             for bucket in range(number, until):
-                pipe.smembers(f"{self._keys.dupefilter}:{name.decode()}:{bucket}")
+                pipe.smembers(self._keys.bucket(name.decode(), bucket))
             # Read after the members: a bucket that was split before that has moved some to a higher number.
             pipe.hmget(state, "name", "first")
             *buckets, (same, first) = pipe.execute()

@@ -12,8 +12,7 @@ from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError, frontier_command
 from ..frontier.messages import FORMAT
 from ..frontier.refusals import how_to_convert
-from ..keys.key import Use
-from ..keys.table import KEYS
+from ..keys.table import KEYS, Use
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
 from .history import with_last_crawl
@@ -92,7 +91,7 @@ def _types(view: View, what: str) -> Iterator[Finding]:
 
 def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     keys = view.keys
-    expected = {keys.at(key): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
+    expected = {key.of(keys): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
     del expected[keys.requests]
     with suppress(FrontierError):  # a custom queue class has its own keys
         expected[keys.requests] = (view.named_queue_class.key_type,)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import repeat
-from typing import Any
 
 from .. import connection
 from ..inspect import View
-from ..inspect.slots import CLOCK
+from ..inspect.slots import clock_of, number_of
 from .labels import OTHER, is_url
 
 #: Slots with their own label.
@@ -112,26 +111,17 @@ def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str,
         pipe.hget(keys.slot(name), "blocked")
     # Ignore keys of another type, which another program has written.
     replies = [0 if isinstance(reply, Exception) else reply for reply in pipe.execute(raise_on_error=False)]
-    ends = map(_number, replies[len(names) :]) if are_blocked else repeat(0.0)
+    ends = map(number_of, replies[len(names) :]) if are_blocked else repeat(0.0)
     yield from zip(names, replies, ends, strict=False)
 
 
 def _now(view: View) -> tuple[float, bool]:
     """Return the frontier's time in milliseconds (``lua/slots.lua``), and whether slots may be blocked."""
     keys, pipe = view.keys, view.pipeline()
-    # Spiders that share the states of slots share one clock, and each may block a slot for all of them.
-    ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
     pipe.time()
-    pipe.hget(keys.meta if ours_only else keys.slot(CLOCK), "clock_ahead")
+    pipe.hget(clock_of(keys), "clock_ahead")
     pipe.exists(keys.slots_blocked)
     (seconds, microseconds), ahead, are_blocked = pipe.execute()
-    now = float(seconds * 1000 + microseconds / 1000 + _number(ahead))
-    return now, bool(are_blocked) or not ours_only
-
-
-def _number(text: Any) -> float:
-    try:
-        number = float(text or 0)
-    except (TypeError, ValueError):  # another program has overwritten it
-        return 0.0
-    return number if 0 <= number < 9e15 else 0.0
+    now = float(seconds * 1000 + microseconds / 1000 + number_of(ahead))
+    # Another spider that shares the states of slots may block a slot for all of them.
+    return now, bool(are_blocked) or keys.shares_slots
