@@ -14,9 +14,9 @@ from .. import connection
 from ..errors import FrontierError
 from ..inspect import Status, View, read_status
 from ..inspect.finding import if_permitted
+from ..inspect.largest_slots import LargestSlots
 from .fleet_stats import read_stats
-from .labels import label
-from .largest_slots import LargestSlots, SlotCounts
+from .labels import OTHER, is_url, label
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,6 +33,38 @@ class Memory(NamedTuple):
 
     used: int
     most: int
+
+
+class SlotCounts(NamedTuple):
+    """Waiting requests and remaining seconds of blocks, by the name of the slot.
+
+    :param waiting: waiting requests of the 50 slots with the most.
+    :param blocked: seconds of the same slots, and under ``other`` the longest of all other slots.
+    """
+
+    waiting: dict[str, int]
+    blocked: dict[str, float]
+
+
+class _Slots:
+    """The slots of one frontier that have a label: the largest ones, and the others together."""
+
+    def __init__(self) -> None:
+        # A slot that is itself called "other" counts as one of the others.
+        self._largest = LargestSlots(lambda name: name != OTHER and not is_url(name))
+        #: The latest end of a block among the other slots: in the last complete round, and in this round.
+        self._blocked_before = self._blocked_now = 0.0
+
+    def read(self, view: View, whole: bool) -> SlotCounts:
+        look, now = self._largest.look(view, whole), time.monotonic()
+        others = [now + left for name, left in look.blocks.items() if left and name not in look.waiting]
+        self._blocked_now = max([self._blocked_now, *others])
+        if look.is_last:
+            self._blocked_before, self._blocked_now = self._blocked_now, 0.0
+        longest = max(self._blocked_now, self._blocked_before, now) - now
+        return SlotCounts(
+            look.waiting, {name: look.blocks.get(name, 0.0) for name in look.waiting} | {OTHER: longest}
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +119,7 @@ class Snapshots:
         self._are_named = are_named
         self._views: list[View] = []
         self._search_at = 0.0
-        self._slots: dict[str, LargestSlots] = {}
+        self._slots: dict[str, _Slots] = {}
         self._away: set[str] = set()
         self._refused: set[str] = set()
         self._one_at_a_time = threading.Lock()
@@ -175,7 +207,7 @@ class Snapshots:
         if status.slots:
             # A queue class of the user's, or a key of a wrong type: `scrapy frontier doctor` reports it.
             with suppress(FrontierError, connection.ResponseError):
-                slots = self._slots.setdefault(_place(view), LargestSlots()).look(view, all_slots)
+                slots = self._slots.setdefault(_place(view), _Slots()).read(view, all_slots)
         return Reading(label(spider), status, slots, read_stats(view))
 
     def _note(self, up: dict[str, bool], server: Any, error: connection.RedisError | None = None) -> None:

@@ -21,10 +21,10 @@ from scrapy_rq_sched import connection
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.frontier.exchange_times import Histogram
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.inspect import View, find_frontiers, read_status
+from scrapy_rq_sched.inspect import View, find_frontiers, largest_slots, read_status
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
-from scrapy_rq_sched.metrics import exposition, fleet_stats, largest_slots
+from scrapy_rq_sched.metrics import exposition, fleet_stats
 from scrapy_rq_sched.metrics import server as exporter_server
 from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from heapq import nlargest
 from itertools import repeat
+from typing import NamedTuple
 
 from .. import connection
-from ..inspect import View
-from ..inspect.slots import clock_of, number_of
-from .labels import OTHER, is_url
+from ..frontier.entries import Entries
+from .slots import clock_of, number_of
+from .view import View
 
-#: Slots with their own label.
+#: The largest slots that are shown.
 MOST = 50
-#: Slots that one look reads, at most, and slots in one round trip.
+#: Slots that one look reads, approximately, and slots in one round trip.
 A_LOOK, A_STEP = 1000, 500
 #: Slots that are remembered from one look to the next.
 _REMEMBERED = 4 * MOST
+#: Bytes of a slot's name. Slots with longer names are left out.
+LONGEST = 1000
 
 
-@dataclass(frozen=True)
-class SlotCounts:
-    """Waiting requests and remaining seconds of blocks, by the name of the slot.
+class Look(NamedTuple):
+    """The slots that a look has found.
 
-    :param waiting: waiting requests of the 50 slots with the most.
-    :param blocked: seconds of the same slots, and under ``other`` the longest of all other slots.
+    :param waiting: waiting requests of the largest slots, the largest first.
+    :param blocks: for each slot that this look has read: remaining seconds of its block.
+    :param total: the number of slots, and :param looked_at: how many of them were read so far.
+    :param is_last: whether this look ends a round through all slots.
     """
 
-    waiting: dict[str, int] = field(default_factory=dict)
-    blocked: dict[str, float] = field(default_factory=dict)
+    waiting: dict[str, int]
+    blocks: dict[str, float]
+    total: int
+    looked_at: int
+    is_last: bool
 
 
 class LargestSlots:
@@ -37,43 +43,49 @@ class LargestSlots:
 
     Redis has no index of slots by waiting requests. So each look reads the next 1,000 slots, and again the
     largest known ones. With more slots than that, several looks together cover all.
+
+    :param is_wanted: whether a slot counts, by its name; by default, all slots count.
     """
 
-    def __init__(self) -> None:
-        self._cursor = 0
+    def __init__(self, is_wanted: Callable[[str], bool] = lambda name: True) -> None:
+        self._is_wanted = is_wanted
+        self._cursor = b"0"
         #: Waiting requests of the largest known slots.
         self._known: dict[str, int] = {}
-        #: The slots that had a label at the last look.
+        #: The slots that were shown at the last look.
         self._shown: frozenset[str] = frozenset()
-        #: The latest end of a block among the other slots: in the last complete round, and in this round.
-        self._blocked_before = self._blocked_now = 0.0
+        self._round = self._looked_at = 0
 
-    def look(self, view: View, whole: bool = False) -> SlotCounts:
+    def look(self, view: View, whole: bool = False) -> Look:
         """Return the largest slots of *view*'s frontier.
 
         :param whole: whether to read all slots.
         :raises FrontierError: if its queue cannot be read.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        now, are_blocked = _now(view)
-        until: dict[str, float] = {}
+        keys, pipe = view.keys, view.pipeline()
+        pipe.time()
+        pipe.hget(clock_of(keys), "clock_ahead")
+        pipe.exists(keys.slots_blocked)
+        pipe.zcard(keys.slots)
+        (seconds, microseconds), ahead, are_blocked, total = pipe.execute()
+        now = seconds * 1000 + microseconds / 1000 + number_of(ahead)
+        blocks: dict[str, float] = {}
         for names in self._steps(view, whole):
-            for name, waiting, blocked in _ask(view, names, are_blocked):
+            # Another spider that shares the states of slots may block a slot for all of them.
+            for name, waiting, end in _ask(view, names, bool(are_blocked) or keys.shares_slots):
                 self._known[name] = waiting
-                until[name] = blocked
+                blocks[name] = max(0.0, end - now) / 1000
             self._forget_small()
-        # Of slots with equally many requests, those with a label keep it, so that labels do not flicker.
+        # Of slots with equally many requests, those that were shown stay, so that they do not flicker.
         shown = nlargest(MOST, self._known, key=lambda name: (self._known[name], name in self._shown, name))
         self._shown = frozenset(shown)
-        others = [end for name, end in until.items() if name not in self._shown]
-        self._blocked_now = max([self._blocked_now, *others])
-        if not self._cursor:
-            self._blocked_before, self._blocked_now = self._blocked_now, 0.0
-        longest = max(self._blocked_now, self._blocked_before)
-        ends = {name: until.get(name, 0.0) for name in shown} | {OTHER: longest}
-        return SlotCounts(
-            {name: self._known[name] for name in shown},
-            {name: max(0.0, end - now) / 1000 for name, end in ends.items()},
+        is_last = self._cursor == b"0"
+        self._looked_at = total if is_last else max(self._looked_at, self._round)
+        if is_last:
+            self._round = 0
+        return Look(
+            {name: self._known[name] for name in shown}, blocks, total, min(self._looked_at, total), is_last
         )
 
     def _steps(self, view: View, whole: bool) -> Iterator[list[str]]:
@@ -84,13 +96,14 @@ class LargestSlots:
             # A slot without a turn has no requests; its key may be a remainder of a cleared frontier.
             self._known = {name: 0 for name, score in zip(known, scores, strict=True) if score is not None}
             yield list(self._known)
+        entries = Entries(view.server)
         while True:
-            self._cursor, found = server.zscan(view.keys.slots, self._cursor, count=A_STEP)
-            names = {slot.decode("utf-8", "replace") for slot, _ in found}
-            # A slot that is itself called "other" counts as one of the others.
-            yield [name for name in names if name != OTHER and not is_url(name)]
-            asked += len(names)
-            if not self._cursor or (asked >= A_LOOK and not whole):
+            self._cursor, found = entries.step("ZSCAN", view.keys.slots, self._cursor, A_STEP, LONGEST)
+            names = {piece.data.decode("utf-8", "replace") for piece in found if not piece.is_cut}
+            yield list(filter(self._is_wanted, names))
+            asked += len(found)
+            self._round += len(found)
+            if self._cursor == b"0" or (asked >= A_LOOK and not whole):
                 return
 
     def _forget_small(self) -> None:
@@ -113,15 +126,3 @@ def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str,
     replies = [0 if isinstance(reply, Exception) else reply for reply in pipe.execute(raise_on_error=False)]
     ends = map(number_of, replies[len(names) :]) if are_blocked else repeat(0.0)
     yield from zip(names, replies, ends, strict=False)
-
-
-def _now(view: View) -> tuple[float, bool]:
-    """Return the frontier's time in milliseconds (``lua/slots.lua``), and whether slots may be blocked."""
-    keys, pipe = view.keys, view.pipeline()
-    pipe.time()
-    pipe.hget(clock_of(keys), "clock_ahead")
-    pipe.exists(keys.slots_blocked)
-    (seconds, microseconds), ahead, are_blocked = pipe.execute()
-    now = float(seconds * 1000 + microseconds / 1000 + number_of(ahead))
-    # Another spider that shares the states of slots may block a slot for all of them.
-    return now, bool(are_blocked) or keys.shares_slots
