@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
+from ..codec.values import text_of
 from ..connection import server_of
 from ..errors import frontier_command
 from ..failed import FailedRequests
@@ -41,7 +42,7 @@ class SlotsFound:
         # Those with the latest turns include the blocked ones.
         entries, start = Entries(view.server), max(0, look.total - MOST)
         _, pieces = entries.step("zset", view.keys.slots, start, MOST, LONGEST)
-        last = {piece.data.decode("utf-8", "replace") for piece in pieces if not piece.is_cut}
+        last = {text_of(piece.data) for piece in pieces if not piece.is_cut}
         statuses = Slots(view).read([*look.waiting, *(last - look.waiting.keys())])
         shown = [one for one in statuses if one.waiting or one.blocked_for]
         shown.sort(key=lambda one: (not one.blocked_for, -one.waiting, one.slot))

@@ -12,6 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from .. import connection
 from ..codec.templates import templates_of_seeds
+from ..codec.values import class_path
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..errors import FrontierMismatchError, SettingError
 from ..fingerprints import Fingerprints, ScrapyRedisFingerprinter, only_url_matters
@@ -77,7 +78,7 @@ def make_scheduler(cls: Any, crawler: Crawler, server: Any, settings: FrontierSe
         return cls(crawler, server, settings)
     except TypeError as error:
         raise SettingError(
-            f"{_path(cls)} cannot be instantiated: {error}. The constructor of a scheduler must accept "
+            f"{class_path(cls)} cannot be instantiated: {error}. The constructor of a scheduler must accept "
             "crawler, server, settings and refusal, as that of scrapy_rq_sched.Scheduler does. What "
             "scrapy-redis's constructor accepts are attributes here, to be set before open()"
         ) from error
@@ -87,7 +88,7 @@ def not_opened(scheduler: Any) -> SettingError:
     """Return the error of a scheduler whose ``open`` has been overridden without a call of the original."""
     cls = next(cls for cls in type(scheduler).__mro__ if "open" in vars(cls))
     return SettingError(
-        f"{_path(cls)}.open() does not call super().open(spider), so this worker has not joined the "
+        f"{class_path(cls)}.open() does not call super().open(spider), so this worker has not joined the "
         "frontier. Call it there, or set SCHEDULER to 'scrapy_rq_sched.Scheduler'"
     )
 
@@ -175,9 +176,10 @@ def check_fingerprints(server: Any, keys: Keys, dupefilter: Any) -> None:
     setting, seen = "REQUEST_FINGERPRINTER_CLASS", keys.dupefilter
     raise FrontierMismatchError(
         f"{seen!r} contains fingerprints made by scrapy-redis, but {setting} is "
-        f"{_path(type(dupefilter.fingerprinter))!r}, which makes different ones: all pages would be crawled "
-        f"again. To use the existing fingerprints, set {setting} = '{_path(ScrapyRedisFingerprinter)}'. To "
-        f"crawl all pages again, delete them: redis-cli del {shlex.quote(seen)}"
+        f"{class_path(type(dupefilter.fingerprinter))!r}, which makes different ones: all pages would be "
+        f"crawled again. To use the existing fingerprints, set {setting} = "
+        f"'{class_path(ScrapyRedisFingerprinter)}'. To crawl all pages again, delete them: "
+        f"redis-cli del {shlex.quote(seen)}"
     )
 
 
@@ -241,7 +243,7 @@ def dupefilter_class(settings: Any) -> Any:
     """Return ``DUPEFILTER_CLASS``, or the path of the shared filter if the project has not set it."""
     if settings.getpriority("DUPEFILTER_CLASS"):  # 0: Scrapy's default, which is not shared
         return settings.get("DUPEFILTER_CLASS")
-    return _path(RFPDupeFilter)
+    return class_path(RFPDupeFilter)
 
 
 def load_dupefilter(crawler: Crawler, spider: Spider, server: Any, key: str, value: Any = None) -> Any:
@@ -331,7 +333,7 @@ def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") 
     """
     return {
         "FRONTIER_PROJECT": project or project_of(crawler.settings, crawler.spidercls),
-        "SCHEDULER_QUEUE_CLASS": _path(type(queue)),
+        "SCHEDULER_QUEUE_CLASS": class_path(type(queue)),
         "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
         "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),
     }
@@ -339,7 +341,7 @@ def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") 
 
 def project_of(settings: Any, spidercls: type) -> str:
     """Return the default of ``FRONTIER_PROJECT``: the name of the bot and the class of the spider."""
-    return f"{settings.get('BOT_NAME')}/{_path(spidercls)}"
+    return f"{settings.get('BOT_NAME')}/{class_path(spidercls)}"
 
 
 def fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
@@ -347,9 +349,5 @@ def fingerprints_by(dupefilter: Any, crawler: Crawler) -> str:
     cls = type(dupefilter)
     own = getattr(cls, "request_fingerprint", RFPDupeFilter.request_fingerprint)
     if own is RFPDupeFilter.request_fingerprint:
-        return _path(type(crawler.request_fingerprinter))
-    return f"{_path(cls)}.request_fingerprint"
-
-
-def _path(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+        return class_path(type(crawler.request_fingerprinter))
+    return f"{class_path(cls)}.request_fingerprint"

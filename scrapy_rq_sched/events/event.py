@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..codec.values import text_of
 from ..errors import one_line
 
 #: The version of an event's fields that this code knows.
@@ -71,7 +72,7 @@ class Event:
         :param fields: the entry's fields.
         :param spider: the spider that the stream belongs to.
         """
-        text = fields.get(b"event", b"").decode("utf-8", "replace")
+        text = text_of(fields.get(b"event"))
         try:
             said = json.loads(text, parse_constant=_refuse)
             time = float(said["time"])

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
+from ..codec.values import class_path, text_of
 from ..dupefilter import CompactDupeFilter
 from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError, frontier_command
@@ -97,7 +98,7 @@ def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
         expected[keys.requests] = (view.named_queue_class.key_type,)
     expected |= dict.fromkeys(keys.start_urls, _SEEDS)
     workers = if_permitted(lambda: view.server.zrange(keys.workers, 0, MOST_WORKERS - 1)) or ()
-    for name in (worker.decode("utf-8", "replace") for worker in workers):
+    for name in map(text_of, workers):
         expected[keys.worker(name)] = expected[keys.leases(name)] = ("hash",)
     return expected
 
@@ -112,7 +113,7 @@ def _conversion(view: View, what: str) -> Iterator[Finding]:
             + frontier_command("clear", view.spider, "--force"),
         )
     elif kind:
-        names = [kind[name].decode("utf-8", "replace") for name in (b"from", b"to") if name in kind]
+        names = [text_of(kind[name]) for name in (b"from", b"to") if name in kind]
         yield problem(
             what,
             f"its requests are being converted ({' to '.join(names)}), or a conversion was interrupted: no "
@@ -171,7 +172,7 @@ def _ours(view: View) -> dict[str, str]:
     queue_class = load_queue_class(view.settings)
     ours = {
         "FRONTIER_PROJECT": view.settings.project or project_of(settings, view.spidercls),
-        "SCHEDULER_QUEUE_CLASS": _path(queue_class),
+        "SCHEDULER_QUEUE_CLASS": class_path(queue_class),
         "SCHEDULER_SERIALIZER": serializers.serializer_name(
             serializers.load_serializer(view.settings.serializer)
         ),
@@ -183,12 +184,8 @@ def _ours(view: View) -> dict[str, str]:
     if isinstance(fingerprinter, type) and "request_fingerprint" not in view.meta.get(
         "REQUEST_FINGERPRINTER_CLASS", ""
     ):
-        ours["REQUEST_FINGERPRINTER_CLASS"] = _path(fingerprinter)
+        ours["REQUEST_FINGERPRINTER_CLASS"] = class_path(fingerprinter)
     return ours
-
-
-def _path(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _is_pickled(view: View) -> bool:

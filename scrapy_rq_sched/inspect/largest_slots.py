@@ -8,8 +8,9 @@ from itertools import repeat
 from typing import NamedTuple
 
 from .. import connection
+from ..codec.values import number_of, text_of
 from ..frontier.entries import Entries
-from .slots import clock_of, number_of
+from .slots import clock_of
 from .view import View
 
 #: The largest slots that are shown.
@@ -99,7 +100,7 @@ class LargestSlots:
         entries = Entries(view.server)
         while True:
             self._cursor, found = entries.step("ZSCAN", view.keys.slots, self._cursor, A_STEP, LONGEST)
-            names = {piece.data.decode("utf-8", "replace") for piece in found if not piece.is_cut}
+            names = {text_of(piece.data) for piece in found if not piece.is_cut}
             yield list(filter(self._is_wanted, names))
             asked += len(found)
             self._round += len(found)

@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 from urllib.parse import unquote
 
 from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
+from ..codec.values import number_of, text_of
 from ..errors import InspectionError
 from ..frontier.scripts import register
 from ..keys import Keys
@@ -111,7 +111,7 @@ class Slots:
         prefix = self.view.keys.slot("")
         pattern = re.sub(r"([\[\]*?\\])", r"\\\1", prefix) + "*"
         for key in self.view.server.scan_iter(pattern, count=STEP, _type="hash"):
-            name = key.decode("utf-8", "replace")
+            name = text_of(key)
             if name != self.view.keys.shared_clock:
                 yield name.removeprefix(prefix)
 
@@ -172,7 +172,7 @@ def _in_force(slot: str, fields: list[bytes | None], meta: Mapping[str, str]) ->
     :param fields: the slot's fields of the limits, as in ``lua/limits.lua``: by its name, by its name in
         lower case, and the limits that were set.
     """
-    exact, lower, were_set = ((field or b"").decode("utf-8", "replace").split(" ") for field in fields)
+    exact, lower, were_set = (text_of(field).split(" ") for field in fields)
     *named, rules = exact if exact != [""] else lower
     default = _by_pattern(slot, meta.get("slot_patterns", "")) or meta.get("slot_default", "").split(" ")
     by_settings = named if rules and rules == meta.get("rules", "") else default
@@ -224,7 +224,7 @@ def _status(
         jitter=said[1],
         concurrency=None if said[2] is None else int(said[2]),
         is_set=is_set,
-        owner=state.get(b"owner", b"").decode("utf-8", "replace") if number_of(state.get(b"pending")) else "",
+        owner=text_of(state.get(b"owner")) if number_of(state.get(b"pending")) else "",
         active=active,
     )
 
@@ -232,12 +232,3 @@ def _status(
 def clock_of(keys: Keys) -> str:
     """Return the key of the frontier's time. Spiders that share the states of slots also share the time."""
     return keys.shared_clock if keys.shares_slots else keys.meta
-
-
-def number_of(text: Any) -> float:
-    """Return the number in a value from Redis; 0 if it is not a time or a limit."""
-    try:
-        number = float(text or 0)
-    except (TypeError, ValueError):  # another program has written it
-        return 0.0
-    return number if 0 <= number < 9e15 else 0.0
