@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from scrapy import Spider
@@ -208,21 +208,9 @@ def make_frontier(
 ) -> Frontier:
     """Return the frontier with the waiting requests of *queue* and the fingerprints of *dupefilter*."""
     kind = dupefilter.kind if filters_in_exchange(dupefilter) else "custom"
-    bounds = Bounds(
-        settings.lease_timeout,
-        settings.max_deliveries,
-        settings.max_waiting,
-        settings.max_waiting_policy,
-        settings.max_failed,
-        settings.wait_replicas,
-        max_workers=settings.max_workers,
-        max_workers_policy=settings.max_workers_policy,
-        stall_timeout=settings.stall_timeout,
-        max_events=settings.max_events,
-        max_seed_bytes=settings.max_seed_bytes,
-        close=CloseLimits.of(settings),
-        order=settings.order if settings.by_slot else "slots",
-    )
+    same = {one.name: getattr(settings, one.name) for one in fields(Bounds) if hasattr(settings, one.name)}
+    others = {"policy": settings.max_waiting_policy, "close": CloseLimits.of(settings)}
+    bounds = Bounds(**same | others | ({} if settings.by_slot else {"order": "slots"}))
     if not is_custom(queue):
         if settings.order == "priority" and queue.discipline != "priority":
             raise SettingError(

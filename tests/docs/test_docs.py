@@ -369,7 +369,7 @@ def is_setting(name: str) -> bool:
 
 def settings_read() -> set[str]:
     """Return the settings that the code asks for."""
-    asked = re.compile(r'(?:settings\.get\w*|settings|read\.\w+)[(\[]\s*"([A-Z][A-Z_]+)"')
+    asked = re.compile(r'(?:settings\.get\w*|settings?)[(\[]\s*"([A-Z][A-Z_]+)"')
     found = {name for text in CODE.values() for name in asked.findall(text)}
     return found | set(connection.SETTINGS_PARAMS_MAP)
 
