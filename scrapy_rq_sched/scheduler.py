@@ -18,7 +18,6 @@ from typing_extensions import Self
 from . import connection, failures, feeds
 from .engine import components, remarks
 from .engine.bridge import EngineBridge, end_crawl, find_engine, is_shell, runs_command
-from .engine.event_loop import EventLoop
 from .engine.memory_scheduler import make_scheduler
 from .engine.scheduler_attributes import SchedulerAttributes
 from .errors import (
@@ -31,6 +30,7 @@ from .errors import (
 )
 from .events.webhook import Webhook
 from .runtime import identity, supervised
+from .runtime.event_loop import EventLoop
 from .settings import FrontierSettings
 from .worker.session import Session
 from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
@@ -127,7 +127,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             self._side = Aside(memory)
             return memory.open(spider)
         joined = None if engine is None else supervised.attend(self.crawler, self.name)
-        remarks.log(self.crawler.settings)
+        remarks.log([*remarks.remarks(self.crawler.settings), *feeds.remarks(self.crawler.settings)])
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
         try:
             if isinstance(self._side, Refused):

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from .. import connection
 from ..engine import components
 from ..errors import counted, frontier_command, one_line
 from ..frontier import health
@@ -14,6 +13,7 @@ from ..frontier.client import Frontier, Left, Opened, Waiting
 from ..frontier.refusals import why_not_flushed
 from ..runtime import identity
 from ..runtime import run as supervisor
+from ..servers import failures, topology
 from .line import Line
 from .log import notices
 from .session import Session
@@ -38,8 +38,8 @@ def join(session: Session, line: Line) -> Opened | Waiting:
             if not settings.flush_on_start:
                 components.check_readable(session.queue)
                 components.check_fingerprints(server, frontier.keys, session.dupefilter)
-        except connection.RedisError as error:
-            raise connection.unreachable(server, error) from error
+        except failures.RedisError as error:
+            raise failures.unreachable(server, error) from error
     server_age = health.server_age(server, frontier.keys.requests)
     run = supervisor.current()
     try:
@@ -55,8 +55,8 @@ def join(session: Session, line: Line) -> Opened | Waiting:
             run="" if run is None else run.id,
             replaced="" if run is None else run.replaces,
         )
-    except connection.RedisError as error:
-        raise connection.unreachable(server, error) from error
+    except failures.RedisError as error:
+        raise failures.unreachable(server, error) from error
 
 
 def welcome(session: Session, line: Line, opened: Opened) -> None:
@@ -129,4 +129,4 @@ def left(session: Session, result: Any, error: Exception | None) -> None:
         notices.failed_list(session.frontier, result.failed)
     notices.last_word(session.state.shares)
     session.notices.lost_with_worker(session.lost)
-    connection.close(session.frontier.server)
+    topology.close(session.frontier.server)

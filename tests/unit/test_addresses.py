@@ -11,8 +11,8 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.codec.setting_reader import SettingReader
-from scrapy_rq_sched.engine.remarks import remarks
 from scrapy_rq_sched.errors import FrontierError, SettingError
+from scrapy_rq_sched.feeds import remarks
 from scrapy_rq_sched.inspect.doctor import examine
 from scrapy_rq_sched.servers import addresses, topology
 
