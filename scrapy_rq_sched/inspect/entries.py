@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import serializers
+from ..assembly.queue import PICKLE
 from ..codec.seeds import url_at_beginning
 from ..codec.values import text_of
 from ..connection import server_of
-from ..engine.components import PICKLE
 from ..errors import PayloadError
 from ..frontier.entries import SHOWN, Entries, Piece
 from ..frontier.replies import parse_lease

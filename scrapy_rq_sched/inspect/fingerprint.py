@@ -9,9 +9,9 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
+from ..assembly.dupefilter import fingerprints_by, load_dupefilter, load_fingerprints
 from ..codec.seeds import request_from_seed
 from ..codec.values import class_path
-from ..engine.components import fingerprints_by, load_dupefilter, load_fingerprints
 from ..errors import InspectionError, SeedError, UnknownCodeError
 from ..fingerprints import ScrapyRedisFingerprinter, only_url_matters
 from .view import View

@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
+from ..assembly.frontier import project_of
+from ..assembly.queue import PICKLE, load_queue_class
 from ..codec.values import class_path, text_of
 from ..dupefilter import CompactDupeFilter
-from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError, frontier_command
 from ..frontier.messages import FORMAT
 from ..frontier.refusals import how_to_convert

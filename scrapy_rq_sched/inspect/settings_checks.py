@@ -9,8 +9,8 @@ from scrapy.utils.misc import load_object
 
 from .. import connection, feeds, serializers
 from ..addon import Addon
+from ..assembly.queue import load_queue_class
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
-from ..engine.components import load_queue_class
 from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware

@@ -14,8 +14,9 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from typing_extensions import Self
 
 from .. import connection, serializers
+from ..assembly.keys import load_keys
+from ..assembly.queue import load_queue_class
 from ..codec.values import class_path, text_of
-from ..engine.components import load_keys, load_queue_class
 from ..errors import InspectionError, bounded
 from ..frontier.entries import Entries, Part
 from ..keys import Keys

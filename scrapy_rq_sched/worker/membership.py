@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..engine import components
+from ..assembly.dupefilter import check_fingerprints, close_dupefilter
+from ..assembly.frontier import made_with
+from ..assembly.queue import check_readable
 from ..errors import counted, frontier_command, one_line
 from ..frontier import health
 from ..frontier.client import Frontier, Left, Opened, Waiting
@@ -36,15 +38,15 @@ def join(session: Session, line: Line) -> Opened | Waiting:
         line.warnings = health.check_server(server, frontier.keys.requests)
         try:
             if not settings.flush_on_start:
-                components.check_readable(session.queue)
-                components.check_fingerprints(server, frontier.keys, session.dupefilter)
+                check_readable(session.queue)
+                check_fingerprints(server, frontier.keys, session.dupefilter)
         except failures.RedisError as error:
             raise failures.unreachable(server, error) from error
     server_age = health.server_age(server, frontier.keys.requests)
     run = supervisor.current()
     try:
         return frontier.open(
-            components.made_with(session.queue, session.dupefilter, session.crawler, settings.project),
+            made_with(session.queue, session.dupefilter, session.crawler, settings.project),
             identity.about(session.spider.name),
             line.age,
             busy=session.is_busy,
@@ -108,7 +110,7 @@ def is_finished(session: Session, reason: str) -> bool:
 def begin_to_leave(session: Session, reason: str) -> Callable[[], Left]:
     """Note that the spider closes; return the function that leaves the frontier then."""
     finished = is_finished(session, reason)
-    components.close_dupefilter(session.dupefilter, reason)
+    close_dupefilter(session.dupefilter, reason)
     session.close(finished)
     returns = reason == "memusage_exceeded"
     return lambda: session.frontier.leave(finished, session.settings.persist, returns)

@@ -9,7 +9,8 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from ...engine.components import filters_in_exchange, is_custom
+from ...assembly.dupefilter import filters_in_exchange
+from ...assembly.queue import is_custom
 from ...errors import counted, frontier_command, one_line
 from ...frontier.client import Frontier, Opened
 from ...frontier.close_limits import CLOSED_BY
