@@ -11,7 +11,7 @@ def text_of(data: bytes | None) -> str:
 
 
 def whole_of(value: Any) -> int:
-    """Return the integer in *value*; 0 if it is none."""
+    """Return *value* as an integer; 0 if it is not valid."""
     try:
         number = int(value or 0)
     except (ValueError, TypeError, OverflowError):
@@ -20,7 +20,7 @@ def whole_of(value: Any) -> int:
 
 
 def number_of(value: Any) -> float:
-    """Return the number in *value*; 0 if it is none, negative, or too large for a time or a count."""
+    """Return *value* as a number; 0 if it is not valid, negative, or too large for a time or a count."""
     try:
         number = float(value or 0)
     except (ValueError, TypeError, OverflowError):

@@ -33,7 +33,7 @@ def command(name: str, *args: Any, **options: Any) -> Question:
 
 
 def count(name: str, *args: Any, **options: Any) -> Question:
-    """Ask with a method of redis-py that returns a number; the answer is 0 if there is none."""
+    """Ask with a method of redis-py that returns a number; the answer is 0 if Redis refuses."""
     return command(name, *args, **options)._replace(read=lambda reply: int(reply or 0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -11,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .. import connection
+from ..codec.values import text_of
+from ..collect.stat_values import decode, is_number
 from ..errors import FrontierError
 from ..inspect import Status, View, read_status
 from ..inspect.finding import if_permitted
 from ..inspect.largest_slots import LargestSlots
-from .fleet_stats import read_stats
-from .labels import OTHER, is_url, label
+from .labels import LONGEST, OTHER, is_url, label
+
+#: Statistics that are exported, and that are read at most: spiders may create any number of them.
+MOST_STATS, STATS_READ = 500, 2000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -208,7 +213,7 @@ class Snapshots:
             # A queue class of the user's, or a key of a wrong type: `scrapy frontier doctor` reports it.
             with suppress(FrontierError, connection.ResponseError):
                 slots = self._slots.setdefault(_place(view), _Slots()).read(view, all_slots)
-        return Reading(label(spider), status, slots, read_stats(view))
+        return Reading(label(spider), status, slots, _stats(view))
 
     def _note(self, up: dict[str, bool], server: Any, error: connection.RedisError | None = None) -> None:
         """Note whether *server* answered, and tell the user when this changes."""
@@ -243,3 +248,34 @@ def _memory(view: View, known: Iterable[str]) -> dict[str, Memory]:
     address = connection.address(server)
     info = None if address in known else if_permitted(lambda: server.info("memory"))
     return {address: Memory(info["used_memory"], info.get("maxmemory", 0))} if info else {}
+
+
+def _stats(view: View) -> dict[str, float]:
+    """Return the numeric statistics that ``RedisStatsCollector`` adds up for *view*'s spider."""
+    settings = view.settings
+    key = connection.expand_key(view.server, settings.stats_key, view.spider, settings.job)
+    server, cursor = connection.server_of(view.server, key), 0
+    found: dict[str, float] = {}
+    looked_at = 0
+    while looked_at < STATS_READ:
+        try:
+            cursor, some = server.hscan(key, cursor, count=STATS_READ)
+        except connection.ResponseError:  # not a hash, or this user may not read it
+            return {}
+        looked_at += len(some)
+        for encoded, data in some.items():
+            name, value = text_of(encoded), _finite(data)
+            if value is not None and len(name) <= LONGEST and not is_url(name):
+                found[name] = value
+        if not cursor:
+            break
+    return {name: found[name] for name in sorted(found)[:MOST_STATS]}
+
+
+def _finite(data: bytes) -> float | None:
+    try:
+        value = decode(data)
+        number = float(value) if is_number(value) else math.nan
+    except (OverflowError, ValueError):  # more digits than Python converts
+        return None
+    return number if math.isfinite(number) else None
