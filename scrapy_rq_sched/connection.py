@@ -1,42 +1,43 @@
-"""Make Redis clients from settings, and describe their errors.
+"""Make Redis clients from settings.
 
 Only this module and those in ``servers/`` import redis.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from redis.backoff import EqualJitterBackoff, NoBackoff
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    AuthorizationError,
-    ClusterDownError,
-    ClusterError,
-    DataError,
-    InvalidResponse,
-    MovedError,
-    NoPermissionError,
-    NoScriptError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.backoff import NoBackoff
 from redis.retry import Retry
-from redis.sentinel import MasterNotFoundError
 from scrapy.utils.misc import load_object
 
 from . import keys
-from .errors import RedisUnreachableError, SettingError, one_line
+from .errors import SettingError
 from .servers import addresses, topology
+from .servers.failures import (
+    LONGEST_BACKOFF,
+    AskError,
+    ClusterDownError,
+    DataError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    RedisConnectionError,
+    RedisError,
+    RedisTimeoutError,
+    ResponseError,
+    backoff,
+    check_permitted,
+    describe_error,
+    leave_replica,
+    may_pass,
+    unreachable,
+)
 from .servers.topology import address, close, find_servers_anew, needs_hash_tag, server_of, slot
 
 __all__ = [
+    "LONGEST_BACKOFF",
     "AskError",
     "ClusterDownError",
     "DataError",
@@ -72,19 +73,6 @@ Client: TypeAlias = Any
 
 #: The oldest server that has all necessary commands (``RPOP`` with a count, ``BLMOVE``).
 OLDEST_SERVER = (6, 2)
-
-#: Characters of an error's text that are shown.
-LONGEST_ERROR = 300
-#: The text that Redis adds to an error in a script: the hash and the line of the script, which do not help a
-#: user. Redis 6.2 puts it before the error, newer versions put it after the error.
-_OF_A_SCRIPT = re.compile(
-    r"(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@?user_script: ?\d+: )*-?"
-    r"|,? ?script: [0-9a-f]{40}, on @user_script:\d+"
-)
-#: In Redis's error for a command in a script that the user may not call.
-_NOT_PERMITTED = "can't run this command"
-#: In Redis's error for a long command on a connection without a password.
-_UNAUTHENTICATED = "unauthenticated"
 
 #: Default arguments of a client; ``REDIS_PARAMS`` overrides them. Timeouts are in seconds. With protocol 3,
 #: redis-py would ask each server for features that only some have, and log a failure for the others.
@@ -223,24 +211,6 @@ def no_retry() -> Retry:
     return Retry(NoBackoff(), 0)
 
 
-class Backoff(EqualJitterBackoff):
-    """A waiting time that grows with each failure in a row, up to a limit."""
-
-    def compute(self, failures: int) -> float:
-        """Return the seconds to wait after *failures* failures in a row."""
-        # redis-py's 2**failures overflows after a thousand failures: an outage of some hours.
-        return super().compute(min(failures, 60))
-
-
-#: The longest time between two attempts to reach Redis, in seconds.
-LONGEST_BACKOFF = 5.0
-
-
-def backoff(longest: float) -> Backoff:
-    """Return a policy that waits at most *longest* seconds."""
-    return Backoff(cap=longest, base=0.1)
-
-
 def expand_key(client: Client, template: str, spider: str, job: str = "") -> str:
     """Return the key of *template*, with a hash tag if *client* needs one; see :func:`keys.expand`."""
     return keys.expand(template, spider, job, needs_hash_tag(client))
@@ -250,66 +220,3 @@ def socket_timeout(client: Client) -> float | None:
     """Return how many seconds *client* waits for an answer; None if without a limit."""
     timeout: float | None = topology.connection_options(client).get("socket_timeout")
     return timeout
-
-
-def describe_error(client: Client, error: RedisError) -> str:
-    """Return one line that tells which Redis failed, how, and what to do."""
-    # A server that does not know AUTH quotes the password in its error.
-    where, error_text = address(client), addresses.without_secrets(str(error), topology.secrets(client))
-    error_text = one_line(_OF_A_SCRIPT.sub("", error_text))[:LONGEST_ERROR].rstrip(" .")
-    if isinstance(error, InvalidResponse):
-        return (
-            f"The server at {where} is not a Redis server ({error_text}). Check the host and port in "
-            "REDIS_URL"
-        )
-    if _UNAUTHENTICATED in error_text:
-        return (
-            f"Redis at {where} refuses this user: a password is required ({error_text}). Check the "
-            "user and password"
-        )
-    if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
-        return f"Redis at {where} refuses this user: {error_text}. Check the user and password"
-    if isinstance(error, MasterNotFoundError):
-        return f"Redis at {where} is not known to any Sentinel, or no Sentinel answers. Check REDIS_URL"
-    if isinstance(error, RedisTimeoutError):
-        return f"Redis at {where} does not answer in time ({error_text}). Check REDIS_URL and the network"
-    if isinstance(error, RedisConnectionError):
-        return (
-            f"Redis at {where} cannot be reached ({error_text}). Check REDIS_URL, and that Redis is running"
-        )
-    if isinstance(error, ClusterError):
-        return f"Redis at {where} cannot serve all keys ({error_text}): a slot is moving, or a node is down"
-    return f"Redis at {where} answers with an error: {error_text}"
-
-
-def leave_replica(client: Client, error: ResponseError) -> None:
-    """Have *client* connect again if *error* means that its server is a replica.
-
-    After a failover the address leads to the new master, but open connections still lead to the old one.
-    """
-    # Some servers report a write that a script attempts with another class of error.
-    if isinstance(error, ReadOnlyError) or "READONLY " in str(error):
-        find_servers_anew(client)
-
-
-def check_permitted(error: ResponseError) -> None:
-    """Check that a script did not fail with *error* because of the user's rights.
-
-    Before Redis 7, such an error of a script has no code of its own.
-
-    :raises redis.exceptions.NoPermissionError: if it did.
-    """
-    if not isinstance(error, NoPermissionError) and _NOT_PERMITTED in str(error):
-        raise NoPermissionError(str(error)) from error
-
-
-def may_pass(error: BaseException | None) -> bool:
-    """Return whether a later attempt may succeed: not if Redis refuses this user, or is another program."""
-    if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
-        return False
-    return isinstance(error, (RedisConnectionError, RedisTimeoutError, ClusterError, ReadOnlyError))
-
-
-def unreachable(client: Client, error: RedisError) -> RedisUnreachableError:
-    """Return the error to raise when Redis failed with *error*."""
-    return RedisUnreachableError(describe_error(client, error))

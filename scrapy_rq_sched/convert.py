@@ -18,9 +18,10 @@ from typing import Any
 from typing_extensions import Self
 
 from . import connection, serializers
+from .assembly.keys import load_keys
+from .assembly.queue import PICKLE, load_queue_class
 from .codec import request
 from .codec.stand_in import spider_for
-from .engine.components import PICKLE, load_keys, load_queue_class
 from .errors import FrontierError, PayloadError, SettingError, UnknownCodeError, UnserializableRequestError
 from .frontier import refusals
 from .frontier.scripts import register

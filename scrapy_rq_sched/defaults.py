@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import connection, keys
+from .codec.values import class_path
 from .dupefilter import RFPDupeFilter
 from .servers import topology
 from .settings import FrontierSettings
@@ -32,7 +33,7 @@ SCHEDULER_QUEUE_CLASS = FrontierSettings.queue_class
 #: ``SCHEDULER_DUPEFILTER_KEY``
 SCHEDULER_DUPEFILTER_KEY = FrontierSettings.dupefilter_key
 #: ``DUPEFILTER_CLASS`` of this package's scheduler, if the setting is not set.
-SCHEDULER_DUPEFILTER_CLASS = f"{RFPDupeFilter.__module__}.{RFPDupeFilter.__qualname__}"
+SCHEDULER_DUPEFILTER_CLASS = class_path(RFPDupeFilter)
 #: ``SCHEDULER_PERSIST``
 SCHEDULER_PERSIST = FrontierSettings.persist
 #: ``REDIS_START_URLS_KEY``

@@ -69,12 +69,13 @@ def named(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def counted(count: int, noun: str, plural: str = "", form: str = "") -> str:
     """Return *count* and its noun for the log: "1 worker", "2000 workers".
 
     :param plural: of the noun; by default, with an s.
+    :param form: the format of the number.
     """
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+    return f"{count:{form}} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def frontier_command(action: str, spider: str, *more: str) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 from typing_extensions import Self
 
 from . import connection, serializers
+from .assembly.keys import load_keys
+from .assembly.queue import load_queue_class
 from .codec.failed_request import FailedRequest
 from .codec.seeds import url_at_beginning, url_in, url_of_seed
-from .engine.components import load_keys, load_queue_class
 from .errors import InspectionError, PayloadError, SettingError
 from .frontier.entries import LIST, SHOWN, WHOLE, Entries
 from .frontier.replies import lease_value

@@ -13,7 +13,9 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 
 from .engine.bridge import find_scheduler
+from .engine.remarks import Remark
 from .runtime.identity import worker_name
+from .servers.addresses import show_feed
 
 #: The value of ``FEED_URI_PARAMS`` that the add-on sets.
 URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
@@ -73,6 +75,22 @@ def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
         if text.startswith(("stdout:", f"{PART_SCHEME}:")) or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
             continue
         yield text, params in (URI_PARAMS, uri_params)
+
+
+def remarks(settings: Any) -> Iterator[Remark]:
+    """Yield the remark on feeds that all workers share, if Scrapy's *settings* have some."""
+    found = list(feeds_for_all(settings))
+    if not found:
+        return
+    uris = [show_feed(uri) for uri, _ in found]
+    several, names = ("Feeds", "their URIs") if len(uris) > 1 else ("Feed", "its URI")
+    hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
+    yield Remark(
+        f"{several} {', '.join(map(repr, uris))}: all workers have the same URI. If this is the same place "
+        "for them, one worker damages or replaces the items of another",
+        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or store items with "
+        "RedisPipeline",
+    )
 
 
 def with_worker(uri: str) -> str:

@@ -16,9 +16,12 @@ from twisted.internet.defer import Deferred
 from typing_extensions import Self
 
 from . import connection, failures, feeds
-from .engine import components, remarks
+from .assembly.dupefilter import keys_with, load_dupefilter
+from .assembly.frontier import load_scheduler, make_frontier, not_opened
+from .assembly.keys import load_keys
+from .assembly.queue import load_queue
+from .engine import remarks
 from .engine.bridge import EngineBridge, end_crawl, find_engine, is_shell, runs_command
-from .engine.event_loop import EventLoop
 from .engine.memory_scheduler import make_scheduler
 from .engine.scheduler_attributes import SchedulerAttributes
 from .errors import (
@@ -31,6 +34,7 @@ from .errors import (
 )
 from .events.webhook import Webhook
 from .runtime import identity, supervised
+from .runtime.event_loop import EventLoop
 from .settings import FrontierSettings
 from .worker.session import Session
 from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
@@ -86,7 +90,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         try:
             settings = FrontierSettings.from_settings(crawler.settings)
             server = connection.get_client(crawler.settings, retry=connection.no_retry())
-            made: Self = components.make_scheduler(cls, crawler, server, settings)
+            made: Self = load_scheduler(cls, crawler, server, settings)
         except FrontierError as error:
             if not crawler.crawling:
                 raise
@@ -127,7 +131,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             self._side = Aside(memory)
             return memory.open(spider)
         joined = None if engine is None else supervised.attend(self.crawler, self.name)
-        remarks.log(self.crawler.settings)
+        remarks.log([*remarks.remarks(self.crawler.settings), *feeds.remarks(self.crawler.settings)])
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
         try:
             if isinstance(self._side, Refused):
@@ -152,12 +156,10 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         settings = self.settings = self.settings.of_spider(spider)
         if "download" in settings.set_aside:
             failures.check_middleware(self.crawler.settings)
-        keys = components.load_keys(settings, self.server, spider.name, getattr(spider, "redis_key", None))
-        self.queue = components.load_queue(settings, self.server, spider, keys)
-        self.df = components.load_dupefilter(
-            self.crawler, spider, self.server, keys.dupefilter, self.dupefilter_cls
-        )
-        keys = components.keys_with(self.df, keys, self.server)
+        keys = load_keys(settings, self.server, spider.name, getattr(spider, "redis_key", None))
+        self.queue = load_queue(settings, self.server, spider, keys)
+        self.df = load_dupefilter(self.crawler, spider, self.server, keys.dupefilter, self.dupefilter_cls)
+        keys = keys_with(self.df, keys, self.server)
         self.df.open()
         if settings.webhook_url and not settings.max_events:
             raise SettingError(
@@ -168,7 +170,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
             self._webhook = Webhook(self.crawler.settings, keys, self.name, settings)
             self._webhook.start()
         bridge = None if engine is None else EngineBridge(engine)
-        frontier = components.make_frontier(self.queue, self.df, self.server, keys, self.name, settings)
+        frontier = make_frontier(self.queue, self.df, self.server, keys, self.name, settings)
         if "callback" in settings.set_aside:
             failures.watch_callbacks(self.crawler, self.request_failed)
         crawl = None if engine is None else engine.crawl
@@ -177,7 +179,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     def _check_open(self) -> None:
         """End the crawl if a subclass's ``open`` has not called this class's: it would crawl nothing."""
         if isinstance(self._side, NotOpen):
-            self._refuse(components.not_opened(self))
+            self._refuse(not_opened(self))
 
     def _refuse(self, error: FrontierError) -> None:
         """End the crawl that is being opened, with an exit code and without a traceback."""

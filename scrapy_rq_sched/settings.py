@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from . import keys
-from .codec.setting_reader import SettingReader
-from .codec.slot_rules import SlotRule, slot_rules
+from .codec.event_types import TEXTS
+from .codec.setting_reader import SettingReader as Read
+from .codec.slot_rules import SlotRule
 from .errors import SettingError
-from .events.event import TEXTS
 
 logger = logging.getLogger(__name__)
 
@@ -26,106 +26,123 @@ FLEET_LIMITS = ("delay", "concurrency")
 MOST_SEEDS = 1000
 
 
+def setting(name: str, read: Callable[..., Any], default: Any, *allowed: Any, repr: bool = True) -> Any:
+    """Return the field for the setting *name*.
+
+    :param read: the method of :class:`SettingReader` that reads and checks it, and :param allowed: its
+        further arguments.
+    """
+    return field(
+        default=default, repr=repr, metadata={"read": lambda reader: read(reader, name, default, *allowed)}
+    )
+
+
 @dataclass(frozen=True)
 class FrontierSettings:
     """The settings of one worker. Times are in seconds. ``docs/settings.md`` describes each."""
 
     #: ``SCHEDULER_QUEUE_CLASS``
-    queue_class: str | type = "scrapy_rq_sched.queue.PriorityQueue"
+    queue_class: str | type = setting(
+        "SCHEDULER_QUEUE_CLASS", Read.value, "scrapy_rq_sched.queue.PriorityQueue"
+    )
     #: ``SCHEDULER_QUEUE_KEY``
-    queue_key: str = keys.REQUESTS
+    queue_key: str = setting("SCHEDULER_QUEUE_KEY", Read.template, keys.REQUESTS)
     #: ``SCHEDULER_DUPEFILTER_KEY``
-    dupefilter_key: str = keys.DUPEFILTER
+    dupefilter_key: str = setting("SCHEDULER_DUPEFILTER_KEY", Read.template, keys.DUPEFILTER)
     #: ``SCHEDULER_SERIALIZER``
-    serializer: Any = "json"
+    serializer: Any = setting("SCHEDULER_SERIALIZER", Read.value, "json")
     #: ``SCHEDULER_PERSIST``
-    persist: bool = False
+    persist: bool = setting("SCHEDULER_PERSIST", Read.boolean, False)
     #: ``SCHEDULER_FLUSH_ON_START``
-    flush_on_start: bool = False
+    flush_on_start: bool = setting("SCHEDULER_FLUSH_ON_START", Read.boolean, False)
     #: ``SCHEDULER_IDLE_BEFORE_CLOSE``, in seconds
-    idle_before_close: float = 0.0
+    idle_before_close: float = setting("SCHEDULER_IDLE_BEFORE_CLOSE", Read.number, 0.0, 0)
     #: ``MAX_IDLE_TIME_BEFORE_CLOSE``, in seconds; 0: forever
-    max_idle_time: float = 0.0
+    max_idle_time: float = setting("MAX_IDLE_TIME_BEFORE_CLOSE", Read.number, 0.0, 0)
     #: ``REDIS_ITEMS_KEY``
-    items_key: str = keys.ITEMS
+    items_key: str = setting("REDIS_ITEMS_KEY", Read.template, keys.ITEMS)
     #: ``REDIS_ITEMS_SERIALIZER``; None: Scrapy's JSON
-    items_serializer: Callable[[Any], Any] | None = None
+    items_serializer: Callable[[Any], Any] | None = setting("REDIS_ITEMS_SERIALIZER", Read.function, None)
     #: ``STATS_KEY``
-    stats_key: str = keys.STATS
+    stats_key: str = setting("STATS_KEY", Read.template, keys.STATS)
     #: ``REDIS_START_URLS_KEY``
-    start_urls_keys: tuple[str, ...] = (keys.START_URLS,)
+    start_urls_keys: tuple[str, ...] = setting("REDIS_START_URLS_KEY", Read.templates, (keys.START_URLS,))
     #: ``FRONTIER_JOB``
-    job: str = ""
+    job: str = setting("FRONTIER_JOB", Read.job, "")
     #: ``REDIS_START_URLS_BATCH_SIZE``, in seeds per exchange
-    seed_batch: int = 100
+    seed_batch: int = setting("REDIS_START_URLS_BATCH_SIZE", Read.whole, 100, 1)
     #: ``FRONTIER_MAX_SEED_BYTES``
-    max_seed_bytes: int = 1024 * 1024
+    max_seed_bytes: int = setting("FRONTIER_MAX_SEED_BYTES", Read.whole, 1024 * 1024, 1, 2**53)
     #: ``FRONTIER_SEED_FORM_DATA``
-    seed_form_data: bool = False
+    seed_form_data: bool = setting("FRONTIER_SEED_FORM_DATA", Read.boolean, False)
     #: ``REDIS_ENCODING``
-    encoding: str = "utf-8"
+    encoding: str = setting("REDIS_ENCODING", Read.encoding, "utf-8")
     #: ``FRONTIER_LEASE_TIMEOUT``, in seconds
-    lease_timeout: float = 30.0
+    lease_timeout: float = setting("FRONTIER_LEASE_TIMEOUT", Read.number, 30.0, 0.1)
     #: ``FRONTIER_JOIN_TIMEOUT``, in seconds
-    join_timeout: float = 30.0
+    join_timeout: float = setting("FRONTIER_JOIN_TIMEOUT", Read.number, 30.0, 0)
     #: ``FRONTIER_PROJECT``; by default the name of the bot and the class of the spider
-    project: str = ""
+    project: str = setting("FRONTIER_PROJECT", Read.text, "")
     #: ``FRONTIER_MAX_DELIVERIES``, in deaths of workers
-    max_deliveries: int = 5
+    max_deliveries: int = setting("FRONTIER_MAX_DELIVERIES", Read.whole, 5, 1)
     #: ``FRONTIER_MAX_FAILED``, in entries
-    max_failed: int = 10_000
+    max_failed: int = setting("FRONTIER_MAX_FAILED", Read.whole, 10_000, 1)
     #: ``FRONTIER_MAX_WAITING``, in requests; 0: no limit
-    max_waiting: int = 0
+    max_waiting: int = setting("FRONTIER_MAX_WAITING", Read.whole, 0, 0)
     #: ``FRONTIER_MAX_WAITING_POLICY``
-    max_waiting_policy: str = "slow"
+    max_waiting_policy: str = setting(
+        "FRONTIER_MAX_WAITING_POLICY", Read.choice, "slow", ("slow", "drop-lowest")
+    )
     #: ``FRONTIER_MAX_WORKERS``, in workers; 0: no limit
-    max_workers: int = 0
+    max_workers: int = setting("FRONTIER_MAX_WORKERS", Read.whole, 0, 0)
     #: ``FRONTIER_MAX_WORKERS_POLICY``
-    max_workers_policy: str = "wait"
+    max_workers_policy: str = setting("FRONTIER_MAX_WORKERS_POLICY", Read.choice, "wait", ("wait", "exit"))
     #: ``FRONTIER_MAX_WORKERS_KEY``; empty: a key of the spider's own
-    places_key: str = ""
+    places_key: str = setting("FRONTIER_MAX_WORKERS_KEY", Read.optional_template, "", "crawlers")
     #: ``FRONTIER_CLOSE_PAGECOUNT``, in responses
-    close_pagecount: int = 0
+    close_pagecount: int = setting("FRONTIER_CLOSE_PAGECOUNT", Read.whole, 0, 0)
     #: ``FRONTIER_CLOSE_ITEMCOUNT``, in items
-    close_itemcount: int = 0
+    close_itemcount: int = setting("FRONTIER_CLOSE_ITEMCOUNT", Read.whole, 0, 0)
     #: ``FRONTIER_CLOSE_ERRORCOUNT``, in errors
-    close_errorcount: int = 0
+    close_errorcount: int = setting("FRONTIER_CLOSE_ERRORCOUNT", Read.whole, 0, 0)
     #: ``FRONTIER_CLOSE_TIMEOUT``, in seconds
-    close_timeout: float = 0.0
+    close_timeout: float = setting("FRONTIER_CLOSE_TIMEOUT", Read.number, 0.0, 0)
     #: ``FRONTIER_STALL_TIMEOUT``, in seconds; 0: never
-    stall_timeout: float = 600.0
+    stall_timeout: float = setting("FRONTIER_STALL_TIMEOUT", Read.number, 600.0, 0)
     #: ``FRONTIER_MAX_EVENTS``, in events; 0: no events
-    max_events: int = 10_000
+    max_events: int = setting("FRONTIER_MAX_EVENTS", Read.whole, 10_000, 0)
     #: ``FRONTIER_WEBHOOK_URL``; empty: no webhook
-    webhook_url: str = field(default="", repr=False)
+    webhook_url: str = setting("FRONTIER_WEBHOOK_URL", Read.url, "", repr=False)
     #: ``FRONTIER_WEBHOOK_SECRET``; empty: events are not signed
-    webhook_secret: str = field(default="", repr=False)
+    webhook_secret: str = setting("FRONTIER_WEBHOOK_SECRET", Read.secret, "", repr=False)
     #: ``FRONTIER_WEBHOOK_TYPES``; empty: all types
-    webhook_types: frozenset[str] = frozenset()
+    webhook_types: frozenset[str] = setting("FRONTIER_WEBHOOK_TYPES", Read.choices, frozenset(), tuple(TEXTS))
     #: ``FRONTIER_BY_SLOT``
-    by_slot: bool = True
+    by_slot: bool = setting("FRONTIER_BY_SLOT", Read.boolean, True)
     #: ``FRONTIER_ORDER``
-    order: str = "slots"
+    order: str = setting("FRONTIER_ORDER", Read.choice, "slots", ("slots", "priority"))
     #: ``FRONTIER_FLEET_LIMITS``
-    fleet_limits: frozenset[str] = frozenset({"delay"})
+    fleet_limits: frozenset[str] = setting(
+        "FRONTIER_FLEET_LIMITS", Read.choices, frozenset({"delay"}), FLEET_LIMITS
+    )
     #: ``FRONTIER_SLOTS``
-    slots: tuple[SlotRule, ...] = ()
+    slots: tuple[SlotRule, ...] = setting("FRONTIER_SLOTS", Read.slots, ())
     #: ``FRONTIER_SLOTS_KEY``; empty: keys of the spider's own
-    slots_key: str = ""
+    slots_key: str = setting("FRONTIER_SLOTS_KEY", Read.optional_template, "", "politeness")
     #: ``FRONTIER_SET_ASIDE``
-    set_aside: frozenset[str] = frozenset()
+    set_aside: frozenset[str] = setting("FRONTIER_SET_ASIDE", Read.choices, frozenset(), SET_ASIDE)
     #: ``FRONTIER_WAIT_REPLICAS``
-    wait_replicas: int = 0
+    wait_replicas: int = setting("FRONTIER_WAIT_REPLICAS", Read.whole, 0, 0)
     #: ``FRONTIER_PREFETCH``, in requests
-    prefetch: int = 256
+    prefetch: int = setting("FRONTIER_PREFETCH", Read.whole, 256, 1, 1000)
     #: ``FRONTIER_FLUSH_INTERVAL``, in seconds
-    flush_interval: float = 0.05
+    flush_interval: float = setting("FRONTIER_FLUSH_INTERVAL", Read.number, 0.05, 0.001, 5)
     #: ``FRONTIER_OUTBOX_SIZE``, in requests
-    outbox_size: int = 10_000
+    outbox_size: int = setting("FRONTIER_OUTBOX_SIZE", Read.whole, 10_000, 1)
     #: ``FRONTIER_SEEN_CACHE``, in fingerprints
-    seen_cache: int = 100_000
+    seen_cache: int = setting("FRONTIER_SEEN_CACHE", Read.whole, 100_000, 0)
     #: Scrapy's ``CONCURRENT_REQUESTS``
-    concurrency: int = 16
+    concurrency: int = setting("CONCURRENT_REQUESTS", Read.concurrency, 16)
 
     @classmethod
     def from_settings(cls, settings: Any) -> FrontierSettings:
@@ -134,61 +151,11 @@ class FrontierSettings:
         :raises SettingError: if a value is not valid. The message names the setting, its value, and the valid
             values.
         """
-        read = SettingReader(settings)
-        return cls(
-            queue_class=settings.get("SCHEDULER_QUEUE_CLASS") or cls.queue_class,
-            queue_key=read.template("SCHEDULER_QUEUE_KEY", cls.queue_key),
-            dupefilter_key=read.template("SCHEDULER_DUPEFILTER_KEY", cls.dupefilter_key),
-            serializer=settings.get("SCHEDULER_SERIALIZER") or cls.serializer,
-            persist=read.boolean("SCHEDULER_PERSIST"),
-            flush_on_start=read.boolean("SCHEDULER_FLUSH_ON_START"),
-            idle_before_close=read.number("SCHEDULER_IDLE_BEFORE_CLOSE", cls.idle_before_close, 0),
-            max_idle_time=read.number("MAX_IDLE_TIME_BEFORE_CLOSE", cls.max_idle_time, 0),
-            items_key=read.template("REDIS_ITEMS_KEY", cls.items_key),
-            items_serializer=read.function("REDIS_ITEMS_SERIALIZER"),
-            stats_key=read.template("STATS_KEY", cls.stats_key),
-            start_urls_keys=read.templates("REDIS_START_URLS_KEY", cls.start_urls_keys),
-            job=read.job(),
-            seed_batch=read.whole("REDIS_START_URLS_BATCH_SIZE", cls.seed_batch, 1),
-            max_seed_bytes=read.whole("FRONTIER_MAX_SEED_BYTES", cls.max_seed_bytes, 1, 2**53),
-            seed_form_data=read.boolean("FRONTIER_SEED_FORM_DATA"),
-            encoding=read.encoding("REDIS_ENCODING", cls.encoding),
-            lease_timeout=read.number("FRONTIER_LEASE_TIMEOUT", cls.lease_timeout, 0.1),
-            join_timeout=read.number("FRONTIER_JOIN_TIMEOUT", cls.join_timeout, 0),
-            project=str(settings.get("FRONTIER_PROJECT") or ""),
-            max_deliveries=read.whole("FRONTIER_MAX_DELIVERIES", cls.max_deliveries, 1),
-            max_failed=read.whole("FRONTIER_MAX_FAILED", cls.max_failed, 1),
-            max_waiting=read.whole("FRONTIER_MAX_WAITING", cls.max_waiting, 0),
-            max_waiting_policy=read.choice(
-                "FRONTIER_MAX_WAITING_POLICY", cls.max_waiting_policy, ("slow", "drop-lowest")
-            ),
-            max_workers=read.whole("FRONTIER_MAX_WORKERS", cls.max_workers, 0),
-            max_workers_policy=read.choice(
-                "FRONTIER_MAX_WORKERS_POLICY", cls.max_workers_policy, ("wait", "exit")
-            ),
-            places_key=read.optional_template("FRONTIER_MAX_WORKERS_KEY", "crawlers"),
-            close_pagecount=read.whole("FRONTIER_CLOSE_PAGECOUNT", cls.close_pagecount, 0),
-            close_itemcount=read.whole("FRONTIER_CLOSE_ITEMCOUNT", cls.close_itemcount, 0),
-            close_errorcount=read.whole("FRONTIER_CLOSE_ERRORCOUNT", cls.close_errorcount, 0),
-            close_timeout=read.number("FRONTIER_CLOSE_TIMEOUT", cls.close_timeout, 0),
-            stall_timeout=read.number("FRONTIER_STALL_TIMEOUT", cls.stall_timeout, 0),
-            max_events=read.whole("FRONTIER_MAX_EVENTS", cls.max_events, 0),
-            webhook_url=read.url("FRONTIER_WEBHOOK_URL"),
-            webhook_secret=read.secret("FRONTIER_WEBHOOK_SECRET"),
-            webhook_types=read.choices("FRONTIER_WEBHOOK_TYPES", tuple(TEXTS)),
-            by_slot=read.boolean("FRONTIER_BY_SLOT", cls.by_slot),
-            order=read.choice("FRONTIER_ORDER", cls.order, ("slots", "priority")),
-            fleet_limits=read.choices("FRONTIER_FLEET_LIMITS", FLEET_LIMITS, cls.fleet_limits),
-            slots=slot_rules("FRONTIER_SLOTS", settings.get("FRONTIER_SLOTS")),
-            slots_key=read.optional_template("FRONTIER_SLOTS_KEY", "politeness"),
-            set_aside=read.choices("FRONTIER_SET_ASIDE", SET_ASIDE),
-            wait_replicas=read.whole("FRONTIER_WAIT_REPLICAS", cls.wait_replicas, 0),
-            prefetch=read.whole("FRONTIER_PREFETCH", cls.prefetch, 1, 1000),
-            flush_interval=read.number("FRONTIER_FLUSH_INTERVAL", cls.flush_interval, 0.001, 5),
-            outbox_size=read.whole("FRONTIER_OUTBOX_SIZE", cls.outbox_size, 1),
-            seen_cache=read.whole("FRONTIER_SEEN_CACHE", cls.seen_cache, 0),
-            concurrency=read.concurrency(cls.concurrency, cls.prefetch),
-        )
+        reader = Read(settings)
+        made = cls(**{row.name: row.metadata["read"](reader) for row in fields(cls)})
+        # To Scrapy 0 means no limit. Here there must be one: if a worker is killed, all requests that it had
+        # begun are fetched again.
+        return made if made.concurrency > 0 else replace(made, concurrency=made.prefetch)
 
     def of_spider(self, spider: Any) -> FrontierSettings:
         """Return these settings with the attribute ``redis_batch_size`` of *spider*, if it has one.

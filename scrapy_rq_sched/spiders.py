@@ -17,9 +17,9 @@ from scrapy.utils.misc import load_object
 from typing_extensions import Self
 
 from . import connection
+from .assembly.keys import load_keys
 from .codec.seeds import request_from_seed
 from .engine.bridge import end_crawl, find_scheduler
-from .engine.components import load_keys
 from .errors import FrontierError, SettingError
 from .scheduler import Scheduler
 from .settings import FrontierSettings

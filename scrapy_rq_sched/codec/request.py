@@ -23,6 +23,7 @@ from ..errors import (
     shown,
 )
 from . import log_safety
+from .values import class_path
 
 #: A field that makes two equal requests two members of a sorted set. Scrapy ignores it.
 NONCE = "_nonce"
@@ -292,7 +293,7 @@ def _own_attributes(request: Request) -> dict[str, Any]:
 
 def _add_subclass_fields(request: Request, data: dict[str, Any]) -> None:
     cls = type(request)
-    data["_class"] = f"{cls.__module__}.{cls.__qualname__}"
+    data["_class"] = class_path(cls)
     if _find_class(data["_class"]) is not cls:
         raise UnserializableRequestError(
             f"class {data['_class']} must be defined at the top level of a module"

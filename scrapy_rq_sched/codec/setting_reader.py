@@ -15,6 +15,7 @@ from scrapy.utils.misc import load_object
 from ..errors import SettingError
 from ..servers.addresses import show_webhook
 from .lists import as_list
+from .slot_rules import SlotRule, slot_rules
 from .templates import check_job, is_template, templates_of_seeds
 
 _JOB = re.compile(r"[^\s:{}%]+")
@@ -32,7 +33,19 @@ class SettingReader:
     def __init__(self, settings: Any) -> None:
         self._settings = settings
 
-    def boolean(self, name: str, default: bool = False) -> bool:
+    def value(self, name: str, default: Any) -> Any:
+        """Return a setting of any type, which is checked when it is used."""
+        return self._settings.get(name) or default
+
+    def text(self, name: str, default: str) -> str:
+        """Return a setting as text."""
+        return str(self.value(name, default))
+
+    def slots(self, name: str, default: tuple[SlotRule, ...]) -> tuple[SlotRule, ...]:
+        """Return a setting that must be a mapping of the limits of slots."""
+        return slot_rules(name, self._settings.get(name)) or default
+
+    def boolean(self, name: str, default: bool) -> bool:
         """Return a setting that must be True or False."""
         try:
             return bool(self._settings.getbool(name, default))
@@ -63,15 +76,9 @@ class SettingReader:
             raise self._refusal(name, expected)
         return number
 
-    def concurrency(self, default: int, prefetch: int) -> int:
-        """Return the number of requests that a worker may have begun and not released.
-
-        It is ``CONCURRENT_REQUESTS``, or ``FRONTIER_PREFETCH`` if that is 0.
-        """
-        concurrency = int(self._settings.getint("CONCURRENT_REQUESTS", default))
-        # To Scrapy 0 means no limit. Here there must be one: if a worker is killed, all requests that it had
-        # begun are fetched again.
-        return concurrency if concurrency > 0 else self.whole("FRONTIER_PREFETCH", prefetch, 1, 1000)
+    def concurrency(self, name: str, default: int) -> int:
+        """Return a setting that Scrapy checks."""
+        return int(self._settings.getint(name, default))
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         """Return a setting that must be one of the values *allowed*."""
@@ -80,9 +87,7 @@ class SettingReader:
             raise self._refusal(name, " or ".join(map(repr, allowed)))
         return str(value)
 
-    def choices(
-        self, name: str, allowed: tuple[str, ...], default: frozenset[str] = frozenset()
-    ) -> frozenset[str]:
+    def choices(self, name: str, default: frozenset[str], allowed: tuple[str, ...]) -> frozenset[str]:
         """Return a setting that must be a list of any of the values *allowed*."""
         value = self._settings.get(name)
         if value is None:
@@ -102,34 +107,35 @@ class SettingReader:
             raise self._refusal(
                 name, f"a key such as {default!r}, in which %(spider)s stands for the spider's name"
             )
-        check_job(name, value, self.job())
+        check_job(name, value, self._job())
         return str(value)
 
-    def optional_template(self, name: str, example: str) -> str:
+    def optional_template(self, name: str, default: str, example: str) -> str:
         """Return a setting that must be the template of a key, or empty.
 
         :param example: a valid value, for the error.
         """
-        return self.template(name, example) if self._settings.get(name) else ""
+        return self.template(name, example) if self._settings.get(name) else default
 
     def templates(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
         """Return a setting that must be the template of a key, or a list of templates."""
-        return templates_of_seeds(name, self._settings.get(name) or default, self.job())
+        return templates_of_seeds(name, self._settings.get(name) or default, self._job())
 
-    def job(self) -> str:
-        """Return the job: ``FRONTIER_JOB``, or Scrapyd's environment variable ``SCRAPY_JOB``."""
-        job = self._settings.get("FRONTIER_JOB") or os.environ.get("SCRAPY_JOB")
+    def job(self, name: str, default: str) -> str:
+        """Return the job: the setting, or Scrapyd's environment variable ``SCRAPY_JOB``."""
+        job = self._settings.get(name) or os.environ.get("SCRAPY_JOB")
         if job and not _JOB.fullmatch(str(job)):
-            raise SettingError(
-                f"FRONTIER_JOB must be a name without spaces, colons, %, {{ and }}, not {job!r}"
-            )
-        return str(job or "")
+            raise SettingError(f"{name} must be a name without spaces, colons, %, {{ and }}, not {job!r}")
+        return str(job or default)
 
-    def function(self, name: str) -> Callable[[Any], Any] | None:
-        """Return the function that a setting names, or None if the setting is not set."""
+    def _job(self) -> str:
+        return self.job("FRONTIER_JOB", "")
+
+    def function(self, name: str, default: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        """Return the function that a setting names."""
         value = self._settings.get(name)
         if not value:
-            return None
+            return default
         try:
             function: Callable[[Any], Any] = load_object(value)
         except (ImportError, NameError, ValueError, TypeError) as error:
@@ -140,9 +146,9 @@ class SettingReader:
             raise self._refusal(name, "a function or its import path")
         return function
 
-    def url(self, name: str) -> str:
+    def url(self, name: str, default: str) -> str:
         """Return a setting that must be an HTTP URL, or empty. An error shows only its scheme."""
-        value = str(self._settings.get(name) or "")
+        value = self.text(name, default)
         try:
             parts = urlsplit(value)
             is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -157,9 +163,9 @@ class SettingReader:
             )
         return value
 
-    def secret(self, name: str) -> str:
+    def secret(self, name: str, default: str) -> str:
         """Return a setting that no error shows. After ``whsec_`` it must be in base64."""
-        value = str(self._settings.get(name) or "")
+        value = self.text(name, default)
         try:
             is_one = bool(base64.b64decode(value.removeprefix("whsec_"), validate=True))
         except ValueError:

@@ -11,10 +11,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from ..connection import LONGEST_BACKOFF, RedisError, backoff
-from ..engine.event_loop import EventLoop
 from ..errors import ItemNotStoredError, counted
 from ..frontier.scripts import register
 from ..runtime.background import BackgroundThread
+from ..runtime.event_loop import EventLoop
 from ..runtime.outage import Outage
 
 logger = logging.getLogger(__name__)

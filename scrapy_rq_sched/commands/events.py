@@ -10,8 +10,9 @@ import subprocess
 import time
 from heapq import merge
 
+from ..codec.event_types import TEXTS
 from ..errors import InspectionError
-from ..events.event import TEXTS, Event
+from ..events.event import Event
 from ..events.follower import Follower
 from ..events.stream import id_at
 from ..inspect.events import stream_of

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from itertools import chain
 
-from ..engine.components import PICKLE
+from ..assembly.queue import PICKLE
 from ..frontier.entries import SHOWN, WHOLE
 from ..inspect import as_json, read_status
 from ..inspect.entries import Entry, Held, Reader

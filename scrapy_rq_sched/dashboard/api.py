@@ -17,7 +17,7 @@ from ..inspect import as_json, read_status
 from ..inspect.explain import Explainer
 from ..inspect.verdict import verdict
 from .answers import answer_of
-from .kept import Made
+from .cached import Made
 from .pictures import MOST_FRONTIERS, Frontier, Picture, Pictures, workers_of
 
 #: Entries of a page: by default, and at most.

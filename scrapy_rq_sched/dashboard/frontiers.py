@@ -13,7 +13,7 @@ from scrapy import Spider
 from scrapy.utils.misc import load_object
 
 from .. import connection
-from ..engine.components import load_keys
+from ..assembly.keys import load_keys
 from ..errors import FrontierError
 from ..inspect import View, find_frontiers
 from ..settings import FrontierSettings

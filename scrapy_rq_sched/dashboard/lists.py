@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from heapq import nlargest
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
+from ..codec.values import text_of
 from ..connection import server_of
 from ..errors import frontier_command
 from ..failed import FailedRequests
 from ..frontier.entries import Entries
 from ..inspect import View, as_json
+from ..inspect.largest_slots import LONGEST, MOST, LargestSlots
 from ..inspect.queues import Queues
 from ..inspect.set_aside import mark_of, set_aside
 from ..inspect.slots import Slots
 
-#: Slots that one step reads; and slots to show: this number of those with the most requests, and of those
-#: with the latest turns, which include the blocked ones.
-STEP, MOST_SLOTS = 1000, 50
-#: Bytes of a slot's name. Slots with longer names are not shown.
-LONGEST = 1000
 #: Latest entries of the failed list that are grouped by reason.
 MOST_FAILED = 1000
 #: Next requests to show.
@@ -32,44 +28,26 @@ MOST_TURNS = 200
 
 
 class SlotsFound:
-    """The slots with the most requests, and the blocked ones.
-
-    Redis does not order slots by their number of requests. So each call reads a part of them, round after
-    round, and reads the slots that were found before again.
-    """
+    """The slots with the most requests, and the blocked ones."""
 
     def __init__(self) -> None:
-        self._cursor = b"0"
-        self._most: dict[str, int] = {}
-        self._round = self._looked_at = 0
+        self._largest = LargestSlots()
 
     def read(self, view: View) -> dict[str, Any]:
         """Read the next part of the slots, and return those found so far."""
-        server, keys = server_of(view.server, view.keys.requests), view.keys
-        total = int(server.zcard(keys.slots)) if view.exists else 0
-        if not total:
-            self._cursor, self._most, self._round, self._looked_at = b"0", {}, 0, 0
+        if not view.exists:
+            self._largest = LargestSlots()
             return {"total": 0, "looked_at": 0, "slots": []}
-        entries = Entries(view.server)
-        self._cursor, found = entries.step("ZSCAN", keys.slots, self._cursor, STEP, LONGEST)
-        names = {piece.data.decode("utf-8", "replace") for piece in found if not piece.is_cut}
-        pipe = view.pipeline()
-        for name in names:
-            (pipe.zcard if view.is_sorted else pipe.llen)(keys.queue(name))
-        self._most.update(zip(names, pipe.execute(), strict=True))
-        self._round += len(found)
-        self._looked_at = max(self._looked_at, self._round)
-        if self._cursor == b"0":
-            self._looked_at, self._round = total, 0
-        best = nlargest(MOST_SLOTS, self._most, key=lambda name: (self._most[name], name))
-        _, pieces = entries.step("zset", keys.slots, max(0, total - MOST_SLOTS), MOST_SLOTS, LONGEST)
-        last = {piece.data.decode("utf-8", "replace") for piece in pieces if not piece.is_cut}
-        statuses = list(Slots(view).read([*best, *(last - set(best))]))
-        self._most = {one.slot: one.waiting for one in statuses if one.waiting}
+        look = self._largest.look(view)
+        # Those with the latest turns include the blocked ones.
+        entries, start = Entries(view.server), max(0, look.total - MOST)
+        _, pieces = entries.step("zset", view.keys.slots, start, MOST, LONGEST)
+        last = {text_of(piece.data) for piece in pieces if not piece.is_cut}
+        statuses = Slots(view).read([*look.waiting, *(last - look.waiting.keys())])
         shown = [one for one in statuses if one.waiting or one.blocked_for]
         shown.sort(key=lambda one: (not one.blocked_for, -one.waiting, one.slot))
-        looked_at = min(self._looked_at, total)
-        return {"total": total, "looked_at": looked_at, "slots": [as_json.slot(one) for one in shown]}
+        slots = [as_json.slot(one) for one in shown]
+        return {"total": look.total, "looked_at": look.looked_at, "slots": slots}
 
 
 class FailedFound:

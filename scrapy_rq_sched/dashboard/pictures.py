@@ -14,9 +14,9 @@ from ..errors import InspectionError
 from ..inspect import Status, View, as_json, read_status
 from ..inspect.audit import Audit
 from .answers import LONGEST
+from .cached import Cached, Made
 from .events import EventsFound
 from .frontiers import SEARCH, Frontiers
-from .kept import Kept, Made
 from .lists import FailedFound, SlotsFound, next_requests
 
 T = TypeVar("T")
@@ -81,16 +81,16 @@ class Frontier:
         self.events = EventsFound()
         self.failed = FailedFound()
         self._slots = SlotsFound()
-        self.picture = self._kept(self._draw, PICTURE)
-        self.slots = self._kept(lambda: self._slots.read(self.view()), LIST)
-        self.failed_counts = self._kept(lambda: self.failed.read(self.view()), LIST)
-        self.next = self._kept(lambda: next_requests(self.view()), LIST)
-        self.audit = self._kept(lambda: Audit(self.view()).latest(), LIST)
+        self.picture = self._cached(self._draw, PICTURE)
+        self.slots = self._cached(lambda: self._slots.read(self.view()), LIST)
+        self.failed_counts = self._cached(lambda: self.failed.read(self.view()), LIST)
+        self.next = self._cached(lambda: next_requests(self.view()), LIST)
+        self.audit = self._cached(lambda: Audit(self.view()).latest(), LIST)
 
     @property
     def asked(self) -> float:
         """The last time at which a browser asked for the picture or a list, by the monotonic clock."""
-        return max(kept.asked for kept in self._all())
+        return max(cached.asked for cached in self._all())
 
     @property
     def exists(self) -> bool:
@@ -111,18 +111,18 @@ class Frontier:
 
     def forget(self) -> None:
         """Read everything again at the next request, because something was changed."""
-        for kept in self._all():
-            kept.forget()
+        for cached in self._all():
+            cached.forget()
 
-    def _all(self) -> list[Kept[Any]]:
+    def _all(self) -> list[Cached[Any]]:
         return [self.picture, self.slots, self.failed_counts, self.next, self.audit]
 
     def _draw(self) -> Picture:
         view = self.view()
         return Picture.of(self.name, read_status(view), self.events.read(view))
 
-    def _kept(self, make: Callable[[], T], every: float) -> Kept[T]:
-        return Kept(make, every, self._executor, self._frontiers.describe)
+    def _cached(self, make: Callable[[], T], every: float) -> Cached[T]:
+        return Cached(make, every, self._executor, self._frontiers.describe)
 
 
 class Pictures:
@@ -135,7 +135,7 @@ class Pictures:
         self._frontiers = frontiers
         self._executor = executor
         self._known: dict[str, Frontier] = {}
-        self.names = Kept(frontiers.find, SEARCH, executor, frontiers.describe)
+        self.names = Cached(frontiers.find, SEARCH, executor, frontiers.describe)
 
     def of(self, name: str) -> Frontier:
         """Return the frontier called *name*, whether or not it exists in Redis.

@@ -1,4 +1,4 @@
-"""The connection to Scrapy: its private names, and the components that the settings name."""
+"""The connection to Scrapy: everything that uses its private names."""
 
 from .bridge import find_scheduler
 

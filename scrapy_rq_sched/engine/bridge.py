@@ -21,8 +21,8 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.threads import deferToThread
 
 from ..errors import ScrapyInternalsError
+from ..runtime.event_loop import EventLoop
 from .downloader_slots import DownloaderSlots
-from .event_loop import EventLoop
 from .robots import check_all_waiting
 
 #: Seconds for which start() may be read before the event loop has its turn; and seconds that start() waits

@@ -13,7 +13,7 @@ from scrapy.core import downloader as scrapy_downloader
 
 from ..codec.slots import AssignedSlot, forget_assigned_slot, slot_name
 from ..frontier.slot_limits import SlotLimits
-from .event_loop import EventLoop
+from ..runtime.event_loop import EventLoop
 
 #: The part of the fleet's delay that the downloader keeps by itself. This has an effect only if a request
 #: does not go through the frontier, as for a robots.txt, or if this process was held up.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple
@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from scrapy.settings import BaseSettings, default_settings
 
 from .. import connection
-from ..feeds import URI_PARAMS, feeds_for_all, with_worker
-from ..servers.addresses import show_feed
 from ..settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
@@ -35,14 +33,14 @@ class Remark(NamedTuple):
     advice: str
 
 
-def log(settings: Any) -> None:
-    """Log each remark on Scrapy's *settings*, in one line."""
-    for text, advice in remarks(settings):
+def log(found: Iterable[Remark]) -> None:
+    """Log each remark in one line."""
+    for text, advice in found:
         logger.warning("%s. %s", text, advice)
 
 
 def remarks(settings: Any) -> Iterator[Remark]:
-    """Yield the remarks on Scrapy's *settings*."""
+    """Yield the remarks on Scrapy's *settings*, without those on feeds: see ``feeds.py``."""
     for name, meant in misspelt(settings):
         yield Remark(f"Unknown setting {name}: it has no effect", f"If you mean {meant}, correct the name")
     if settings.get("JOBDIR"):
@@ -52,22 +50,6 @@ def remarks(settings: Any) -> Iterator[Remark]:
             "A stopped crawl resumes from its frontier in Redis. Remove JOBDIR, unless another component "
             "needs it, such as spider.state",
         )
-    yield from _feeds(settings)
-
-
-def _feeds(settings: Any) -> Iterator[Remark]:
-    found = list(feeds_for_all(settings))
-    if not found:
-        return
-    uris = [show_feed(uri) for uri, _ in found]
-    several, names = ("Feeds", "their URIs") if len(uris) > 1 else ("Feed", "its URI")
-    hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
-    yield Remark(
-        f"{several} {', '.join(map(repr, uris))}: all workers have the same URI. If this is the same place "
-        "for them, one worker damages or replaces the items of another",
-        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or store items with "
-        "RedisPipeline",
-    )
 
 
 class _Asked(BaseSettings):

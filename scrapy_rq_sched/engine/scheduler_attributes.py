@@ -7,9 +7,9 @@ from typing import Any
 
 from scrapy.settings import Settings
 
+from ..assembly.dupefilter import dupefilter_class
 from ..serializers import load_serializer
 from ..settings import FrontierSettings
-from .components import dupefilter_class
 
 
 class _Attribute:

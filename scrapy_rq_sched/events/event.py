@@ -7,39 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..codec.event_types import ALARMING, TEXTS
+from ..codec.values import text_of
 from ..errors import one_line
 
 #: The version of an event's fields that this code knows.
 VERSION = 1
 #: The fields that every event has. All others are its details.
 _COMMON = ("v", "id", "time", "type", "spider", "worker", "number")
-
-#: A line of text for each type. The scripts in Redis record these types (``lua/events.lua``).
-TEXTS = {
-    "crawl_started": "the crawl has started",
-    "crawl_finished": "the crawl is finished (pages: {pages}, set aside: {failed})",
-    "crawl_stalled": "no page was crawled for {seconds} s, although requests are waiting ({waiting})",
-    "crawl_going_on": "the crawl continues",
-    "worker_joined": "worker {worker} has joined",
-    "worker_left": "worker {worker} has left",
-    "worker_lost": "worker {worker} is lost: its heartbeat stopped, and its leases go to other workers",
-    "paused": "an operator paused the crawl",
-    "draining": "an operator drained the crawl",
-    "resumed": "an operator resumed the crawl",
-    "stopped": "an operator stopped the fleet",
-    "limit_reached": "the fleet closes: {limit} is reached",
-    "request_set_aside": "a {kind} is set aside: {reason}",
-    "slot_blocked": "slot {slot} is blocked for {seconds} s",
-    "slot_free": "slot {slot} is no longer blocked",
-    "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",
-    "queue_has_room": "the queue has room again",
-    "redis_full": "Redis is out of memory",
-    "redis_has_room": "Redis has room again",
-}
-#: The types that need somebody's attention.
-ALARMING = frozenset(
-    ("crawl_stalled", "worker_lost", "limit_reached", "request_set_aside", "queue_full", "redis_full")
-)
 
 
 @dataclass(frozen=True)
@@ -71,7 +46,7 @@ class Event:
         :param fields: the entry's fields.
         :param spider: the spider that the stream belongs to.
         """
-        text = fields.get(b"event", b"").decode("utf-8", "replace")
+        text = text_of(fields.get(b"event"))
         try:
             said = json.loads(text, parse_constant=_refuse)
             time = float(said["time"])

@@ -12,11 +12,11 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from ..connection import RedisError, backoff, close, describe_error, get_impatient_client
-from ..engine.event_loop import EventLoop
 from ..errors import counted
 from ..frontier.scripts import register
 from ..keys import Keys
 from ..runtime.background import BackgroundThread
+from ..runtime.event_loop import EventLoop
 from ..settings import FrontierSettings
 from .event import Event
 from .follower import PATIENCE as REDIS_PATIENCE

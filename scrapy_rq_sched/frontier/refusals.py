@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from ..codec.values import text_of
 from ..errors import (
     FleetFinishedError,
     FleetFullError,
@@ -29,7 +30,7 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
     :param rest: the rest of its reply.
     """
     if problem == b"type":
-        return _wrong_type(keys, *map(_text, rest))
+        return _wrong_type(keys, *map(text_of, rest))
     if problem == b"full":
         return FleetFullError(
             f"{_running(rest[0])}, and FRONTIER_MAX_WORKERS allows no more for spider {keys.spider!r}. To "
@@ -49,9 +50,9 @@ def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
     if problem == b"converting":
         return FrontierMismatchError(
             f"The requests of spider {keys.spider!r} are being converted to another serializer, or a "
-            f"conversion was interrupted. {how_to_convert(keys.spider, _text(rest[0]))}"
+            f"conversion was interrupted. {how_to_convert(keys.spider, text_of(rest[0]))}"
         )
-    return _made_with_something_else(keys, *map(_text, rest))
+    return _made_with_something_else(keys, *map(text_of, rest))
 
 
 def _wrong_type(keys: Keys, key: str, found: str, expected: str) -> FrontierError:
@@ -181,10 +182,6 @@ def untrusted_import(spider: str, name: str) -> InspectionError:
     )
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
 def to_exchange(error: Exception, keys: Keys) -> FrontierError | None:
     """Return the error for a worker whose exchanges can no longer succeed; None if *error* may pass.
 
@@ -228,7 +225,7 @@ def to_convert(problem: bytes, rest: list[Any], keys: Keys, is_list: bool) -> Fr
         )
     if problem == b"importing":
         return FrontierError(_importing(spider))
-    source, target = map(_text, rest)
+    source, target = map(text_of, rest)
     return FrontierError(
         f"A conversion of spider {spider!r} from {bounded(source)!r} to {bounded(target)!r} was "
         f"interrupted, as {keys.converting!r} says. Complete it first. "

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..codec.values import number_of, text_of, whole_of
 from .close_limits import CLOSED_BY
 from .slot_limits import SlotLimits
 
@@ -31,6 +32,39 @@ class Lease:
     payload: bytes
     slot: str = ""
     begin: float = 0.0
+
+
+class LeaseValue(NamedTuple):
+    """The value of a lease in Redis.
+
+    :param score: the score of its request, or ``0``.
+    :param since: when the lease began, in seconds since 1970, by the server's clock; 0 if unknown.
+    """
+
+    kind: str
+    score: bytes
+    deaths: int
+    since: int
+    slot: str
+    begin: float
+    payload: bytes
+
+
+def parse_lease(value: bytes) -> LeaseValue:
+    """Return the parts of the value of a lease, as ``lua/leases.lua`` writes it.
+
+    :raises ValueError: if it is not a lease.
+    """
+    kind, score, particulars, payload = value.split(b" ", 3)
+    deaths, since, slot, begin = (*particulars.split(b"@", 3), b"", b"", b"")[:4]
+    return LeaseValue(
+        kind.decode(), score, int(deaths), whole_of(since), text_of(slot), number_of(begin), payload
+    )
+
+
+def lease_order(name: str) -> tuple[int, ...]:
+    """Return the position of the lease *name* among those of its worker; an empty name is the first."""
+    return tuple(map(whole_of, name.split(".")))
 
 
 def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
@@ -168,7 +202,7 @@ class Reply:
         :param raw: the reply as redis-py returns it.
         :param sent: when the exchange was sent, by this process's monotonic clock, in seconds.
         """
-        head = json.loads(raw[0].decode("utf-8", "replace"))
+        head = json.loads(text_of(raw[0]))
         limits = head.get("limits") or {}
         problem = head["seeds_problem"]
         return cls(
@@ -237,13 +271,5 @@ def _given(said: Any) -> dict[str, list[float]]:
 
 def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
-        kind, _score, particulars, payload = value.split(b" ", 3)
-        deaths, _second, slot, begin = (*particulars.split(b"@", 3), b"", b"", b"")[:4]
-        yield Lease(
-            name.decode(),
-            kind.decode(),
-            int(deaths),
-            payload,
-            slot.decode("utf-8", "replace"),
-            float(begin) if begin else 0.0,
-        )
+        said = parse_lease(value)
+        yield Lease(name.decode(), said.kind, said.deaths, said.payload, said.slot, said.begin)

@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Spider
 
 from .. import connection
-from ..engine.components import load_keys
+from ..assembly.keys import load_keys
 from ..errors import FrontierError, SettingError
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning

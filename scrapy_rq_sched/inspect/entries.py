@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import serializers
+from ..assembly.queue import PICKLE
 from ..codec.seeds import url_at_beginning
+from ..codec.values import text_of
 from ..connection import server_of
-from ..engine.components import PICKLE
 from ..errors import PayloadError
 from ..frontier.entries import SHOWN, Entries, Piece
+from ..frontier.replies import parse_lease
 from ..serializers import faithful
 from .view import View
 
 #: Number of entries that a step reads.
 STEP = 200
 
-_LEASE = re.compile(rb"([a-z]+[0-9]*) (\S+) ([0-9]+)@?([0-9]*)@?([^ @]*)\S* (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+?(?:~([a-z]+))?(?:@(\S*))? (.*)", re.DOTALL)
 
 
@@ -149,19 +150,20 @@ class Reader:
         seconds, microseconds = self._server.time()
         now = seconds * 1000 + microseconds / 1000
         for name, deadline in self._server.zrange(self.view.keys.workers, 0, -1, withscores=True):
-            text = name.decode("utf-8", "replace")
+            text = text_of(name)
             if worker in (None, text):
                 for piece in self.entries.scan("HSCAN", self.view.keys.leases(text), self._longest):
                     yield self._held(text, deadline > now, piece)
 
     def _held(self, worker: str, alive: bool, piece: Piece) -> Held:
-        name = piece.name.decode("utf-8", "replace")
-        parts = _LEASE.fullmatch(piece.data)
-        if parts is None:
+        name = text_of(piece.name)
+        try:
+            lease = parse_lease(piece.data)
+        except ValueError:
             return Held(worker, alive, name, 0, 0, Entry("request", piece.data, problem="it is not a lease"))
-        kind, score, deaths, since, slot, data = parts.groups()
-        entry = self._of_kind(kind, score, slot, data, _size_of(piece, data))
-        return Held(worker, alive, name, _number(since), _number(deaths), entry)
+        size = _size_of(piece, lease.payload)
+        entry = self._of_kind(lease.kind, lease.score, lease.slot, lease.payload, size)
+        return Held(worker, alive, name, lease.since, lease.deaths, entry)
 
     def delayed(self) -> Iterator[Delayed]:
         """Yield the delayed requests."""
@@ -172,7 +174,7 @@ class Reader:
                 yield Delayed(due, "", Entry("request", piece.data, problem=problem))
             else:
                 kind, score, cause, slot, data = parts.groups(b"")
-                entry = self._of_kind(kind, score, slot, data, _size_of(piece, data))
+                entry = self._of_kind(kind.decode(), score, text_of(slot), data, _size_of(piece, data))
                 yield Delayed(due, cause.decode(), entry)
 
     def seeds(self) -> Iterator[tuple[str, int | None, Entry]]:
@@ -189,14 +191,13 @@ class Reader:
     def _seed_of(self, piece: Piece) -> Entry:
         return self.seed(piece.data, piece.size if piece.is_cut else 0)
 
-    def _of_kind(self, kind: bytes, score: bytes, slot: bytes, data: bytes, size: int) -> Entry:
-        if kind not in (b"request", b"drop"):
+    def _of_kind(self, kind: str, score: bytes, slot: str, data: bytes, size: int) -> Entry:
+        if kind not in ("request", "drop"):
             return self.seed(data, size)
-        name = slot.decode("utf-8", "replace")
         try:
-            return self.request(data, float(score) if self.view.is_sorted else None, name, size)
+            return self.request(data, float(score) if self.view.is_sorted else None, slot, size)
         except ValueError:
-            return self.request(data, None, name, size)
+            return self.request(data, None, slot, size)
 
 
 def _size_of(piece: Piece, data: bytes) -> int:
@@ -215,8 +216,3 @@ def _why_unreadable(data: bytes, error: PayloadError) -> str:
             "add -s SCHEDULER_SERIALIZER=pickle"
         )
     return str(error)
-
-
-def _number(digits: bytes) -> int:
-    # Another program may have written thousands of digits.
-    return int(digits) if 0 < len(digits) < 19 else 0

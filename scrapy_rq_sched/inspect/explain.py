@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from scrapy import Request
 
 from ..codec.failed_request import FailedRequest
+from ..codec.values import text_of
 from ..failed import FailedRequests
 from ..frontier.entries import COMPARED
 from ..frontier.scripts import filter_step
@@ -168,7 +169,7 @@ class Explainer:
         data = {place.entry.data for place in found.waiting} | {held.entry.data for held in found.held}
         data |= {delayed.entry.data for delayed in found.delayed}
         texts = [self._view.server.hget(self._view.keys.history, sha1_of(entry)) for entry in sorted(data)]
-        return [event for text in texts if text for event in text.decode("utf-8", "replace").split()]
+        return [event for text in texts if text for event in text_of(text).split()]
 
 
 class _Alike:

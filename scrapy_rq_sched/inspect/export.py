@@ -38,7 +38,6 @@ The export of a frontier without workers is exact.
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 import time
 from collections.abc import Generator, Iterator
@@ -46,7 +45,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from .. import connection
+from ..codec.values import text_of
 from ..errors import FrontierError, InspectionError
+from ..frontier.replies import lease_order
 from ..frontier.scripts import register
 from . import own_keys
 from .archive import OWN_META, Writer, dumped
@@ -60,7 +61,6 @@ NOTED_FOR, RENEWED_AFTER = 60_000, 5.0
 #: Members of a compact filter in a line, and buckets, of a few hundred members each, in a step.
 MEMBERS, BUCKETS = 500, 16
 
-_LEASE = re.compile(rb"(\d+)\.(\d+)")
 _Values = Iterator[tuple[str, list[Any]]]
 
 
@@ -162,14 +162,14 @@ class Export:
                 yield "started", found
 
     def _buckets(self) -> Iterator[list[int]]:
-        state = f"{self._keys.dupefilter}:buckets"
+        state = self._keys.seen_state
         name, first = self._server.hmget(state, "name", "first")
         number, last = (int(first), 2 * int(first) - 1) if name and first else (1, 0)
         while number <= last:
             pipe = self._view.pipeline()
             until = min(number + BUCKETS, last + 1)
             for bucket in range(number, until):
-                pipe.smembers(f"{self._keys.dupefilter}:{name.decode()}:{bucket}")
+                pipe.smembers(self._keys.bucket(name.decode(), bucket))
             # Read after the members: a bucket that was split before that has moved some to a higher number.
             pipe.hmget(state, "name", "first")
             *buckets, (same, first) = pipe.execute()
@@ -212,7 +212,7 @@ class Export:
     def _leases(self, key: str) -> _Values:
         # All at once: a worker holds few leases, and they return in the order in which it took them.
         held = dict(pair for pairs in scan(self._server, "hscan", key) for pair in pairs)
-        values = [held[lease] for lease in sorted(held, key=_place)]
+        values = [held[lease] for lease in sorted(held, key=lambda name: lease_order(text_of(name)))]
         for end in range(len(values), 0, -FIRST):
             yield "leased", values[max(0, end - FIRST) : end]
 
@@ -271,8 +271,3 @@ class Export:
 
     def _server_id(self) -> Any:
         return connection.server_of(self._server, self._keys.requests).info("server").get("run_id")
-
-
-def _place(lease: bytes) -> tuple[int, int]:
-    named = _LEASE.fullmatch(lease)
-    return (int(named[1]), int(named[2])) if named else (0, 0)

@@ -9,16 +9,15 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
+from ..assembly.dupefilter import fingerprints_by, load_dupefilter, load_fingerprints
 from ..codec.seeds import request_from_seed
-from ..engine.components import fingerprints_by, load_dupefilter, load_fingerprints
+from ..codec.values import class_path
 from ..errors import InspectionError, SeedError, UnknownCodeError
 from ..fingerprints import ScrapyRedisFingerprinter, only_url_matters
 from .view import View
 
 #: The fingerprinters that use the canonical URL.
-_SCRAPYS = {
-    f"{cls.__module__}.{cls.__qualname__}" for cls in (RequestFingerprinter, ScrapyRedisFingerprinter)
-}
+_SCRAPYS = {class_path(cls) for cls in (RequestFingerprinter, ScrapyRedisFingerprinter)}
 
 
 class Fingerprinter:

@@ -7,13 +7,14 @@ from contextlib import suppress
 from typing import Any
 
 from .. import connection, serializers
+from ..assembly.frontier import project_of
+from ..assembly.queue import PICKLE, load_queue_class
+from ..codec.values import class_path, text_of
 from ..dupefilter import CompactDupeFilter
-from ..engine.components import PICKLE, load_queue_class, project_of
 from ..errors import FrontierError, frontier_command
 from ..frontier.messages import FORMAT
 from ..frontier.refusals import how_to_convert
-from ..keys.key import Use
-from ..keys.table import KEYS
+from ..keys.table import KEYS, Use
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
 from .history import with_last_crawl
@@ -92,13 +93,13 @@ def _types(view: View, what: str) -> Iterator[Finding]:
 
 def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     keys = view.keys
-    expected = {keys.at(key): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
+    expected = {key.of(keys): key.types for key in KEYS if key.use in (Use.ARGUMENT, Use.DERIVED)}
     del expected[keys.requests]
     with suppress(FrontierError):  # a custom queue class has its own keys
         expected[keys.requests] = (view.named_queue_class.key_type,)
     expected |= dict.fromkeys(keys.start_urls, _SEEDS)
     workers = if_permitted(lambda: view.server.zrange(keys.workers, 0, MOST_WORKERS - 1)) or ()
-    for name in (worker.decode("utf-8", "replace") for worker in workers):
+    for name in map(text_of, workers):
         expected[keys.worker(name)] = expected[keys.leases(name)] = ("hash",)
     return expected
 
@@ -113,7 +114,7 @@ def _conversion(view: View, what: str) -> Iterator[Finding]:
             + frontier_command("clear", view.spider, "--force"),
         )
     elif kind:
-        names = [kind[name].decode("utf-8", "replace") for name in (b"from", b"to") if name in kind]
+        names = [text_of(kind[name]) for name in (b"from", b"to") if name in kind]
         yield problem(
             what,
             f"its requests are being converted ({' to '.join(names)}), or a conversion was interrupted: no "
@@ -172,7 +173,7 @@ def _ours(view: View) -> dict[str, str]:
     queue_class = load_queue_class(view.settings)
     ours = {
         "FRONTIER_PROJECT": view.settings.project or project_of(settings, view.spidercls),
-        "SCHEDULER_QUEUE_CLASS": _path(queue_class),
+        "SCHEDULER_QUEUE_CLASS": class_path(queue_class),
         "SCHEDULER_SERIALIZER": serializers.serializer_name(
             serializers.load_serializer(view.settings.serializer)
         ),
@@ -184,12 +185,8 @@ def _ours(view: View) -> dict[str, str]:
     if isinstance(fingerprinter, type) and "request_fingerprint" not in view.meta.get(
         "REQUEST_FINGERPRINTER_CLASS", ""
     ):
-        ours["REQUEST_FINGERPRINTER_CLASS"] = _path(fingerprinter)
+        ours["REQUEST_FINGERPRINTER_CLASS"] = class_path(fingerprinter)
     return ours
-
-
-def _path(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _is_pickled(view: View) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from .. import connection
+from ..codec.values import number_of
 from ..events.event import Event
 from .events import stream_of
 from .status import LastCrawl, Status
@@ -30,7 +30,7 @@ def with_last_crawl(view: View, status: Status) -> Status:
     event = _last_finish(view)
     if event is None:
         return status
-    pages, seconds, failed = (_number(event.details.get(name)) for name in ("pages", "seconds", "failed"))
+    pages, seconds, failed = (number_of(event.details.get(name)) for name in ("pages", "seconds", "failed"))
     last = LastCrawl(event.time, seconds, int(pages), int(failed))
     is_finished = status.state == "finished" or not (status.seeds or status.waiting or status.leased)
     return replace(status, last_crawl=last, state="finished" if is_finished else status.state)
@@ -53,7 +53,3 @@ def _last_finish(view: View) -> Event | None:
             return None
         end, read = f"({events[0].id}", read + STEP
     return None
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) and 0 <= value < 2**53 else 0.0

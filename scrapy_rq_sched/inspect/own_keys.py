@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..engine.components import load_keys
+from ..assembly.keys import load_keys
 from ..errors import InspectionError, bounded
 from ..keys import Keys
 from .view import View

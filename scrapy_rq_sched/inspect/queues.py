@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
 
+from ..codec.values import text_of
 from ..connection import server_of
 from ..frontier.entries import SHOWN, WHOLE, Kind, Piece
 from ..queue import FifoQueue
@@ -39,7 +40,7 @@ class Queues:
         """Yield all slots that can have waiting requests, the empty one first."""
         yield ""
         for found in scan(self._server, "zscan", self.view.keys.slots):
-            yield from (slot.decode("utf-8", "replace") for slot, _ in found)
+            yield from (text_of(slot) for slot, _ in found)
 
     def length(self, slot: str) -> int:
         """Return the number of waiting requests of *slot*."""
@@ -55,7 +56,7 @@ class Queues:
         # By priority all slots are read: their order in the set does not reflect requests that came later.
         most = self._server.zcard(self.view.keys.slots) if by_priority else count
         turns = self._reader.entries.read("zset", self.view.keys.slots, count=most, enough=WHOLE)
-        slots = ["", *(turn.data.decode("utf-8", "replace") for turn in turns if not turn.is_cut)]
+        slots = ["", *(text_of(turn.data) for turn in turns if not turn.is_cut)]
         longest = WHOLE if whole else SHOWN
         each = (self._next_of(slot, count, longest) for slot in slots)
         if by_priority:

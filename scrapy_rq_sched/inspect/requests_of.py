@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..codec.values import text_of
 from ..connection import server_of
+from ..frontier.replies import lease_order
 from .entries import Held, Reader
 from .view import View
 
@@ -32,17 +34,17 @@ def read_requests(view: View, worker: str) -> WorkerRequests:
     """
     server, key = server_of(view.server, view.keys.requests), view.keys.worker(worker)
     fields = server.hmget(key, "begun", "sown", "passed", "reclaimed", "exchange")
-    begun, sown, passed, reclaimed, exchange = ((text or b"").decode("utf-8", "replace") for text in fields)
+    begun, sown, passed, reclaimed, exchange = map(text_of, fields)
     # If the worker is only slow, it may still finish these.
     taken_over = sum(name.startswith(b"r:") for name in server.hkeys(key)) if reclaimed else 0
     skipped = set(passed.split())
 
     def has_begun(held: Held) -> bool:
         last = sown if held.entry.kind == "seed" else begun
-        return held.lease not in skipped and _order(held.lease) <= _order(last)
+        return held.lease not in skipped and lease_order(held.lease) <= lease_order(last)
 
     leases = sorted(
-        Reader(view).held(worker), key=lambda held: (held.deaths, _order(held.lease)), reverse=True
+        Reader(view).held(worker), key=lambda held: (held.deaths, lease_order(held.lease)), reverse=True
     )
     return WorkerRequests(
         [held for held in leases if has_begun(held)],
@@ -50,8 +52,3 @@ def read_requests(view: View, worker: str) -> WorkerRequests:
         taken_over,
         exchange,
     )
-
-
-def _order(lease: str) -> tuple[int, ...]:
-    """Return the position of a lease, by its name, among those of its worker; an empty name is the first."""
-    return tuple(int(part) for part in lease.split(".") if part.isdigit())

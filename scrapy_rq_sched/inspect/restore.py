@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from .. import connection, serializers
+from ..codec.values import text_of
 from ..errors import FrontierError, InspectionError, frontier_command
 from ..frontier.messages import FORMAT
 from ..frontier.refusals import how_to_convert, untrusted_import
@@ -54,7 +55,7 @@ class Import:
                 "The first line of the file does not contain the kind of queue of the exported frontier: the "
                 "file was changed. Export the frontier again"
             )
-        made_in = self._meta.get("format", b"").decode("utf-8", "replace")
+        made_in = text_of(self._meta.get("format"))
         if made_in != FORMAT:
             raise InspectionError(
                 f"The exported frontier has the format {made_in!r}, but this scrapy-rq-sched uses "
@@ -69,7 +70,7 @@ class Import:
 
     def _check_serializer(self) -> None:
         """Check that the file does not choose a serializer that may run code."""
-        name = self._meta.get("SCHEDULER_SERIALIZER", b"").decode("utf-8", "replace")
+        name = text_of(self._meta.get("SCHEDULER_SERIALIZER"))
         ours = serializers.load_serializer(self._view.settings.serializer)
         if name and name not in serializers.HARMLESS and name != serializers.serializer_name(ours):
             raise untrusted_import(self._view.spider, name)
@@ -133,7 +134,7 @@ class Import:
                 f"exists. Clear the frontier before the import: {clear}"
             )
         if problem:
-            key, found, expected = (text.decode("utf-8", "replace") for text in rest)
+            key, found, expected = map(text_of, rest)
             raise InspectionError(
                 f"Key {key!r} in Redis is a {found}, but the frontier of spider {spider!r} needs a "
                 f"{expected}. Rename or delete the key"

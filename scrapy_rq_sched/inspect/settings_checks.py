@@ -7,10 +7,10 @@ from typing import Any
 
 from scrapy.utils.misc import load_object
 
-from .. import connection, serializers
+from .. import connection, feeds, serializers
 from ..addon import Addon
+from ..assembly.queue import load_queue_class
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
-from ..engine.components import load_queue_class
 from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware
@@ -127,7 +127,7 @@ def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     ):
         if applies:
             yield warning(_WHAT, text, advice)
-    for text, advice in remarks(settings):
+    for text, advice in (*remarks(settings), *feeds.remarks(settings)):
         yield warning(_WHAT, text, advice)
 
 

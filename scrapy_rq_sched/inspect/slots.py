@@ -7,13 +7,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 from urllib.parse import unquote
 
 from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
+from ..codec.values import number_of, text_of
 from ..errors import InspectionError
 from ..frontier.scripts import register
+from ..keys import Keys
 from . import own_keys
 from .queues import Queues
 from .read_status import MOST_WORKERS
@@ -23,8 +24,6 @@ from .view import View, read_meta
 STEP = 200
 #: Before a slot's name, the field with the limits that were set for it: see ``lua/slots.lua``.
 SET = "set "
-#: Not a slot: this name's state is the clock of all spiders that share the states.
-CLOCK = "~clock"
 
 
 @dataclass(frozen=True)
@@ -112,9 +111,9 @@ class Slots:
         prefix = self.view.keys.slot("")
         pattern = re.sub(r"([\[\]*?\\])", r"\\\1", prefix) + "*"
         for key in self.view.server.scan_iter(pattern, count=STEP, _type="hash"):
-            slot = key.decode("utf-8", "replace").removeprefix(prefix)
-            if slot != CLOCK:
-                yield slot
+            name = text_of(key)
+            if name != self.view.keys.shared_clock:
+                yield name.removeprefix(prefix)
 
     def set(self, slot: str, rule: SlotRule) -> None:
         """Apply *rule* to *slot* until the crawl is finished; it overrides the settings."""
@@ -154,17 +153,14 @@ class Slots:
             pipe.zscore(keys.slots, name)
             pipe.hgetall(keys.slot(name))
             pipe.hmget(keys.slot_limits, name, name.lower(), f"{SET}{name}")
-        # Spiders that share the states of slots also share a clock.
-        ours_only = keys.slot_states == f"{keys.prefix}:slots:state"
-        pipe.hget(keys.slot(CLOCK), "clock_ahead")
+        pipe.hget(clock_of(keys), "clock_ahead")
         # The dead ones come first.
         pipe.zrange(keys.workers, 0, MOST_WORKERS - 1, withscores=True)
         (seconds, microseconds), *replies, ahead, workers = pipe.execute()
         # Leases of dead workers do not count. Only this spider's workers are known here.
         dead = {worker for worker, deadline in workers if deadline <= seconds * 1000 + microseconds / 1000}
         meta = read_meta(self.view.server, keys.meta)
-        ahead = _number(meta.get("clock_ahead") if ours_only else ahead)
-        now = seconds * 1000 + microseconds / 1000 + ahead
+        now = seconds * 1000 + microseconds / 1000 + number_of(ahead)
         for place, name in enumerate(names):
             waiting, score, state, limits = replies[4 * place : 4 * place + 4]
             yield _status(name, waiting, score, state, _in_force(name, limits, meta), now, dead)
@@ -176,7 +172,7 @@ def _in_force(slot: str, fields: list[bytes | None], meta: Mapping[str, str]) ->
     :param fields: the slot's fields of the limits, as in ``lua/limits.lua``: by its name, by its name in
         lower case, and the limits that were set.
     """
-    exact, lower, were_set = ((field or b"").decode("utf-8", "replace").split(" ") for field in fields)
+    exact, lower, were_set = (text_of(field).split(" ") for field in fields)
     *named, rules = exact if exact != [""] else lower
     default = _by_pattern(slot, meta.get("slot_patterns", "")) or meta.get("slot_default", "").split(" ")
     by_settings = named if rules and rules == meta.get("rules", "") else default
@@ -211,11 +207,11 @@ def _status(
     dead: Collection[bytes],
 ) -> SlotStatus:
     in_force, is_set = limits
-    said = [None if value == "-" else _number(value) for value in in_force]
-    blocked, tat = _number(state.get(b"blocked")), _number(state.get(b"tat"))
+    said = [None if value == "-" else number_of(value) for value in in_force]
+    blocked, tat = number_of(state.get(b"blocked")), number_of(state.get(b"tat"))
     due = max(tat, blocked) if waiting and score is not None else blocked
     active = sum(
-        int(_number(value.partition(b" ")[0]))
+        int(number_of(value.partition(b" ")[0]))
         for field, value in state.items()
         if field.startswith(b"a:") and field[2:] not in dead
     )
@@ -228,14 +224,11 @@ def _status(
         jitter=said[1],
         concurrency=None if said[2] is None else int(said[2]),
         is_set=is_set,
-        owner=state.get(b"owner", b"").decode("utf-8", "replace") if _number(state.get(b"pending")) else "",
+        owner=text_of(state.get(b"owner")) if number_of(state.get(b"pending")) else "",
         active=active,
     )
 
 
-def _number(text: Any) -> float:
-    try:
-        number = float(text or 0)
-    except (TypeError, ValueError):  # another program has written it
-        return 0.0
-    return number if 0 <= number < 9e15 else 0.0
+def clock_of(keys: Keys) -> str:
+    """Return the key of the frontier's time. Spiders that share the states of slots also share the time."""
+    return keys.shared_clock if keys.shares_slots else keys.meta

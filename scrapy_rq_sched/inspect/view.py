@@ -14,7 +14,9 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from typing_extensions import Self
 
 from .. import connection, serializers
-from ..engine.components import load_keys, load_queue_class
+from ..assembly.keys import load_keys
+from ..assembly.queue import load_queue_class
+from ..codec.values import class_path, text_of
 from ..errors import InspectionError, bounded
 from ..frontier.entries import Entries, Part
 from ..keys import Keys
@@ -31,7 +33,7 @@ MOST_FIELDS, LONGEST_FIELD = 1000, 256 * 1024
 _SERIALIZER = "SCHEDULER_SERIALIZER"
 #: The priority of a setting that the user has named for one command.
 _BY_HAND = SETTINGS_PRIORITIES["cmdline"]
-_QUEUES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in DISCIPLINES}
+_QUEUES = {class_path(cls): cls for cls in DISCIPLINES}
 
 
 @dataclass(frozen=True)
@@ -234,11 +236,7 @@ def read_meta(server: Any, key: str) -> dict[str, str]:
 
 def fields(part: Part) -> dict[str, str]:
     """Return the fields of a hash as text. Those that are too long are left out: a part would be wrong."""
-    return {
-        piece.name.decode("utf-8", "replace"): piece.data.decode("utf-8", "replace")
-        for piece in part.pieces
-        if not piece.is_cut
-    }
+    return {text_of(piece.name): text_of(piece.data) for piece in part.pieces if not piece.is_cut}
 
 
 def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
@@ -258,7 +256,7 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
         meta = read_meta(server, key)
         if "format" in meta and meta.get("requests_key"):
             keys = _keys_of(meta, meta.get("spider", ""), meta["requests_key"])
-            if keys.meta != key.decode("utf-8", "replace"):
+            if keys.meta != text_of(key):
                 continue  # another program has written the name of another frontier's queue there
             views.append(View(server, keys, read, meta, None, settings))
     yield from sorted(views, key=lambda view: (view.spider, view.keys.requests))

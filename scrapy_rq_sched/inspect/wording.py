@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 
+from .. import errors
 
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return *count* and *noun* for people at a terminal or a page: ``1 worker`` or ``1,200 workers``.
-
-    :param plural: of the noun; by default, with an s.
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+#: Returns a count and its noun for people at a terminal or a page: ``1 worker`` or ``1,200 workers``.
+counted = partial(errors.counted, form=",")
 
 
 def crawl_command(spider: str) -> str:

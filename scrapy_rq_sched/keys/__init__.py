@@ -1,6 +1,6 @@
 """The names of the keys of a spider's frontier in Redis.
 
-``keys/table.py`` lists all keys, and no other Python module contains their names. The names of the queue, of
+``keys/table.py`` has all keys, and no other module contains their names. The names of the queue, of
 the dupefilter and of the seeds are settings. All other keys begin with :attr:`Keys.prefix`. Keys that
 scrapy-redis also has keep its names.
 """
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .key import Key, Use
-from .table import KEYS
+from .table import KEYS, Table, Use
 
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"
@@ -40,7 +39,7 @@ def expand(template: str, spider: str, job: str = "", hash_tag: bool = False) ->
 
 
 @dataclass(frozen=True)
-class Keys:
+class Keys(Table):
     """The keys of one spider's frontier.
 
     :param spider: the spider's name.
@@ -69,24 +68,9 @@ class Keys:
         return expand(template, self.spider, self.job, self.hash_tag)
 
     @property
-    def requests(self) -> str:
-        """The waiting requests."""
-        return self.of(self.requests_template)
-
-    @property
-    def dupefilter(self) -> str:
-        """The fingerprints seen."""
-        return self.of(self.dupefilter_template)
-
-    @property
     def start_urls(self) -> list[str]:
         """The seeds: their keys, in the order in which they are read."""
         return [self.of(template) for template in self.start_urls_templates]
-
-    @property
-    def seeding(self) -> str:
-        """The progress of pushing seeds from a file."""
-        return f"{self.prefix}:seeding"
 
     @property
     def prefix(self) -> str:
@@ -99,121 +83,14 @@ class Keys:
         return requests.removesuffix(_SUFFIX) if requests.endswith(_SUFFIX) else f"{requests}:frontier"
 
     @property
-    def failed(self) -> str:
-        """The failed list: requests and seeds that were set aside."""
-        return f"{self.prefix}:failed"
-
-    @property
-    def reasons(self) -> str:
-        """How many requests and seeds were ever set aside, by reason."""
-        return f"{self.failed}:reasons"
-
-    @property
-    def times(self) -> str:
-        """The histogram of how long exchanges took."""
-        return f"{self.meta}:times"
-
-    @property
-    def events(self) -> str:
-        """The events of the fleet."""
-        return f"{self.prefix}:events"
-
-    @property
-    def audit(self) -> str:
-        """The actions that were done in the dashboard."""
-        return f"{self.prefix}:audit"
-
-    @property
-    def meta(self) -> str:
-        """The state of the crawl: the settings that workers share, and the orders for all workers."""
-        return f"{self.prefix}:meta"
-
-    @property
-    def started(self) -> str:
-        """The fingerprints of the start requests that the crawl has had."""
-        return f"{self.prefix}:started"
-
-    @property
-    def converting(self) -> str:
-        """The progress of a conversion of the queue, or of an import."""
-        return f"{self.prefix}:converting"
-
-    @property
-    def slots(self) -> str:
-        """The slots that have waiting requests."""
-        return f"{self.prefix}:slots"
-
-    @property
-    def slot_limits(self) -> str:
-        """The limits of slots that have limits of their own."""
-        return f"{self.prefix}:slots:limits"
-
-    def slot(self, name: str) -> str:
-        """Return the key of the state of the slot *name*."""
-        return f"{self.slot_states}:{name}"
-
-    @property
     def slot_states(self) -> str:
         """The prefix of the states of slots, which several spiders may share."""
         return self.of(self.slots_template) if self.slots_template else f"{self.prefix}:slots:state"
 
     @property
-    def slots_blocked(self) -> str:
-        """A key that exists while any slot is blocked."""
-        return f"{self.prefix}:slots:blocked"
-
-    @property
-    def slots_cleared(self) -> str:
-        """The cleared indexes of slots whose requests are not yet deleted."""
-        return f"{self.prefix}:slots:cleared"
-
-    @property
-    def delayed(self) -> str:
-        """Requests and seeds that wait for another worker."""
-        return f"{self.prefix}:delayed"
-
-    @property
-    def workers(self) -> str:
-        """The workers, by the time after which they count as dead."""
-        return f"{self.prefix}:workers"
-
-    @property
-    def places(self) -> str:
-        """The workers that have a place (``FRONTIER_MAX_WORKERS``). Several spiders may share the places."""
-        return self.of(self.places_template) if self.places_template else f"{self.prefix}:places"
-
-    @property
-    def line(self) -> str:
-        """The workers that wait in line for a place."""
-        return f"{self.places}:line"
-
-    @property
-    def finished(self) -> str:
-        """The time when a crawl last finished."""
-        return f"{self.prefix}:finished"
-
-    @property
-    def pages(self) -> str:
-        """The number of pages done in each ten seconds of the last hour."""
-        return f"{self.prefix}:pages"
-
-    @property
-    def exported(self) -> str:
-        """The leases that workers finish while the frontier is exported."""
-        return f"{self.prefix}:exported"
-
-    @property
-    def history(self) -> str:
-        """The histories of requests that came back."""
-        return f"{self.prefix}:history"
-
-    def worker(self, name: str) -> str:
-        """Return the key of the worker *name*: its description and its last exchange."""
-        return f"{self.prefix}:worker:{name}"
-
-    def leases(self, name: str) -> str:
-        """Return the key of the leases of the worker *name*."""
-        return f"{self.prefix}:leases:{name}"
+    def shares_slots(self) -> bool:
+        """Whether the states of slots are not this frontier's own, so that other spiders may use them."""
+        return self.slot_states != f"{self.prefix}:slots:state"
 
     def all(self) -> list[str]:
         """Return the keys that scripts get as ``KEYS``."""
@@ -225,7 +102,7 @@ class Keys:
 
     def queue(self, slot: str) -> str:
         """Return the key of the requests of *slot*; if it is empty, of the requests without a known slot."""
-        return f"{self.requests}:slot:{slot}" if slot else self.requests
+        return self.slot_requests(slot) if slot else self.requests
 
     def own(self) -> list[str]:
         """Return the keys of :meth:`all` without the keys of the seeds.
@@ -234,22 +111,12 @@ class Keys:
         if one of its keys is not on the node. So with these prefixes no script runs while only some of the
         keys have moved.
         """
-        return [self.at(key) for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
-
-    def at(self, key: Key) -> str:
-        """Return the name of *key* for this spider."""
-        return key.place.format(
-            requests=self.requests,
-            dupefilter=self.dupefilter,
-            prefix=self.prefix,
-            slot_states=self.slot_states,
-            places=self.places,
-        )
+        return [key.of(self) for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
 
 
 def queue_counter(requests: str) -> str:
     """Return the key of the counter with which the queue *requests* keeps the order of arrival."""
-    return f"{requests}:count"
+    return Keys.counter.place.format(requests=requests)
 
 
 def never(key: str) -> str:
@@ -259,7 +126,7 @@ def never(key: str) -> str:
 
 def dupefilter_frontiers(dupefilter: str) -> str:
     """Return the key of the frontiers that use the filter *dupefilter*."""
-    return f"{dupefilter}:frontiers"
+    return Keys.seen_frontiers.place.format(dupefilter=dupefilter)
 
 
 def last_batch(key: str, worker: str) -> str:

@@ -1,151 +1,243 @@
 """Every key that a frontier has in Redis, and its contents.
 
-The scripts get their keys and the names of the keys from this table. The check of the keys' types and the
-doctor use it, too, and a test compares it with the page about keys. When you add a key, also remove it when
-a crawl ends: in ``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
+A row is all that a key needs. Python gets it as an attribute of :class:`~scrapy_rq_sched.keys.Keys`,
+and scripts as a name in capitals. The check of the keys' types and the doctor use the rows, too, and a test
+compares them with the page about keys. When you add a key, also remove it when a crawl ends: in
+``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
 """
 
 from __future__ import annotations
 
-from .key import Key, Use
+import re
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
 
-#: In the order in which the scripts get them. Some scripts depend on the places of the first three.
-KEYS: tuple[Key, ...] = (
-    Key(
-        "requests",
-        "{requests}",
+from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from . import Keys
+
+#: In the place of a key: an attribute of :class:`Keys`, or a part that each of several keys has.
+_PARTS = re.compile(r"{(\w+)}|(<\w+>)")
+
+
+class Use(Enum):
+    """How a script gets a key."""
+
+    #: In ``KEYS``.
+    ARGUMENT = 1
+    #: In ``KEYS``, as a prefix: the script appends the name of a worker or a slot. The prefix itself is
+    #: never a key.
+    PREFIX = 2
+    #: The script derives it from another key.
+    DERIVED = 3
+    #: The scripts of the frontier do not use it; or it comes last in ``KEYS``, as the seeds' keys do.
+    NONE = 4
+
+
+class Row:
+    """A key of a frontier, or all keys of a pattern.
+
+    :ivar name: the name in Python, and in scripts, in capitals there.
+    :param place: the name in Redis. ``{name}`` stands for another attribute of :class:`Keys`, ``<part>`` for
+        a part in which the keys of a pattern differ.
+    :param types: the types that it may have, as Redis calls them.
+    :param holds: its contents, in Markdown.
+    :param lasting: whether it stays when a crawl finishes. The other keys are removed then, or expire.
+    :param template: the attribute of :class:`Keys` with the setting that can rename the key.
+    """
+
+    name = ""
+
+    def __init__(
+        self,
+        place: str,
+        types: tuple[str, ...],
+        holds: str,
+        use: Use = Use.NONE,
+        lasting: bool = False,
+        template: str = "",
+    ) -> None:
+        self.place = place
+        self.types = types
+        self.holds = holds
+        self.use = use
+        self.lasting = lasting
+        self._template = template
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def of(self, keys: Any, *parts: object) -> str:
+        """Return the key's name in Redis, among *keys*; without *parts*, the prefix of a pattern."""
+        if template := getattr(keys, self._template, ""):
+            return str(keys.of(template))
+        remaining = iter(parts)
+
+        def fill(found: re.Match[str]) -> str:
+            if not found[1]:
+                return str(next(remaining, ""))
+            value = getattr(keys, found[1])
+            return str(value("") if callable(value) else value)
+
+        return _PARTS.sub(fill, self.place)
+
+    def label(self, keys: Any) -> str:
+        """Return the name for people, among *keys*: with the parts as the place has them."""
+        return self.of(keys, *(part for _, part in _PARTS.findall(self.place) if part))
+
+
+class Key(Row):
+    """A key, which is an attribute of :class:`Keys`."""
+
+    @overload
+    def __get__(self, keys: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, keys: Keys, owner: type) -> str: ...
+    def __get__(self, keys: Keys | None, owner: type) -> Self | str:
+        return self if keys is None else self.of(keys)
+
+
+class KeyPattern(Row):
+    """All keys of a pattern. Its attribute of :class:`Keys` is a function, which gets the parts."""
+
+    @overload
+    def __get__(self, keys: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, keys: Keys, owner: type) -> Callable[..., str]: ...
+    def __get__(self, keys: Keys | None, owner: type) -> Self | Callable[..., str]:
+        return self if keys is None else partial(self.of, keys)
+
+
+class Table:
+    """The keys, in the order in which scripts get them. Some scripts need the first three in their places."""
+
+    requests = Key(
+        "",
         ("list", "zset"),
         "the waiting requests that are in no slot's queue, serialized: a list for `FifoQueue` and "
         "`LifoQueue`, a sorted set for `PriorityQueue`",
         Use.ARGUMENT,
-    ),
-    Key(
-        "counter",
+        template="requests_template",
+    )
+    counter = Key(
         "{requests}:count",
         ("string",),
         "how many requests were ever pushed; keeps requests of equal priority in their order of arrival",
         Use.ARGUMENT,
-    ),
-    Key(
-        "dupefilter",
-        "{dupefilter}",
+    )
+    dupefilter = Key(
+        "",
         ("set",),
         "fingerprints seen, in hexadecimal; with `CompactDupeFilter`, only those not yet converted",
         Use.ARGUMENT,
-    ),
-    Key(
-        "seen_state",
+        template="dupefilter_template",
+    )
+    seen_state = Key(
         "{dupefilter}:buckets",
         ("hash",),
         "with `CompactDupeFilter`: the name and number of its buckets, and how many fingerprints they hold",
         Use.DERIVED,
-    ),
-    Key(
-        "",
+    )
+    bucket = KeyPattern(
         "{dupefilter}:<name>:<n>",
         ("set",),
         "with `CompactDupeFilter`: a bucket, with 62 bits of each fingerprint as an integer",
-    ),
-    Key(
-        "seen_cleared",
+    )
+    seen_cleared = Key(
         "{dupefilter}:cleared",
         ("list",),
         "with `CompactDupeFilter`: cleared filters whose buckets are not yet deleted",
         Use.DERIVED,
-    ),
-    Key(
-        "seen_frontiers",
+    )
+    seen_frontiers = Key(
         "{dupefilter}:frontiers",
         ("set",),
         "the frontiers that use this dupefilter, each as the prefix of its keys; the last one clears it",
         Use.DERIVED,
-    ),
-    Key(
-        "slots",
+    )
+    slots = Key(
         "{prefix}:slots",
         ("zset",),
         "slots that have waiting requests; the slot with the lowest score gives the next request",
         Use.ARGUMENT,
-    ),
-    Key(
-        "slot_requests",
-        "{requests}:slot:",
-        ("list", "zset"),
-        "the waiting requests of one slot, serialized",
-        Use.PREFIX,
-        follows="slot",
-    ),
-    Key(
-        "slot",
-        "{slot_states}:",
+    )
+    slot_requests = KeyPattern(
+        "{requests}:slot:<slot>", ("list", "zset"), "the waiting requests of one slot, serialized", Use.PREFIX
+    )
+    slot = KeyPattern(
+        "{slot_states}:<slot>",
         ("hash",),
-        "the state of a slot with limits: when it may send its next request, which worker has its turns, how "
-        "many downloads it has. Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename this key. "
-        "Then the keys `~clock`, `~workers` and `~moved` beside it have what the spiders tell each other",
+        "the state of a slot with limits: when it may send its next request, which worker has its turns, "
+        "how many downloads it has. Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename "
+        "this key",
         Use.PREFIX,
-        follows="slot",
-    ),
-    Key(
-        "slot_limits",
+    )
+    shared_clock = Key(
+        "{slot}~clock",
+        ("hash",),
+        "with `FRONTIER_SLOTS_KEY`: the time of all spiders that share the states of slots. Expires",
+        Use.DERIVED,
+    )
+    shared_workers = Key(
+        "{slot}~workers",
+        ("zset",),
+        "with `FRONTIER_SLOTS_KEY`: the workers of these spiders. Score: the server's time "
+        "(milliseconds) after which the worker counts as dead. Expires",
+        Use.DERIVED,
+    )
+    moved = Key(
+        "{slot}~moved",
+        ("zset",),
+        "with `FRONTIER_SLOTS_KEY`: slots that may have a turn sooner than another spider expects. "
+        "Score: the time of that (milliseconds). Expires",
+        Use.DERIVED,
+    )
+    slot_limits = Key(
         "{prefix}:slots:limits",
         ("hash",),
         "for each slot that the settings name: delay (milliseconds), jitter, concurrency, and `rules` of "
-        "`meta` when they were written. The field `set <slot>`: the limits that somebody has set during the "
-        "crawl; `-` is not set",
+        "`meta` when they were written. The field `set <slot>`: the limits that somebody has set during "
+        "the crawl; `-` is not set",
         Use.ARGUMENT,
-    ),
-    Key(
-        "slots_of",
-        "{prefix}:slots:of:",
+    )
+    slots_of = KeyPattern(
+        "{prefix}:slots:of:<id>",
         ("zset",),
         "slots that this worker served last, with the time of their next request. Expires",
         Use.PREFIX,
-    ),
-    Key(
-        "slots_blocked",
-        "{prefix}:slots:blocked",
-        ("string",),
-        "exists while any slot is blocked",
-        Use.ARGUMENT,
-    ),
-    Key(
-        "slots_cleared",
+    )
+    slots_blocked = Key(
+        "{prefix}:slots:blocked", ("string",), "exists while any slot is blocked", Use.ARGUMENT
+    )
+    slots_cleared = Key(
         "{prefix}:slots:cleared",
         ("list",),
         "keys of cleared indexes of slots whose requests are not yet deleted",
         Use.ARGUMENT,
-    ),
-    Key(
-        "converting",
+    )
+    converting = Key(
         "{prefix}:converting",
         ("hash",),
         "exists while the queue is converted to another serializer, or the frontier is imported: the "
         "progress. Meanwhile no worker joins",
         Use.ARGUMENT,
-    ),
-    Key(
-        "start_urls",
-        "{start_urls}",
-        ("list",),
-        "seeds; a set or a sorted set also works",
-        lasting=True,
-    ),
-    Key(
-        "seeding",
+    )
+    seeding = Key(
         "{prefix}:seeding",
         ("hash",),
-        "while seeds are pushed from a file: their SHA-256, and how many were pushed. Kept for a "
-        "week if the push is interrupted",
-    ),
-    Key(
-        "started",
+        "while seeds are pushed from a file: their SHA-256, and how many were pushed. Kept for a week if "
+        "the push is interrupted",
+    )
+    started = Key(
         "{prefix}:started",
         ("set",),
         "fingerprints of the start requests of this crawl; unfiltered requests end in `#` and a number",
         Use.ARGUMENT,
-    ),
-    Key(
-        "delayed",
+    )
+    delayed = Key(
         "{prefix}:delayed",
         ("zset",),
         "requests and seeds that a rule of admission has set back: `refused` (a worker lacks the code for "
@@ -153,157 +245,136 @@ KEYS: tuple[Key, ...] = (
         "holds no other suspect). Score: the frontier's time (milliseconds) from which a worker may take it. "
         "`<kind> <score> <worker>/<lease>~<cause>@<slot> <request>`",
         Use.ARGUMENT,
-    ),
-    Key(
-        "workers",
+    )
+    workers = Key(
         "{prefix}:workers",
         ("zset",),
-        "workers. Score: the server's time (milliseconds) after which the worker counts as dead. It ends in "
-        ".5 if the lease was renewed after an outage and the worker was not heard since",
+        "workers. Score: the server's time (milliseconds) after which the worker counts as dead. It ends "
+        "in .5 if the lease was renewed after an outage and the worker was not heard since",
         Use.ARGUMENT,
-    ),
-    Key(
-        "",
-        "{prefix}:workers:lost",
+    )
+    lost = Key(
+        "{workers}:lost",
         ("zset",),
         "workers that ended without leaving, or because of their memory. Score: the server's time "
-        "(milliseconds) until which they may come back; so long no worker clears the frontier at its start. "
-        "It ends in .5 if the worker left because of its memory",
-    ),
-    Key(
-        "places",
-        "{places}",
+        "(milliseconds) until which they may come back; so long no worker clears the frontier at its "
+        "start. It ends in .5 if the worker left because of its memory",
+        Use.DERIVED,
+    )
+    places = Key(
+        "{prefix}:places",
         ("zset",),
         "with `FRONTIER_MAX_WORKERS`: workers that have a place. Score: the server's time (milliseconds) "
         "after which the place is free. Expires. `FRONTIER_MAX_WORKERS_KEY` can rename this key",
         Use.ARGUMENT,
-    ),
-    Key(
-        "",
+        template="places_template",
+    )
+    line = Key(
         "{places}:line",
         ("zset",),
-        "with `FRONTIER_MAX_WORKERS`: workers in line for a place. Score: when they arrived (the server's "
-        "time in microseconds)",
-    ),
-    Key(
-        "",
+        "with `FRONTIER_MAX_WORKERS`: workers in line for a place. Score: when they arrived (the "
+        "server's time in microseconds)",
+        Use.DERIVED,
+    )
+    heard = Key(
         "{places}:line:heard",
         ("zset",),
-        "the same workers. Score: the server's time (milliseconds) after which the worker no longer counts "
-        "as waiting",
-    ),
-    Key(
-        "worker",
-        "{prefix}:worker:",
+        "the same workers. Score: the server's time (milliseconds) after which the worker no longer "
+        "counts as waiting",
+        Use.DERIVED,
+    )
+    worker = KeyPattern(
+        "{prefix}:worker:<id>",
         ("hash",),
         "a worker's description of itself, and its last exchange. For a minute after it has left: a mark "
         "that it has left, so that a late exchange does not make it join again",
         Use.PREFIX,
-    ),
-    Key(
-        "leases",
-        "{prefix}:leases:",
+    )
+    leases = KeyPattern(
+        "{prefix}:leases:<id>",
         ("hash",),
         "the leases of a worker: name, and `<kind> <score> <deaths>@<second>@<slot>@<begin> <request>`",
         Use.PREFIX,
-    ),
-    Key(
-        "history",
+    )
+    history = Key(
         "{prefix}:history",
         ("hash",),
         "for each request that came back, by its SHA-1: `died:`, `unbegun:`, `refused:` or `done:`, each "
         "with the worker, `@` and the second",
         Use.ARGUMENT,
-    ),
-    Key(
-        "failed",
+    )
+    failed = Key(
         "{prefix}:failed",
         ("list",),
         "requests and seeds that were set aside: JSON objects with the reason and the time; the latest "
         "`FRONTIER_MAX_FAILED`",
         Use.ARGUMENT,
         lasting=True,
-    ),
-    Key(
-        "",
-        "{prefix}:failed:reasons",
+    )
+    reasons = Key(
+        "{failed}:reasons",
         ("hash",),
         "how many requests and seeds were ever set aside, by reason without details; for 30 days",
-    ),
-    Key(
-        "audit",
+        Use.DERIVED,
+    )
+    audit = Key(
         "{prefix}:audit",
         ("list",),
         "actions in `scrapy frontier dashboard`: JSON objects with the time, the user, the action, its "
         "arguments and its result, the latest first; at most 200",
         lasting=True,
-    ),
-    Key(
-        "meta",
-        "{prefix}:meta",
-        ("hash",),
-        "the state of the crawl: see the fields of `meta`",
-        Use.ARGUMENT,
-    ),
-    Key(
-        "",
-        "{prefix}:meta:times",
-        ("hash",),
-        "how many exchanges took how long: a histogram; for 30 days",
-    ),
-    Key(
-        "finished",
+    )
+    meta = Key("{prefix}:meta", ("hash",), "the state of the crawl: see the fields of `meta`", Use.ARGUMENT)
+    times = Key(
+        "{meta}:times", ("hash",), "how many exchanges took how long: a histogram; for 30 days", Use.DERIVED
+    )
+    finished = Key(
         "{prefix}:finished",
         ("string",),
         "when a crawl last finished, in the server's time (milliseconds); kept for a day, and so long "
         "`started` is kept too",
         Use.ARGUMENT,
-    ),
-    Key(
-        "pages",
+    )
+    pages = Key(
         "{prefix}:pages",
         ("list",),
         "how many pages were done in each ten seconds of the last hour, the latest first: `<second> "
         "<pages> <waiting>`",
         Use.ARGUMENT,
-    ),
-    Key(
-        "events",
+    )
+    events = Key(
         "{prefix}:events",
         ("stream",),
-        "events of the fleet, as JSON objects: the latest `FRONTIER_MAX_EVENTS`, for 30 days. They are also "
-        "published to the channel of this name",
+        "events of the fleet, as JSON objects: the latest `FRONTIER_MAX_EVENTS`, for 30 days. They are "
+        "also published to the channel of this name",
         Use.ARGUMENT,
-    ),
-    Key(
-        "",
-        "{prefix}:events:webhook",
+    )
+    webhook = Key(
+        "{events}:webhook",
         ("hash",),
         "with `FRONTIER_WEBHOOK_URL`: the worker that sends the events, and the last event sent; for 30 days",
-    ),
-    Key(
-        "exported",
+        Use.DERIVED,
+    )
+    exported = Key(
         "{prefix}:exported",
         ("list",),
         "while the frontier is exported: leases that workers finished meanwhile, as they held them",
         Use.ARGUMENT,
-    ),
-    Key(
-        "",
-        "<spider>:items",
-        ("list",),
-        "items, serialized: see `pipelines.py`",
-        lasting=True,
-    ),
-    Key(
-        "",
+    )
+
+
+#: All keys: also the seeds, which may have several keys, and those that are not the frontier's own.
+KEYS: tuple[Row, ...] = (
+    *(row for row in vars(Table).values() if isinstance(row, Row)),
+    Key("<spider>:start_urls", ("list",), "seeds; a set or a sorted set also works", lasting=True),
+    Key("<spider>:items", ("list",), "items, serialized: see `pipelines.py`", lasting=True),
+    KeyPattern(
         "<spider>:items:batch:<id>",
         ("string",),
         "the number of the last batch of items that a worker stored; for an hour",
     ),
-    Key("", "<spider>:stats", ("hash",), "statistics: see `stats.py`"),
-    Key(
-        "",
+    Key("<spider>:stats", ("hash",), "statistics: see `stats.py`"),
+    KeyPattern(
         "<spider>:stats:batch:<id>",
         ("string",),
         "the number of the last batch of statistics that a worker stored",

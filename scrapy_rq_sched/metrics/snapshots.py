@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -11,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .. import connection
+from ..codec.values import text_of
+from ..collect.stat_values import decode, is_number
 from ..errors import FrontierError
 from ..inspect import Status, View, read_status
 from ..inspect.finding import if_permitted
-from .fleet_stats import read_stats
-from .labels import label
-from .largest_slots import LargestSlots, SlotCounts
+from ..inspect.largest_slots import LargestSlots
+from .labels import LONGEST, OTHER, is_url, label
+
+#: Statistics that are exported, and that are read at most: spiders may create any number of them.
+MOST_STATS, STATS_READ = 500, 2000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,6 +38,38 @@ class Memory(NamedTuple):
 
     used: int
     most: int
+
+
+class SlotCounts(NamedTuple):
+    """Waiting requests and remaining seconds of blocks, by the name of the slot.
+
+    :param waiting: waiting requests of the 50 slots with the most.
+    :param blocked: seconds of the same slots, and under ``other`` the longest of all other slots.
+    """
+
+    waiting: dict[str, int]
+    blocked: dict[str, float]
+
+
+class _Slots:
+    """The slots of one frontier that have a label: the largest ones, and the others together."""
+
+    def __init__(self) -> None:
+        # A slot that is itself called "other" counts as one of the others.
+        self._largest = LargestSlots(lambda name: name != OTHER and not is_url(name))
+        #: The latest end of a block among the other slots: in the last complete round, and in this round.
+        self._blocked_before = self._blocked_now = 0.0
+
+    def read(self, view: View, whole: bool) -> SlotCounts:
+        look, now = self._largest.look(view, whole), time.monotonic()
+        others = [now + left for name, left in look.blocks.items() if left and name not in look.waiting]
+        self._blocked_now = max([self._blocked_now, *others])
+        if look.is_last:
+            self._blocked_before, self._blocked_now = self._blocked_now, 0.0
+        longest = max(self._blocked_now, self._blocked_before, now) - now
+        return SlotCounts(
+            look.waiting, {name: look.blocks.get(name, 0.0) for name in look.waiting} | {OTHER: longest}
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +124,7 @@ class Snapshots:
         self._are_named = are_named
         self._views: list[View] = []
         self._search_at = 0.0
-        self._slots: dict[str, LargestSlots] = {}
+        self._slots: dict[str, _Slots] = {}
         self._away: set[str] = set()
         self._refused: set[str] = set()
         self._one_at_a_time = threading.Lock()
@@ -175,8 +212,8 @@ class Snapshots:
         if status.slots:
             # A queue class of the user's, or a key of a wrong type: `scrapy frontier doctor` reports it.
             with suppress(FrontierError, connection.ResponseError):
-                slots = self._slots.setdefault(_place(view), LargestSlots()).look(view, all_slots)
-        return Reading(label(spider), status, slots, read_stats(view))
+                slots = self._slots.setdefault(_place(view), _Slots()).read(view, all_slots)
+        return Reading(label(spider), status, slots, _stats(view))
 
     def _note(self, up: dict[str, bool], server: Any, error: connection.RedisError | None = None) -> None:
         """Note whether *server* answered, and tell the user when this changes."""
@@ -211,3 +248,34 @@ def _memory(view: View, known: Iterable[str]) -> dict[str, Memory]:
     address = connection.address(server)
     info = None if address in known else if_permitted(lambda: server.info("memory"))
     return {address: Memory(info["used_memory"], info.get("maxmemory", 0))} if info else {}
+
+
+def _stats(view: View) -> dict[str, float]:
+    """Return the numeric statistics that ``RedisStatsCollector`` adds up for *view*'s spider."""
+    settings = view.settings
+    key = connection.expand_key(view.server, settings.stats_key, view.spider, settings.job)
+    server, cursor = connection.server_of(view.server, key), 0
+    found: dict[str, float] = {}
+    looked_at = 0
+    while looked_at < STATS_READ:
+        try:
+            cursor, some = server.hscan(key, cursor, count=STATS_READ)
+        except connection.ResponseError:  # not a hash, or this user may not read it
+            return {}
+        looked_at += len(some)
+        for encoded, data in some.items():
+            name, value = text_of(encoded), _finite(data)
+            if value is not None and len(name) <= LONGEST and not is_url(name):
+                found[name] = value
+        if not cursor:
+            break
+    return {name: found[name] for name in sorted(found)[:MOST_STATS]}
+
+
+def _finite(data: bytes) -> float | None:
+    try:
+        value = decode(data)
+        number = float(value) if is_number(value) else math.nan
+    except (OverflowError, ValueError):  # more digits than Python converts
+        return None
+    return number if math.isfinite(number) else None

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..engine.event_loop import EventLoop
+from .event_loop import EventLoop
 
 
 class BackgroundThread:

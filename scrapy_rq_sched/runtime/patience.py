@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from ..connection import backoff, may_pass
-from ..engine.event_loop import EventLoop
 from ..errors import RedisUnreachableError
+from .event_loop import EventLoop
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
 from ..engine.bridge import before_closing, has_failed_to_start, is_closing
-from ..engine.event_loop import EventLoop
 from . import run
+from .event_loop import EventLoop
 
 logger = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from scrapy.utils.misc import load_object
 from ..codec import json_bounds
 from ..codec.base_types import to_base_types
 from ..codec.json_bounds import MOST_VALUES
+from ..codec.values import class_path
 from ..errors import SettingError, UnserializableRequestError
 from . import json_values
 
@@ -289,8 +290,7 @@ def serializer_name(serializer: Any) -> str:
     if inspect.ismodule(serializer):
         # Another name, from scrapy-redis, for the same serializer.
         return PickleSerializer.name if serializer.__name__ == _PICKLECOMPAT else serializer.__name__
-    cls = type(serializer)
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return class_path(type(serializer))
 
 
 def _load_module_or_object(path: str) -> Any:

@@ -12,6 +12,7 @@ from scrapy.utils.conf import feed_process_params_from_cli
 from scrapy.utils.misc import load_object
 
 from ..addon import Addon
+from ..codec.values import class_path
 from ..errors import SettingError
 from ..feeds import PART_SCHEME
 from .feeds import STORAGE, Feed, path_of
@@ -58,7 +59,7 @@ class Project:
     def feed_storages(self) -> str:
         """Return ``FEED_STORAGES`` with the storage of parts added, as JSON."""
         paths = {
-            scheme: value if isinstance(value, str | None) else f"{value.__module__}.{value.__qualname__}"
+            scheme: value if isinstance(value, str | None) else class_path(value)
             for scheme, value in self.settings.getdict("FEED_STORAGES").items()
         }
         return json.dumps({**paths, PART_SCHEME: STORAGE})

@@ -13,14 +13,14 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from ..connection import LONGEST_BACKOFF, DataError, RedisError, backoff
-from ..engine.event_loop import EventLoop
 from ..errors import FrontierError, counted
 from ..frontier.client import Left
 from ..frontier.messages import Batch
 from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread
+from ..runtime.event_loop import EventLoop
 from ..runtime.outage import Outage
+from ..servers.failures import LONGEST_BACKOFF, DataError, RedisError, backoff
 from .attempt import Attempt
 from .rhythm import Rhythm
 from .seed_wait import SeedWait

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from ..connection import RedisError, unreachable
 from ..frontier.messages import Batch
 from ..frontier.replies import Reply
+from ..servers.failures import RedisError, unreachable
 from .attempt import Attempt
 from .session import Session
 

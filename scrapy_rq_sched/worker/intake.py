@@ -7,9 +7,10 @@ from typing import Any
 
 from scrapy import Request, Spider
 
+from ..assembly.dupefilter import filters_in_exchange
+from ..assembly.queue import is_custom
 from ..codec.slots import forget_assigned_slot, slot_of
 from ..engine.bridge import EngineBridge
-from ..engine.components import filters_in_exchange, is_custom
 from ..errors import UnserializableRequestError, one_line
 from ..frontier.messages import Mode, Push, rank
 from ..frontier.replies import Lease

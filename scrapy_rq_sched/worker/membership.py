@@ -6,14 +6,16 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from .. import connection
-from ..engine import components
+from ..assembly.dupefilter import check_fingerprints, close_dupefilter
+from ..assembly.frontier import made_with
+from ..assembly.queue import check_readable
 from ..errors import counted, frontier_command, one_line
 from ..frontier import health
 from ..frontier.client import Frontier, Left, Opened, Waiting
 from ..frontier.refusals import why_not_flushed
 from ..runtime import identity
 from ..runtime import run as supervisor
+from ..servers import failures, topology
 from .line import Line
 from .log import notices
 from .session import Session
@@ -36,15 +38,15 @@ def join(session: Session, line: Line) -> Opened | Waiting:
         line.warnings = health.check_server(server, frontier.keys.requests)
         try:
             if not settings.flush_on_start:
-                components.check_readable(session.queue)
-                components.check_fingerprints(server, frontier.keys, session.dupefilter)
-        except connection.RedisError as error:
-            raise connection.unreachable(server, error) from error
+                check_readable(session.queue)
+                check_fingerprints(server, frontier.keys, session.dupefilter)
+        except failures.RedisError as error:
+            raise failures.unreachable(server, error) from error
     server_age = health.server_age(server, frontier.keys.requests)
     run = supervisor.current()
     try:
         return frontier.open(
-            components.made_with(session.queue, session.dupefilter, session.crawler, settings.project),
+            made_with(session.queue, session.dupefilter, session.crawler, settings.project),
             identity.about(session.spider.name),
             line.age,
             busy=session.is_busy,
@@ -55,8 +57,8 @@ def join(session: Session, line: Line) -> Opened | Waiting:
             run="" if run is None else run.id,
             replaced="" if run is None else run.replaces,
         )
-    except connection.RedisError as error:
-        raise connection.unreachable(server, error) from error
+    except failures.RedisError as error:
+        raise failures.unreachable(server, error) from error
 
 
 def welcome(session: Session, line: Line, opened: Opened) -> None:
@@ -108,7 +110,7 @@ def is_finished(session: Session, reason: str) -> bool:
 def begin_to_leave(session: Session, reason: str) -> Callable[[], Left]:
     """Note that the spider closes; return the function that leaves the frontier then."""
     finished = is_finished(session, reason)
-    components.close_dupefilter(session.dupefilter, reason)
+    close_dupefilter(session.dupefilter, reason)
     session.close(finished)
     returns = reason == "memusage_exceeded"
     return lambda: session.frontier.leave(finished, session.settings.persist, returns)
@@ -129,4 +131,4 @@ def left(session: Session, result: Any, error: Exception | None) -> None:
         notices.failed_list(session.frontier, result.failed)
     notices.last_word(session.state.shares)
     session.notices.lost_with_worker(session.lost)
-    connection.close(session.frontier.server)
+    topology.close(session.frontier.server)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from ..assembly.queue import is_custom
 from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
-from ..engine.components import is_custom
 from ..frontier.replies import Reply
 from ..frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from ..settings import FrontierSettings

@@ -6,11 +6,11 @@ import logging
 import time
 from collections.abc import Callable
 
-from ..connection import ResponseError
-from ..engine.event_loop import EventLoop
 from ..errors import one_line
 from ..frontier.client import Frontier
 from ..runtime.background import BackgroundThread
+from ..runtime.event_loop import EventLoop
+from ..servers.failures import ResponseError
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,9 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 
+from ..assembly.dupefilter import load_fingerprints
+from ..assembly.queue import is_custom
 from ..engine.bridge import EngineBridge
-from ..engine.components import is_custom, load_fingerprints
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.messages import Batch, Push, rank

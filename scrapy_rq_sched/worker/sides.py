@@ -14,9 +14,9 @@ from scrapy import Request
 from scrapy.core.scheduler import Scheduler as MemoryScheduler
 from twisted.internet.defer import Deferred
 
-from ..engine.event_loop import EventLoop
 from ..errors import FrontierError, InterruptedInLineError
 from ..frontier.client import Opened, Waiting
+from ..runtime.event_loop import EventLoop
 from ..runtime.patience import Patience
 from . import membership
 from .exchange_loop import ExchangeLoop

@@ -270,7 +270,7 @@ def test_the_audit_list_outlives_the_crawl(
 ) -> None:
     (key,) = [key for key in KEYS if key.name == "audit"]
     assert key.lasting
-    assert view.keys.at(key) == view.keys.audit == "shop:audit"
+    assert key.of(view.keys) == view.keys.audit == "shop:audit"
     done(app, "pause")
     assert server.ttl("shop:audit") == -1
 

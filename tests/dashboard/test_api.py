@@ -17,9 +17,9 @@ import pytest
 import redis
 
 from scrapy_rq_sched.dashboard import lists
-from scrapy_rq_sched.dashboard.kept import PATIENCE, Kept
+from scrapy_rq_sched.dashboard.cached import PATIENCE, Cached
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.inspect import Control, View
+from scrapy_rq_sched.inspect import Control, View, largest_slots
 
 from ..client import Client
 from ..crawl import run_python, wait_until
@@ -214,7 +214,8 @@ def test_a_page_that_is_none_is_refused(app: Any, query: str) -> None:
 def test_all_slots_are_looked_at_a_step_at_a_time(
     make: Make, server: redis.Redis, monkeypatch: pytest.MonkeyPatch, view: View
 ) -> None:
-    monkeypatch.setattr(lists, "STEP", 10)
+    monkeypatch.setattr(largest_slots, "A_LOOK", 10)
+    monkeypatch.setattr(largest_slots, "A_STEP", 10)
     client = worker(server, "wide")
     push(client, {f"h{n}.example": 1 + n % 7 for n in range(300)} | {"big.example": 40})
     wide = View.from_settings(view.scrapy_settings, "wide")
@@ -222,7 +223,7 @@ def test_all_slots_are_looked_at_a_step_at_a_time(
     before, steps = 0, 0
     while (seen := found.read(wide))["looked_at"] < seen["total"]:
         assert 0 < seen["looked_at"] - before < 60
-        assert len(seen["slots"]) <= 2 * lists.MOST_SLOTS
+        assert len(seen["slots"]) <= 2 * largest_slots.MOST
         before, steps = seen["looked_at"], steps + 1
     assert steps > 5
     assert (seen["total"], seen["slots"][0]["slot"]) == (301, "big.example")
@@ -322,14 +323,14 @@ def test_what_was_asked_before_a_change_is_asked_again() -> None:
         return len(asked)
 
     async def look() -> int | None:
-        kept = Kept(make_one, 60, executor, str)
-        before = asyncio.create_task(kept.get())
+        cached = Cached(make_one, 60, executor, str)
+        before = asyncio.create_task(cached.get())
         await asyncio.sleep(0.1)
-        kept.forget()
+        cached.forget()
         may_end.set()
         await before
-        await kept.get()
-        return (await kept.get()).value
+        await cached.get()
+        return (await cached.get()).value
 
     with ThreadPoolExecutor(1) as executor:
         assert asyncio.run(look()) == 2

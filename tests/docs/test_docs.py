@@ -34,8 +34,7 @@ from scrapy_rq_sched import Scheduler, connection, keys
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.frontier import health
-from scrapy_rq_sched.keys.key import Key, Use
-from scrapy_rq_sched.keys.table import KEYS
+from scrapy_rq_sched.keys.table import KEYS, Row, Use
 from scrapy_rq_sched.settings import FrontierSettings
 
 from ..pages import (
@@ -370,7 +369,7 @@ def is_setting(name: str) -> bool:
 
 def settings_read() -> set[str]:
     """Return the settings that the code asks for."""
-    asked = re.compile(r'(?:settings\.get\w*|settings|read\.\w+)[(\[]\s*"([A-Z][A-Z_]+)"')
+    asked = re.compile(r'(?:settings\.get\w*|settings?)[(\[]\s*"([A-Z][A-Z_]+)"')
     found = {name for text in CODE.values() for name in asked.findall(text)}
     return found | set(connection.SETTINGS_PARAMS_MAP)
 
@@ -430,10 +429,11 @@ def test_every_documented_statistic_is_counted() -> None:
     assert not [name for name in STATS if not any(fnmatch.fnmatch(name, each) for each in stats_counted())]
 
 
-def key_row(key: Key) -> list[str]:
+def key_row(key: Row) -> list[str]:
     """Return the row of the table on keys that tells of *key*, without links."""
     types = ", ".join("sorted set" if kind == "zset" else kind for kind in key.types)
-    return [f"`{key.label.removeprefix('<spider>:')}`{' *' if key.lasting else ''}", types, key.holds]
+    label = key.label(keys.Keys("<spider>")).removeprefix("<spider>:")
+    return [f"`{label}`{' *' if key.lasting else ''}", types, key.holds]
 
 
 def test_the_table_of_keys_is_that_of_the_code() -> None:
@@ -448,10 +448,10 @@ def test_a_key_that_a_script_gets_has_the_name_that_it_has_everywhere() -> None:
     mine = keys.Keys("<spider>")
     given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
     assert len(given) > 10
-    assert mine.own() == [key.label.removesuffix(f"<{key.follows}>") for key in given]
-    named = [key for key in given if hasattr(mine, key.name) and key.use is Use.ARGUMENT]
+    assert mine.own() == [re.sub(r"<\w+>$", "", key.label(mine)) for key in given]
+    named = [key for key in given if key.use is Use.ARGUMENT]
     assert len(named) > 10
-    assert [getattr(mine, key.name) for key in named] == [key.label for key in named]
+    assert [getattr(mine, key.name) for key in named] == [key.label(mine) for key in named]
 
 
 # -- the API -------------------------------------------------------------------------------------

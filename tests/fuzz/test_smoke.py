@@ -100,7 +100,7 @@ def test_the_queue_target_sees_an_unexpected_exception(world: World, monkeypatch
 
 def test_the_state_target_sees_an_unexpected_exception(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     # The package's name `read_status` is the function.
-    monkeypatch.setattr(sys.modules["scrapy_rq_sched.inspect.read_status"], "_number", float)
+    monkeypatch.setattr(sys.modules["scrapy_rq_sched.inspect.read_status"], "whole_of", float)
     case = [[["shop:meta", "field", "pages", "garbage"]], {"commands": [0]}]
     assert "Error in inspect/read_status.py:" in told(TARGETS["state"](world), [case])
 

@@ -20,7 +20,8 @@ from scrapy.utils.request import request_from_dict
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import RedisSpider, RFPDupeFilter, defaults, picklecompat, queue, utils
-from scrapy_rq_sched.engine import components
+from scrapy_rq_sched.assembly.dupefilter import load_dupefilter
+from scrapy_rq_sched.assembly.queue import is_custom
 from scrapy_rq_sched.errors import UnserializableRequestError
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.spiders import RedisMixin
@@ -183,7 +184,7 @@ def test_a_queue_that_encodes_by_scrapy_redis_names_does_so_in_a_crawl_too(
     server: redis.Redis, cls: Any
 ) -> None:
     made = cls(server, PagesSpider(), "%(spider)s:requests")
-    assert not components.is_custom(made)  # its entries are leased
+    assert not is_custom(made)  # its entries are leased
     entry = made.encode_request(Request("http://example.com/1", priority=2), unique=True)
     assert entry[:2] in (b'{"', b">{")
     assert made.decode_request(entry).url == "http://example.com/1"
@@ -226,7 +227,7 @@ class NewConstructor(RFPDupeFilter):
 @pytest.mark.parametrize("cls", [OldConstructor, NewConstructor])
 def test_a_dupefilter_may_have_the_constructor_of_scrapy_redis(server: redis.Redis, cls: Any) -> None:
     crawler = get_crawler(PagesSpider, {"DUPEFILTER_CLASS": cls})
-    made = components.load_dupefilter(crawler, PagesSpider(), server, "seen")
+    made = load_dupefilter(crawler, PagesSpider(), server, "seen")
     assert type(made) is cls
     assert made.fingerprinter is crawler.request_fingerprinter
 

@@ -10,8 +10,9 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.event_types import TEXTS
 from scrapy_rq_sched.connection import needs_hash_tag
-from scrapy_rq_sched.events.event import TEXTS, Event
+from scrapy_rq_sched.events.event import Event
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.messages import Failed

@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import Scheduler, connection
-from scrapy_rq_sched.engine.components import load_keys
+from scrapy_rq_sched.assembly.keys import load_keys
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.keys import Keys

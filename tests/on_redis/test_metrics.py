@@ -21,14 +21,14 @@ from scrapy_rq_sched import connection
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.frontier.exchange_times import Histogram
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.inspect import View, find_frontiers, read_status
+from scrapy_rq_sched.inspect import View, find_frontiers, largest_slots, read_status
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
-from scrapy_rq_sched.metrics import exposition, fleet_stats, largest_slots
+from scrapy_rq_sched.metrics import exposition
 from scrapy_rq_sched.metrics import server as exporter_server
 from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
-from scrapy_rq_sched.metrics.snapshots import Snapshots
+from scrapy_rq_sched.metrics.snapshots import MOST_STATS, Snapshots
 
 from ..client import Client
 from ..crawl import wait_until
@@ -263,7 +263,7 @@ def test_only_statistics_that_are_numbers_are_exported(server: redis.Redis, expo
 def test_statistics_are_bounded_in_number(server: redis.Redis, exporter: Exporter) -> None:
     worker(server)
     server.hset("s:stats", mapping={f"name{number:05}": number for number in range(20_000)})
-    assert len(of_spider(metrics(exporter()), "stats", "s")) == fleet_stats.MOST
+    assert len(of_spider(metrics(exporter()), "stats", "s")) == MOST_STATS
 
 
 def test_statistics_of_another_type_are_none(server: redis.Redis, exporter: Exporter) -> None:

@@ -265,7 +265,7 @@ def test_the_places_have_a_time_to_live(arrive: Arrive, server: redis.Redis) -> 
     a, waiting = arrive("a", 1), arrive("waiting", 1)
     assert (a.place, waiting.place) == (0, 1)
     keys = a.client.frontier.keys
-    for key in (keys.places, keys.line, f"{keys.line}:heard", keys.worker("waiting")):
+    for key in (keys.places, keys.line, keys.heard, keys.worker("waiting")):
         assert server.pttl(key) > 0, key
 
 
@@ -275,7 +275,7 @@ def test_nothing_of_it_is_left_when_all_have_left(arrive: Arrive, server: redis.
     waiting.leave()
     a.leave()
     keys = a.client.frontier.keys
-    assert server.exists(keys.places, keys.line, f"{keys.line}:heard") == 0
+    assert server.exists(keys.places, keys.line, keys.heard) == 0
 
 
 def test_a_place_outlives_a_full_memory(arrive: Arrive, server: redis.Redis) -> None:

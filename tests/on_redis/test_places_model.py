@@ -117,7 +117,7 @@ class Fleet(RuleBasedStateMachine):
             self.server.zadd(self.keys.places, {name: 1.5 if name in self.renewed else 1})
             self.places[name] = True
         if name in self.line:
-            self.server.zadd(f"{self.keys.line}:heard", {name: 1})
+            self.server.zadd(self.keys.heard, {name: 1})
             self.line[name] = True
 
     @rule()
@@ -133,7 +133,7 @@ class Fleet(RuleBasedStateMachine):
     @invariant()
     def there_are_never_more_than_may_be(self) -> None:
         assert self.server.zcount(self.keys.places, 2, "inf") <= MOST
-        assert self.server.zcard(f"{self.keys.line}:heard") == len(self.line)
+        assert self.server.zcard(self.keys.heard) == len(self.line)
 
 
 def test_places_are_what_the_model_says(server: redis.Redis) -> None:

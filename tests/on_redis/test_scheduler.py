@@ -15,6 +15,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import FrontierError, PriorityQueue, RedisSpider, RFPDupeFilter, Scheduler
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError, SettingError
+from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.keys.table import KEYS
 
 from ..crawl import wait_until
@@ -312,7 +313,8 @@ def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, serv
     server.rpush("example:start_urls", "bad", URL)
     scheduler.next_request()
     names = {"<spider>": "example", "<id>": scheduler.name, "<slot>": "example.com"}
-    named = {re.sub("<[a-z]+>", lambda part: names.get(part[0], part[0]), key.label) for key in KEYS}
+    labels = [key.label(Keys("<spider>")) for key in KEYS]
+    named = {re.sub("<[a-z]+>", lambda part: names.get(part[0], part[0]), label) for label in labels}
     assert {key.decode() for key in server.scan_iter()} <= named
 
 

@@ -22,7 +22,8 @@ from ..pages import DOCS, section
 
 
 def said(**settings: Any) -> list[str]:
-    return [f"{text}. {advice}" for text, advice in remarks.remarks(Settings(settings))]
+    found = Settings(settings)
+    return [f"{text}. {advice}" for text, advice in (*remarks.remarks(found), *feeds.remarks(found))]
 
 
 def warnings_of(fleet: Fleet, worker: int = 0) -> list[str]:

@@ -11,8 +11,8 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.codec.setting_reader import SettingReader
-from scrapy_rq_sched.engine.remarks import remarks
 from scrapy_rq_sched.errors import FrontierError, SettingError
+from scrapy_rq_sched.feeds import remarks
 from scrapy_rq_sched.inspect.doctor import examine
 from scrapy_rq_sched.servers import addresses, topology
 
@@ -209,7 +209,7 @@ def test_the_url_of_a_webhook_that_is_refused_is_not_shown(url: str) -> None:
     if url.startswith("http://"):
         url += " "
     with pytest.raises(SettingError, match="FRONTIER_WEBHOOK_URL must be a URL") as refusal:
-        SettingReader(Settings({"FRONTIER_WEBHOOK_URL": url})).url("FRONTIER_WEBHOOK_URL")
+        SettingReader(Settings({"FRONTIER_WEBHOOK_URL": url})).url("FRONTIER_WEBHOOK_URL", "")
     assert "s3" not in str(refusal.value)
 
 

@@ -11,7 +11,7 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import RFPDupeFilter
-from scrapy_rq_sched.engine.components import load_fingerprints
+from scrapy_rq_sched.assembly.dupefilter import load_fingerprints
 from scrapy_rq_sched.fingerprints import Fingerprints, only_url_matters
 
 URL = "http://example.com/?b=1&a=2#top"

@@ -14,8 +14,9 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, RFPDupeFilter
+from scrapy_rq_sched.assembly.dupefilter import load_dupefilter
+from scrapy_rq_sched.assembly.queue import load_queue
 from scrapy_rq_sched.codec.slot_rules import SlotRule
-from scrapy_rq_sched.engine.components import load_dupefilter, load_queue
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import Base

@@ -27,8 +27,8 @@ end
 clearing.clear()
 lost.clear()
 redis.call('UNLINK', SLOT_LIMITS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
-  PAGES, EXPORTED, EVENTS, EVENTS .. ':webhook', META .. ':times')
-if keep_failed ~= '1' then redis.call('UNLINK', FAILED, FAILED .. ':reasons') end
+  PAGES, EXPORTED, EVENTS, WEBHOOK, TIMES)
+if keep_failed ~= '1' then redis.call('UNLINK', FAILED, REASONS) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end
 local shared = keep_seen == '1' and '' or seen.clear(frontier)
 redis.call('UNLINK', META)

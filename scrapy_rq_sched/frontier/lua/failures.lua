@@ -23,7 +23,7 @@ local failures = {}
 
 -- How many reasons are counted separately, how long they may be (bytes), and how long they are kept after the last one
 -- (seconds).
-local REASONS, REASONS_KNOWN, LONGEST, FOR = FAILED .. ':reasons', 50, 80, 30 * 86400
+local REASONS_KNOWN, LONGEST, FOR = 50, 80, 30 * 86400
 -- How many bytes a reason may have: it may quote the request.
 local LONGEST_REASON = 4000
 -- How many bytes are kept of a seed that is too large.

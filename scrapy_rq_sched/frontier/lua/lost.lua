@@ -5,7 +5,6 @@
 -- LOST: workers by the server's time (milliseconds) until which they may come back; that of a worker that has left ends
 -- in half a millisecond
 local lost = {}
-local LOST = WORKERS .. ':lost'
 -- For how many milliseconds after its deadline a worker may come back.
 local GRACE = 600000
 

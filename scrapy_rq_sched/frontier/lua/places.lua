@@ -8,7 +8,6 @@
 local places = {}
 -- A worker that wants to join no longer counts as waiting after this many milliseconds without a question.
 local PATIENCE = 10000
-local LINE, HEARD = PLACES .. ':line', PLACES .. ':line:heard'
 
 local function forget_the_unheard(now)
   for _, worker in ipairs(redis.call('ZRANGEBYSCORE', HEARD, '-inf', now)) do

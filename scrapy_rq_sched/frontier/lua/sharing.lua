@@ -1,13 +1,12 @@
 -- Needs: keys, slots, number_of, renew
 -- Spiders that share the states of slots (FRONTIER_SLOTS_KEY): their workers, their turns, and what they tell each other.
 -- The key META identifies a spider. Beside the states there are:
---   SLOT..'~workers'  the workers of all these spiders, by their deadlines: see renew.lua
---   SLOT..'~moved'    slots that may have a turn sooner than another spider expects, by the time of that
+--   SHARED_WORKERS  the workers of all these spiders, by their deadlines: see renew.lua
+--   MOVED           slots that may have a turn sooner than another spider expects, by the time of that
 -- Otherwise a spider that takes each turn of a slot ahead of its time would keep the slot forever. So the state of a slot
 -- also has: last, the spider that had its last turn; asked_by, another spider that has asked in vain since; asked, the
 -- time until which the next turn is left to that spider.
 local sharing = {}
-local SHARED_WORKERS, MOVED = SLOT .. '~workers', SLOT .. '~moved'
 -- Milliseconds: how long a turn is left to a spider after the time at which it may have it; how long a move and a worker
 -- are remembered.
 local LEFT_FOR, KEPT, WORKERS_KEPT = 1500, 600000, 86400000

@@ -13,7 +13,7 @@ local slots = {FIRST_TIME = 1e14, SET = 'set ', are_shared = SLOT ~= string.sub(
 -- which may take longer than an unused state is kept. In milliseconds.
 local LONGEST, KEPT, KEPT_WITH_DOWNLOADS = 600000, 600000, 86400000
 -- The key of the frontier's time. Spiders that share states of slots also share the time.
-local CLOCK = slots.are_shared and SLOT .. '~clock' or META
+local CLOCK = slots.are_shared and SHARED_CLOCK or META
 local CLOCK_KEPT = 86400000
 -- This script's time; how many turns it has given; and the fields of CLOCK, once they were read.
 local moment, given, known = nil, 0, nil

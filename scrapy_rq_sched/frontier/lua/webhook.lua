@@ -9,7 +9,6 @@ local worker, lease_ms, sent, its_number = argument(), number(), argument(), num
 local AT_FIRST = 60000
 -- The progress is kept as long as the events, in seconds.
 local KEPT = 30 * 86400
-local WEBHOOK = EVENTS .. ':webhook'
 local function comes_before(id, other)
   local milliseconds, n = string.match(id, '^(%d+)-(%d+)$')
   local others, others_n = string.match(other, '^(%d+)-(%d+)$')

@@ -24,8 +24,7 @@ from ...connection import (
     socket_timeout,
 )
 from ...keys import never
-from ...keys.key import Use
-from ...keys.table import KEYS
+from ...keys.table import KEYS, Use
 
 
 class Script:
@@ -133,14 +132,14 @@ def variants(queue: str, dupefilter: str) -> dict[str, str]:
 _OF_ANY_TYPE = ("requests", "dupefilter", "events")
 
 
-@cache
-def key_names() -> bytes:
-    """Return the Lua code that names the keys of a frontier."""
+def key_names(script: bytes) -> bytes:
+    """Return the Lua code that names the keys; of the derived ones, only those that *script* uses."""
     given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
     lines = [f"local {key.name.upper()} = KEYS[{place}]" for place, key in enumerate(given, 1)]
     lines.append(f"local SEEDS = {{unpack(KEYS, {len(given) + 1})}}")
     for key in KEYS:
-        if key.use is Use.DERIVED:
+        # A script that uses only one queue or filter gets only the first keys.
+        if key.use is Use.DERIVED and re.search(rf"\b{key.name.upper()}\b".encode(), script):
             root, _, suffix = key.place.partition("}")
             lines.append(f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'")
     # The queue's and the filter's modules check the types of their own keys.
@@ -178,11 +177,11 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
                 else b"local %s = (function()\n%send)()\n"
             )
             text = form % (module[1], text)
-        if file == "keys":
-            text = key_names() + text
         texts[file] = text
 
     add(name)
+    if "keys" in texts:
+        texts["keys"] = key_names(b"\n".join(texts.values())) + texts["keys"]
     return b"\n".join(texts.values())
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 
-from ... import connection
 from ...frontier.client import Frontier
 from ...frontier.replies import Reply
+from ...servers.topology import address
 from ..state import State
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Fullness:
                 "in its outbox (%d now; at %d it begins no more pages), and pauses start() and seeds. "
                 "Finished requests make room. Give Redis more memory, or limit the queue with "
                 "FRONTIER_MAX_WAITING",
-                *(connection.address(self._frontier.server), len(self._state.outbox), self._outbox_size),
+                *(address(self._frontier.server), len(self._state.outbox), self._outbox_size),
             )
 
     def _has_room_again(self) -> None:

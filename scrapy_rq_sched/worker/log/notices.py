@@ -9,12 +9,13 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from ... import connection
-from ...engine.components import filters_in_exchange, is_custom
+from ...assembly.dupefilter import filters_in_exchange
+from ...assembly.queue import is_custom
 from ...errors import counted, frontier_command, one_line
 from ...frontier.client import Frontier, Opened
 from ...frontier.close_limits import CLOSED_BY
 from ...frontier.replies import Reply, Standing, Told
+from ...servers.topology import address
 from ..shares import Shares
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ def joined(frontier: Frontier, opened: Opened) -> None:
     """Log the state of the frontier that a worker has joined."""
     logger.info(
         "Worker %s joined the frontier of spider %r at %s: %s waiting, %d leased, %d seen, %s, %s",
-        *(frontier.worker, frontier.keys.spider, connection.address(frontier.server)),
+        *(frontier.worker, frontier.keys.spider, address(frontier.server)),
         *(counted(opened.waiting, "request"), opened.leased, opened.seen),
         *(counted(opened.seeds, "seed"), counted(opened.workers, "worker")),
     )

@@ -1,4 +1,4 @@
-"""Keep a value from Redis for all browsers, and renew it in a thread from time to time."""
+"""Cache a value from Redis for all browsers, and renew it in a thread from time to time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Made(Generic[T]):
     version: int = 0
 
 
-class Kept(Generic[T]):
+class Cached(Generic[T]):
     """A value that is made at most every *every* seconds, however often it is asked for.
 
     :param make: makes the value. It is called in a thread.

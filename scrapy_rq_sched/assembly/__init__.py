@@ -1,0 +1,1 @@
+"""Make the objects that settings name: keys, queue, dupefilter, frontier, scheduler."""

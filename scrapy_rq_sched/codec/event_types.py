@@ -1,0 +1,30 @@
+"""The types of events, each with its text for people."""
+
+from __future__ import annotations
+
+#: A line of text for each type. The scripts in Redis record these types (``lua/events.lua``).
+TEXTS = {
+    "crawl_started": "the crawl has started",
+    "crawl_finished": "the crawl is finished (pages: {pages}, set aside: {failed})",
+    "crawl_stalled": "no page was crawled for {seconds} s, although requests are waiting ({waiting})",
+    "crawl_going_on": "the crawl continues",
+    "worker_joined": "worker {worker} has joined",
+    "worker_left": "worker {worker} has left",
+    "worker_lost": "worker {worker} is lost: its heartbeat stopped, and its leases go to other workers",
+    "paused": "an operator paused the crawl",
+    "draining": "an operator drained the crawl",
+    "resumed": "an operator resumed the crawl",
+    "stopped": "an operator stopped the fleet",
+    "limit_reached": "the fleet closes: {limit} is reached",
+    "request_set_aside": "a {kind} is set aside: {reason}",
+    "slot_blocked": "slot {slot} is blocked for {seconds} s",
+    "slot_free": "slot {slot} is no longer blocked",
+    "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",
+    "queue_has_room": "the queue has room again",
+    "redis_full": "Redis is out of memory",
+    "redis_has_room": "Redis has room again",
+}
+#: The types that need somebody's attention.
+ALARMING = frozenset(
+    ("crawl_stalled", "worker_lost", "limit_reached", "request_set_aside", "queue_full", "redis_full")
+)
