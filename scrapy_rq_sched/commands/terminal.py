@@ -1,0 +1,130 @@
+"""Drawing on a terminal, by rich. Only the output imports this module, if rich is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from rich import progress as bars
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as Grid
+from rich.text import Text
+
+from ..errors import escaped
+from .output import Part, Table
+
+#: Characters that a long text must have in its column.
+LEAST_TEXT = 24
+#: Characters of the bar before a text.
+BAR_WIDTH = 30
+#: A column in which all cells are such is aligned at the right.
+_NUMBER = re.compile(r"-?[\d.,]*")
+
+
+class Terminal:
+    """Standard output, which is a terminal."""
+
+    def __init__(self) -> None:
+        self._console = _console()
+        self.is_dumb = self._console.is_dumb_terminal
+
+    def print(self, part: Part) -> None:
+        """Print *part*. The lines of a text are left to the terminal, those of the others fit into it."""
+        self._console.print(self._drawn(part), soft_wrap=isinstance(part, str))
+
+    @contextmanager
+    def live(self, hint: str) -> Iterator[Callable[..., None]]:
+        """Give a function that draws parts at the same place, below *hint*. The last parts stay."""
+        shown: RenderableType = ""
+        with Live(console=self._console, auto_refresh=False) as live:
+
+            def draw(*parts: Part) -> None:
+                nonlocal shown
+                shown = Group(*map(self._drawn, parts))
+                live.update(Group(_text(hint), "", shown), refresh=True)
+
+            try:
+                yield draw
+            finally:
+                live.update(shown)
+
+    def _drawn(self, part: Part) -> RenderableType:
+        if isinstance(part, str):
+            return _text(part, "\n\t")
+        return self._table(part) if isinstance(part, Table) else _fields(part.pairs)
+
+    def _table(self, table: Table) -> RenderableType:
+        """Return *table*, without dispensable columns if need be; or each of its rows as a list of fields."""
+        boundless = self._console.options.update_width(sys.maxsize)
+        kept = list(range(len(table.headings)))
+        for left_out in ("", *table.dispensable):
+            kept = [n for n in kept if table.headings[n] != left_out]
+            texts = [n for n in kept if table.headings[n] in table.texts]
+            short = _grid(table, [n for n in kept if n not in texts])
+            width = self._console.measure(short, options=boundless).maximum
+            if width + LEAST_TEXT * len(texts) <= self._console.width:
+                return _grid(table, kept)
+        names = [heading.lower() for heading in table.headings]
+        return Group(*(Group(_fields(zip(names, row, strict=True)), "") for row in table.rows))
+
+
+def _console(stderr: bool = False) -> Console:
+    no_color = os.environ.get("NO_COLOR")
+    return Console(
+        stderr=stderr, markup=False, emoji=False, highlight=False, color_system=None if no_color else "auto"
+    )
+
+
+def _text(text: str, kept: str = "") -> Text:
+    """Return *text*, which may come from Redis: its markup and its escapes have no effect."""
+    return Text(escaped(text, kept), getattr(text, "style", ""))
+
+
+def _grid(table: Table, columns: list[int]) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for n in columns:
+        heading = table.headings[n]
+        is_number = all(_NUMBER.fullmatch(row[n]) for row in table.rows)
+        grid.add_column(
+            heading,
+            justify="right" if is_number else "left",
+            overflow="fold",
+            no_wrap=heading not in table.texts,
+        )
+    for row in table.rows:
+        grid.add_row(*(_text(row[n]) for n in columns))
+    return grid
+
+
+def _fields(pairs: Iterable[tuple[str, str]]) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        text: RenderableType = _text(value, "\n\t")
+        share = getattr(value, "share", None)
+        if share is not None:
+            line = Grid.grid(padding=(0, 2, 0, 0))
+            line.add_row(ProgressBar(1, share, BAR_WIDTH), text)
+            text = line
+        grid.add_row(_text(name), text)
+    return grid
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Give a function that adds finished steps to a progress bar on standard error."""
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        *([bars.TextColumn("{task.completed}")] if total is None else [bars.MofNCompleteColumn()]),
+        *([] if total is None else [bars.TimeRemainingColumn()]),
+    )
+    with bars.Progress(*columns, console=_console(stderr=True)) as shown:
+        yield partial(shown.advance, shown.add_task(what, total=total))
