@@ -116,7 +116,8 @@ class SlotsAction(Action):
 
 def slots_table(slots: Iterable[SlotStatus]) -> Table:
     """Return a table with a row for each of *slots*."""
-    return Table(_SLOTS, [_row(one) for one in slots], dispensable=("WORKER", "CONCURRENCY"))
+    rows = [_row(one) for one in slots]
+    return Table(_SLOTS, rows, texts=("SLOT",), dispensable=("WORKER", "CONCURRENCY"))
 
 
 def _row(one: SlotStatus) -> list[str]:

@@ -68,7 +68,9 @@ def statuses_table(statuses: list[Status]) -> Table:
                 time_left(status) or "-",
             ]
         )
-    return Table(_OVERVIEW, rows, dispensable=("SEEN", "DELAYED", "LEASED", "SEEDS", "LEFT"))
+    return Table(
+        _OVERVIEW, rows, texts=("SPIDER",), dispensable=("SEEN", "DELAYED", "LEASED", "SEEDS", "LEFT")
+    )
 
 
 def status_text(status: Status) -> list[Part]:

@@ -19,7 +19,7 @@ from rich.text import Text
 from ..errors import escaped
 from .output import Part, Table
 
-#: Characters that a long text must have in its column.
+#: The least width of a column of long texts.
 LEAST_TEXT = 24
 #: Characters of the bar before a text.
 BAR_WIDTH = 30
@@ -65,13 +65,11 @@ class Terminal:
         kept = list(range(len(table.headings)))
         for left_out in ("", *table.dispensable):
             kept = [n for n in kept if table.headings[n] != left_out]
-            texts = [n for n in kept if table.headings[n] in table.texts]
-            short = _grid(table, [n for n in kept if n not in texts])
-            width = self._console.measure(short, options=boundless).maximum
-            if width + LEAST_TEXT * len(texts) <= self._console.width:
+            narrowest = _grid(table, kept, LEAST_TEXT)
+            if self._console.measure(narrowest, options=boundless).maximum <= self._console.width:
                 return _grid(table, kept)
         names = [heading.lower() for heading in table.headings]
-        return Group(*(Group(_fields(zip(names, row, strict=True)), "") for row in table.rows))
+        return Group(*(Group(_fields(zip(names, row, strict=True), kept=""), "") for row in table.rows))
 
 
 def _console(stderr: bool = False) -> Console:
@@ -86,28 +84,29 @@ def _text(text: str, kept: str = "") -> Text:
     return Text(escaped(text, kept), getattr(text, "style", ""))
 
 
-def _grid(table: Table, columns: list[int]) -> Grid:
+def _grid(table: Table, columns: list[int], most_text: int | None = None) -> Grid:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for n in columns:
-        heading = table.headings[n]
+        is_text = table.headings[n] in table.texts
         is_number = all(_NUMBER.fullmatch(row[n]) for row in table.rows)
         grid.add_column(
-            heading,
+            table.headings[n],
             justify="right" if is_number else "left",
             overflow="fold",
-            no_wrap=heading not in table.texts,
+            no_wrap=not is_text,
+            max_width=most_text if is_text else None,
         )
     for row in table.rows:
         grid.add_row(*(_text(row[n]) for n in columns))
     return grid
 
 
-def _fields(pairs: Iterable[tuple[str, str]]) -> Grid:
+def _fields(pairs: Iterable[tuple[str, str]], kept: str = "\n\t") -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in pairs:
-        text: RenderableType = _text(value, "\n\t")
+        text: RenderableType = _text(value, kept)
         share = getattr(value, "share", None)
         if share is not None:
             line = Grid.grid(padding=(0, 2, 0, 0))
