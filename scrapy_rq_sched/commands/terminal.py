@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from ..errors import escaped
-from .output import Part, Table
+from .output import Part, Styled, Table
 
 #: The least width of a column of long texts.
 LEAST_TEXT = 24
@@ -25,6 +25,8 @@ LEAST_TEXT = 24
 BAR_WIDTH = 30
 #: A column in which all cells are such is aligned at the right.
 _NUMBER = re.compile(r"-?[\d.,]*")
+#: A message with a command or a link. Its lines are not broken, so that it can be copied.
+_COPIED = re.compile("scrapy |://")
 
 
 class Terminal:
@@ -35,8 +37,9 @@ class Terminal:
         self.is_dumb = self._console.is_dumb_terminal
 
     def print(self, part: Part) -> None:
-        """Print *part*. The lines of a text are left to the terminal, those of the others fit into it."""
-        self._console.print(self._drawn(part), soft_wrap=isinstance(part, str))
+        """Print *part*, in lines that fit unless it is a message to be copied."""
+        is_copied = isinstance(part, str) and _COPIED.search(part) is not None
+        self._console.print(self._drawn(part), soft_wrap=is_copied)
 
     @contextmanager
     def live(self, hint: str) -> Iterator[Callable[..., None]]:
@@ -107,10 +110,9 @@ def _fields(pairs: Iterable[tuple[str, str]], kept: str = "\n\t") -> Grid:
     grid.add_column(overflow="fold")
     for name, value in pairs:
         text: RenderableType = _text(value, kept)
-        share = getattr(value, "share", None)
-        if share is not None:
+        if isinstance(value, Styled) and value.share is not None:
             line = Grid.grid(padding=(0, 2, 0, 0))
-            line.add_row(ProgressBar(1, share, BAR_WIDTH), text)
+            line.add_row(ProgressBar(1, value.share, BAR_WIDTH, complete_style=value.style), text)
             text = line
         grid.add_row(_text(name), text)
     return grid
@@ -120,10 +122,10 @@ def _fields(pairs: Iterable[tuple[str, str]], kept: str = "\n\t") -> Grid:
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Give a function that adds finished steps to a progress bar on standard error."""
     columns = (
-        bars.TextColumn("{task.description}"),
+        "{task.description}",
         bars.BarColumn(),
-        *([bars.TextColumn("{task.completed}")] if total is None else [bars.MofNCompleteColumn()]),
-        *([] if total is None else [bars.TimeRemainingColumn()]),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=_console(stderr=True)) as shown:
         yield partial(shown.advance, shown.add_task(what, total=total))
