@@ -96,7 +96,7 @@ class Output:
         return self._terminal is not None
 
     def say(self, text: str) -> None:
-        """Print *text*. No line with a command or a link is broken, so that it can be copied."""
+        """Print *text*."""
         self.show(text)
 
     def show(self, *parts: Part) -> None:

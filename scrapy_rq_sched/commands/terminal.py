@@ -23,10 +23,10 @@ from .output import Part, Styled, Table
 LEAST_TEXT = 24
 #: Characters of the bar before a text.
 BAR_WIDTH = 30
-#: A column in which all cells are such is aligned at the right.
-_NUMBER = re.compile(r"-?[\d.,]*")
-#: A message with a command or a link. Its lines are not broken, so that it can be copied.
-_COPIED = re.compile("scrapy |://")
+#: A column of numbers is aligned at the right.
+_NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?")
+#: Where a message suggests a command.
+_COMMAND = re.compile(r"(?<=[:.]) (?=scrapy (?:frontier|crawl) )")
 
 
 class Terminal:
@@ -37,9 +37,15 @@ class Terminal:
         self.is_dumb = self._console.is_dumb_terminal
 
     def print(self, part: Part) -> None:
-        """Print *part*, in lines that fit unless it is a message to be copied."""
-        is_copied = isinstance(part, str) and _COPIED.search(part) is not None
-        self._console.print(self._drawn(part), soft_wrap=is_copied)
+        """Print *part*. A message with a link, and a suggested command, stay whole, to be copied."""
+        if not isinstance(part, str):
+            self._console.print(self._drawn(part))
+            return
+        prose, *commands = _COMMAND.split(part)
+        style = getattr(part, "style", "")
+        self._console.print(_text(prose, "\n\t"), style=style, soft_wrap="://" in prose)
+        for command in commands:
+            self._console.print(_text(f"  {command}"), soft_wrap=True)
 
     @contextmanager
     def live(self, hint: str) -> Iterator[Callable[..., None]]:
@@ -91,7 +97,8 @@ def _grid(table: Table, columns: list[int], most_text: int | None = None) -> Gri
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for n in columns:
         is_text = table.headings[n] in table.texts
-        is_number = all(_NUMBER.fullmatch(row[n]) for row in table.rows)
+        cells = [row[n] for row in table.rows if row[n] != "-"]
+        is_number = bool(cells) and all(map(_NUMBER.fullmatch, cells))
         grid.add_column(
             table.headings[n],
             justify="right" if is_number else "left",
