@@ -1,7 +1,7 @@
 """Record the sessions of ``docs/command-line.md``: ``python -m tests.record_sessions``.
 
 Two workers crawl the example project's shop. Each command of the page is typed in its turn, at a terminal of
-80 columns without rich, and its output is written below it.
+80 columns without colours, and its output is written below it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ def main() -> None:
         port = str(free_port())
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "REDIS_URL": server.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
-        # Without colours and progress bars.
-        Path(folder, "sitecustomize.py").write_text("import sys; sys.modules['rich'] = None\n")
-        environment |= {"PYTHONPATH": folder, "COLUMNS": "80"}
+        environment |= {"NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "80"}
         site = ["-m", "demo.site", "--port", port]
         crawl = ["-m", "scrapy", "crawl", "site", "-a", f"url=http://127.0.0.1:{port}/", "--nolog"]
         commands = [site, crawl, crawl]
@@ -89,6 +87,8 @@ def _recorded(command: str, port: str, environment: dict[str, str]) -> str:
 
 def _on_a_terminal(command: str, environment: dict[str, str]) -> str:
     """Return the output of *command*; it is interrupted if it serves something."""
+    if "frontier crawl" in command:
+        environment = {**environment, "TERM": "dumb"}  # a live view is no text
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         ["bash", "-c", command],
@@ -96,7 +96,7 @@ def _on_a_terminal(command: str, environment: dict[str, str]) -> str:
         env=environment,
         stdin=theirs,
         stdout=theirs,
-        stderr=theirs,
+        stderr=subprocess.PIPE,  # so that no progress bar is drawn
         start_new_session=True,
     )
     os.close(theirs)
@@ -108,9 +108,9 @@ def _on_a_terminal(command: str, environment: dict[str, str]) -> str:
                 is_interrupted = True
                 time.sleep(2)  # until it serves
                 os.killpg(process.pid, signal.SIGINT)
-    process.wait()
+    output += process.communicate()[1]
     os.close(ours)
-    return output.decode().replace("\r\n", "\n")
+    return "\n".join(line.rstrip() for line in output.decode().splitlines())
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ class Crawl(Action):
 
 def _print_statistics(context: Context, stats: report.Stats) -> None:
     if stats and context.settings.getbool("STATS_DUMP", True):
-        context.output.print(f"Statistics of all workers:\n{pformat(stats)}\n")
+        context.output.say(f"Statistics of all workers:\n{pformat(stats)}\n")
 
 
 def _say_items(context: Context, joined: list[tuple[Path, bool, int]], scraped: int) -> bool:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..inspect import Status
 from ..inspect.wording import counted
 from ..supervise.supervisor import FINISHED, START_ERROR, Supervisor
 from .action import Context
-from .formats import duration, number, rate, single_line
-from .layout import Coloured, Fields
-from .picture import in_state, limit, pace, pages, progress, time_left
+from .formats import duration, number, rate
+from .output import Fields, Styled
+from .status_text import in_state, limit, pace, pages, progress, time_left
 
-#: Seconds between two pictures on a terminal, and between two lines elsewhere.
-PICTURE, LINE = 1.0, 10.0
-#: How many of the latest messages a picture has.
-LATEST = 12
-#: How to leave, in the last line of a picture.
+#: Seconds between two drawings on a terminal, and between two lines elsewhere.
+REDRAW, LINE = 1.0, 10.0
+#: How to leave.
 LEAVE = "Ctrl-C: the workers finish the requests they have begun, and close. Twice: they close at once"
-HURRY = "Ctrl-C once more: the workers close at once"
 
 
 class Screen:
@@ -33,13 +28,10 @@ class Screen:
 
     def __init__(self, context: Context, folder: Path, spider: str, workers: int) -> None:
         self._output = context.output
-        self._has_picture = context.output.has_picture
-        self._latest: deque[str] = deque(maxlen=LATEST)
         self._log = folder / "supervisor.log"
-        self._draw: Any = None
-        self._hint = LEAVE
+        self._draw: Callable[..., None] = context.output.show
         self._has_begun = False
-        self.interval = PICTURE if self._has_picture else LINE
+        self.interval = REDRAW if self._output.redraws else LINE
         self._output.say(
             f"{counted(workers, 'worker')} of spider {spider}. Their logs are in {os.path.relpath(folder)}"
         )
@@ -47,37 +39,24 @@ class Screen:
     @contextmanager
     def drawn(self) -> Iterator[None]:
         """Draw as long as the block lasts."""
-        if not self._has_picture:
-            if self._output.is_terminal:
-                self._output.say(LEAVE)
+        with self._output.live(LEAVE) as self._draw:
             yield
-            return
-        with self._output.live(lambda: self._hint) as draw:
-            self._draw = draw
-            yield
-        self._draw = None
 
     def say(self, text: str) -> None:
-        """Show *text* as a message, and log it."""
+        """Print *text*, on a terminal above the live view, and log it."""
         with self._log.open("a") as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-        if self._draw is None:
-            self._output.say(text)
-        else:
-            self._latest.extend(text.split("\n"))
+        self._output.say(text)
 
     def draw(self, supervisor: Supervisor, status: Status | str) -> None:
         """Show the progress of the crawl.
 
         :param status: how the crawl stands, or why Redis does not answer.
         """
-        if supervisor.requests_to_end:
-            self._hint = HURRY if supervisor.requests_to_end == 1 else ""
         if not isinstance(status, str):
             status = self._of_this_crawl(supervisor, status)
-        if self._draw is not None:
-            messages = [single_line(line) for line in self._latest]
-            self._draw(Fields(pairs_of(supervisor, status)), *(["", *messages] if messages else []))
+        if self._output.redraws:
+            self._draw(Fields(pairs_of(supervisor, status)))
         elif isinstance(status, str):
             self._output.say(status)
         else:
@@ -107,7 +86,7 @@ def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, st
     """Return the names and values of the live view."""
     workers = f"{supervisor.running} here"
     if isinstance(status, str):
-        return [("Redis", Coloured(status, "red")), ("workers", workers)]
+        return [("Redis", Styled(status, "red")), ("workers", workers)]
     elsewhere = status.alive - supervisor.running
     errors = number(supervisor.errors)
     left = time_left(status)
@@ -118,7 +97,7 @@ def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, st
         # The keys of a finished crawl are removed.
         *([] if is_removed else [("pages", pages(status)), ("waiting", number(status.waiting))]),
         ("workers", workers + (f", {elsewhere} on other machines" if elsewhere > 0 else "")),
-        ("errors", Coloured(errors, "red") if supervisor.errors else errors),
+        ("errors", Styled(errors, "red" if supervisor.errors else "")),
         *([("time left", left)] if left else []),
         *limit(status),
         *pace(status),

@@ -134,9 +134,8 @@ class Dashboard(Action):
                 how = "actions are allowed"
             else:
                 how = "read-only; --actions lets it control crawls"
-            # The link must stay whole, so that it can be copied: no line is broken.
-            write = context.output.print if token else context.output.say
-            write(f"The dashboard is at {url}{f'?token={token}' if token else ''} ({how}). Ctrl-C ends it")
+            link = f"{url}?token={token}" if token else url
+            context.output.say(f"The dashboard is at {link} ({how}). Ctrl-C ends it")
             try:
                 server.run(sockets=[listening])
             except KeyboardInterrupt:

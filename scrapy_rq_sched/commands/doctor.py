@@ -10,7 +10,7 @@ from .. import connection
 from ..errors import one_line
 from ..inspect import Finding, View, examine, find_frontiers
 from .action import Action, Context
-from .layout import Coloured, Fields
+from .output import Fields, Styled
 
 #: The colour of each level of a finding.
 _LEVELS = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -50,7 +50,7 @@ class Doctor(Action):
             if opts.json:
                 context.output.json(dataclasses.asdict(finding))
         if not opts.json:
-            levels = [Coloured(finding.level, _LEVELS.get(finding.level, "")) for finding in found]
+            levels = [Styled(finding.level, _LEVELS.get(finding.level, "")) for finding in found]
             context.output.show(Fields(list(zip(levels, map(_lines, found), strict=True))))
         return int(any(finding.level == "problem" for finding in found))
 

@@ -18,7 +18,7 @@ from ..inspect.queues import SEARCH_STEP
 from ..inspect.wording import counted
 from .action import Action, Context, until_interrupted
 from .formats import number
-from .layout import Fields
+from .output import Fields
 
 
 class _OfWaiting(Action):
@@ -48,7 +48,7 @@ class _OfWaiting(Action):
         def chosen(entry: Entry) -> bool:
             return bool(entry.url) and matcher.matches(entry.url)
 
-        with context.output.progress(self.name, total) as bar, until_interrupted() as ends:
+        with context.output.progress(self.name, total) as advance, until_interrupted() as ends:
             if opts.dry_run:
                 steps = waiting.find(chosen, needle)
             else:
@@ -57,7 +57,7 @@ class _OfWaiting(Action):
                 count += len(changed)
                 step = min(SEARCH_STEP if view.is_sorted else STEP, total - looked_at)
                 looked_at += step
-                bar.advance(step)
+                advance(step)
                 if ends() and (view.is_sorted or opts.dry_run):
                     break
             interrupted = ends()

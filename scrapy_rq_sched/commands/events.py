@@ -18,7 +18,7 @@ from ..events.stream import id_at
 from ..inspect.events import stream_of
 from .action import Action, Context
 from .formats import single_line, when
-from .layout import Coloured, Entry
+from .output import Styled
 from .periods import seconds_in
 from .status import all_views
 
@@ -112,21 +112,17 @@ class _Handler:
         if self._opts.json:
             self._output.json(event.as_dict())
         else:
-            self._output.show(Entry(self._cells(event)))
+            self._output.say(self._line(event))
         for command in self._opts.commands:
             problem = _run(command, json.dumps(event.as_dict()))
             if problem:
                 self.has_failed = True
                 self._output.warn(f"{command!r}, for event {event.id} ({event.type}): {problem}")
 
-    def _cells(self, event: Event) -> list[str]:
-        kind = f"{single_line(event.type):<17}"
+    def _line(self, event: Event) -> str:
         spider = f"{event.spider}: " if self._has_several else ""
-        return [
-            when(event.time),
-            Coloured(kind, "yellow") if event.is_alarming else kind,
-            spider + event.text,
-        ]
+        line = single_line(f"{when(event.time)}  {event.type:<17}  {spider}{event.text}")
+        return Styled(line, "yellow" if event.is_alarming else "")
 
 
 def _run(command: str, text: str) -> str:

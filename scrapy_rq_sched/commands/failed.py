@@ -15,22 +15,14 @@ from ..inspect.set_aside import set_aside
 from ..inspect.wording import counted
 from .action import Action, Context
 from .formats import number, single_line, when
-from .layout import Column, Fields, Table
-from .output import Output
+from .output import Fields, Output, Table
 from .periods import whole
 
 #: Characters of a reason in the list.
 LONGEST = 200
 
-_LIST = (
-    Column("TIME"),
-    Column("KIND"),
-    Column("DEATHS", right=True, dispensable=1),
-    Column("ID"),
-    Column("REASON", is_text=True),
-    Column("URL", is_text=True),
-)
-_COUNTS = (Column("COUNT", right=True), Column("KIND"), Column("REASON", is_text=True))
+_LIST = ("TIME", "KIND", "DEATHS", "ID", "REASON", "URL")
+_COUNTS = ("COUNT", "KIND", "REASON")
 
 
 class Failed(Action):
@@ -167,7 +159,8 @@ def by_kind(found: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int
 
 def counts_table(counts: list[tuple[tuple[str, str], int]]) -> Table:
     """Return a table with a row for each kind and reason."""
-    return Table(_COUNTS, [[number(count), kind, one_line(reason)] for (kind, reason), count in counts])
+    rows = [[number(count), kind, one_line(reason)] for (kind, reason), count in counts]
+    return Table(_COUNTS, rows, texts=("REASON",))
 
 
 def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:
@@ -183,7 +176,7 @@ def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:
         ]
         for entry in entries
     ]
-    return Table(_LIST, rows)
+    return Table(_LIST, rows, texts=("REASON", "URL"), dispensable=("DEATHS",))
 
 
 def one(failed: FailedRequests, entry: FailedRequest) -> Fields:

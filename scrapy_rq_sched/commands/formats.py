@@ -1,4 +1,4 @@
-"""Numbers, sizes, times, bars and text, as the commands print them."""
+"""Numbers, sizes, times and text, as the commands print them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from datetime import datetime, timezone
 
 from ..errors import escaped
 
-#: Characters of a bar, and of a sparkline.
-BAR_WIDTH = 30
-_PARTS = " ▏▎▍▌▋▊▉█"
 _BLOCKS = "▁▂▃▄▅▆▇█"
 #: Each unit of time with its seconds.
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def printable(text: str, kept: str = "\n\t") -> str:
-    """Return *text* with invisible and control characters escaped, except *kept*."""
-    return escaped(text, kept)
-
-
 def single_line(text: str) -> str:
     """Return *text* as one line: text from Redis must not add lines to the output."""
-    return printable(text, kept="")
+    return escaped(text)
 
 
 def number(count: float) -> str:
@@ -66,13 +58,6 @@ def when(second: float) -> str:
     except (ValueError, OverflowError, OSError):  # somebody else has written a value that is not a time
         return "-"
     return moment.strftime("%Y-%m-%d %H:%M:%S") if second else "-"
-
-
-def bar(done: float, total: float) -> str:
-    """Return a bar of which the share *done* / *total* is filled."""
-    eighths = round(8 * BAR_WIDTH * min(1.0, max(0.0, done / total))) if total > 0 else 0
-    whole, part = divmod(eighths, 8)
-    return ("█" * whole + (_PARTS[part] if part else "")).ljust(BAR_WIDTH, "░")
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -18,26 +18,12 @@ from ..inspect.verdict import verdict
 from ..inspect.wording import counted
 from .action import Action, Context
 from .formats import duration, number, single_line, when
-from .layout import Column, Fields, Table
+from .output import Fields, Table
 from .periods import whole
-from .picture import in_state
+from .status_text import in_state
 
-_LEASES = (
-    Column("WORKER"),
-    Column("STATE"),
-    Column("HELD FOR"),
-    Column("KIND", dispensable=2),
-    Column("PRIORITY", right=True, dispensable=3),
-    Column("DEATHS", right=True, dispensable=1),
-    Column("URL", is_text=True),
-)
-_PEEK = (
-    Column("PLACE", right=True),
-    Column("PRIORITY", right=True),
-    Column("METHOD", dispensable=2),
-    Column("CALLBACK", dispensable=1),
-    Column("URL", is_text=True),
-)
+_LEASES = ("WORKER", "STATE", "HELD FOR", "KIND", "PRIORITY", "DEATHS", "URL")
+_PEEK = ("PLACE", "PRIORITY", "METHOD", "CALLBACK", "URL")
 
 
 class Leases(Action):
@@ -164,7 +150,7 @@ def leases_table(held: Iterable[Held], now: float) -> Table:
         ]
         for one in held
     ]
-    return Table(_LEASES, rows)
+    return Table(_LEASES, rows, texts=("URL",), dispensable=("PRIORITY", "KIND", "DEATHS"))
 
 
 def peek_table(entries: Iterable[Entry]) -> Table:
@@ -173,7 +159,7 @@ def peek_table(entries: Iterable[Entry]) -> Table:
         [str(place), str(entry.priority), entry.method or "-", entry.callback or "-", shown(entry)]
         for place, entry in enumerate(entries, 1)
     ]
-    return Table(_PEEK, rows)
+    return Table(_PEEK, rows, texts=("URL",), dispensable=("METHOD", "CALLBACK"))
 
 
 def shown(entry: Entry) -> str:

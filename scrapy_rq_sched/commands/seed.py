@@ -172,8 +172,8 @@ class _Push:
         if self._noun != "line":  # the seeds of a command line are pushed before a bar could be drawn
             yield lambda count: None
             return
-        with self._output.progress(what, total) as bar:
-            yield bar.advance
+        with self._output.progress(what, total) as advance:
+            yield advance
 
     def _is_through(self) -> bool:
         # The interrupted step may have been completed.

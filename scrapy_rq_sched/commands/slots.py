@@ -15,21 +15,13 @@ from ..inspect import as_json
 from ..inspect.slots import Slots, SlotStatus
 from .action import Action, Context
 from .formats import duration, number
-from .layout import Column, Table
+from .output import Table
 from .periods import seconds_in, whole
 from .status import LEAVE, add_watch
 
 #: How many slots are shown by default.
 MOST = 50
-_SLOTS = (
-    Column("SLOT"),
-    Column("WAITING", right=True),
-    Column("NEXT IN", right=True),
-    Column("WHY"),
-    Column("DELAY", right=True),
-    Column("CONCURRENCY", right=True, dispensable=1),
-    Column("WORKER", dispensable=2),
-)
+_SLOTS = ("SLOT", "WAITING", "NEXT IN", "WHY", "DELAY", "CONCURRENCY", "WORKER")
 #: The longest time for which a slot may be blocked, in seconds.
 LONGEST = 30 * 86_400
 
@@ -92,7 +84,7 @@ class SlotsAction(Action):
             self._show(context, opts, slots, names, context.output.show)
             return
         try:
-            with context.output.live(lambda: LEAVE, redraws=not opts.json) as draw:
+            with context.output.live(LEAVE, redraws=not opts.json) as draw:
                 while True:
                     self._show(context, opts, slots, names, draw)
                     time.sleep(opts.watch)
@@ -124,7 +116,8 @@ class SlotsAction(Action):
 
 def slots_table(slots: Iterable[SlotStatus]) -> Table:
     """Return a table with a row for each of *slots*."""
-    return Table(_SLOTS, [_row(one) for one in slots])
+    rows = [_row(one) for one in slots]
+    return Table(_SLOTS, rows, texts=("SLOT",), dispensable=("WORKER", "CONCURRENCY"))
 
 
 def _row(one: SlotStatus) -> list[str]:

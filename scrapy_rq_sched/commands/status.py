@@ -9,11 +9,11 @@ from typing import Any
 from ..inspect import View, as_json, find_frontiers, read_status
 from ..inspect.history import with_last_crawl
 from .action import Action, Context
-from .picture import one, overview, workers_table
+from .status_text import status_text, statuses_table, workers_table
 
 #: Seconds between two drawings.
 INTERVAL = 1.0
-#: How to leave a live view, in its last line.
+#: How to leave a live view.
 LEAVE = "Ctrl-C leaves this view, and changes nothing"
 
 
@@ -46,7 +46,7 @@ class Status(Action):
             self._show(context, opts, views, context.output.show)
             return
         try:
-            with context.output.live(lambda: LEAVE, redraws=not opts.json) as draw:
+            with context.output.live(LEAVE, redraws=not opts.json) as draw:
                 while True:
                     self._show(context, opts, views, draw)
                     time.sleep(opts.watch)
@@ -63,9 +63,9 @@ class Status(Action):
             for status in statuses:
                 context.output.json(as_json.status(status))
         elif opts.spider:
-            draw(*one(statuses[0]))
+            draw(*status_text(statuses[0]))
         elif statuses:
-            draw(overview(statuses))
+            draw(statuses_table(statuses))
         else:
             draw("This Redis has no frontier: no worker has joined a crawl, or all crawls are finished")
 

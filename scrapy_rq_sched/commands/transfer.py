@@ -70,13 +70,13 @@ class Export(Action):
         with (
             _complete_or_refused(context),
             _written_to(opts.file) as stream,
-            context.output.progress("Exporting", export.total) as bar,
+            context.output.progress("Exporting", export.total) as advance,
         ):
             done = 0
             for line in export.lines():
                 stream.write(line)
                 now = sum(export.entries.values())
-                bar.advance(now - done)
+                advance(now - done)
                 done = now
             stream.flush()
         context.output.warn(f"spider {opts.spider} was exported: {_counts(export.entries)}")
@@ -113,15 +113,15 @@ class Import(Action):
             )
         with _read_from(opts.file) as stream:
             if stream.seekable():
-                with context.output.progress("Checking", None) as bar:
+                with context.output.progress("Checking", None) as advance:
                     for count in verify(stream):
-                        bar.advance(count)
+                        advance(count)
             reader = ArchiveReader(stream)
             restored = FrontierImport(context.view(opts.spider), reader)
-            with context.output.progress("Importing", restored.total) as bar:
+            with context.output.progress("Importing", restored.total) as advance:
                 try:
                     for count in restored.steps():
-                        bar.advance(count)
+                        advance(count)
                 except KeyboardInterrupt:
                     raise restored.broken("Interrupted") from None
         # The first line of the file is text from outside.

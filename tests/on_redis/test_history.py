@@ -9,7 +9,7 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
-from scrapy_rq_sched.commands.picture import one
+from scrapy_rq_sched.commands.status_text import status_text
 from scrapy_rq_sched.inspect import Status, View, read_status
 from scrapy_rq_sched.inspect.history import STEP, with_last_crawl
 from scrapy_rq_sched.inspect.status import LastCrawl
@@ -72,7 +72,7 @@ def test_seeds_of_the_next_crawl_make_it_a_new_one(server: redis.Redis, view: Vi
 
 
 def _last(found: Status) -> tuple[str, str]:
-    (fields, *_) = one(found)
+    (fields, *_) = status_text(found)
     name, text = fields.pairs[-1]  # type: ignore[union-attr]
     return name, text.partition(": ")[2]
 

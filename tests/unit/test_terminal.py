@@ -1,4 +1,4 @@
-"""What the commands print fits a terminal: at 80 columns, with long names and large numbers."""
+"""The output of the commands: on a terminal, which it fits at 80 columns, and in plain columns elsewhere."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.failed_request import FailedRequest
 from scrapy_rq_sched.commands import failed, output
 from scrapy_rq_sched.commands.crawl_view import Screen, line_of, pairs_of
-from scrapy_rq_sched.commands.formats import bar, sparkline
+from scrapy_rq_sched.commands.formats import sparkline
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
-from scrapy_rq_sched.commands.layout import Column, Entry, Fields, Table, cells, plain, wrap
 from scrapy_rq_sched.commands.look import leases_table, peek_table
-from scrapy_rq_sched.commands.output import Output, message_lines
-from scrapy_rq_sched.commands.picture import one, overview, pages, time_left, workers_table
+from scrapy_rq_sched.commands.output import Fields, Output, Part, Styled, Table, plain
 from scrapy_rq_sched.commands.slots import slots_table
+from scrapy_rq_sched.commands.status_text import (
+    pages,
+    status_text,
+    statuses_table,
+    time_left,
+    workers_table,
+)
 from scrapy_rq_sched.inspect.as_json import status as status_as_json
 from scrapy_rq_sched.inspect.entries import Entry as Waiting
 from scrapy_rq_sched.inspect.entries import Held
@@ -104,7 +110,7 @@ class _Urls:
 
 #: Each table with the names and ids that must be whole in it.
 TABLES: dict[str, tuple[Callable[[], Table], tuple[str, ...]]] = {
-    "overview": (lambda: overview([crawl(spider) for spider in SPIDERS]), SPIDERS),
+    "overview": (lambda: statuses_table([crawl(spider) for spider in SPIDERS]), SPIDERS),
     "workers": (lambda: workers_table(crawl()), WORKERS),
     "leases": (
         lambda: leases_table([lease(n, u) for n in WORKERS for u in URLS], NOW),
@@ -136,114 +142,191 @@ TABLES: dict[str, tuple[Callable[[], Table], tuple[str, ...]]] = {
 }
 
 
-def lines(part: Table | Fields | Entry, width: int | None = WIDTH) -> list[str]:
-    return [plain(line) for line in part.lines(width)]
+class _Stream(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
-@pytest.mark.parametrize("width", [60, WIDTH, 120])
+def a_terminal(monkeypatch: pytest.MonkeyPatch, width: int = WIDTH, **environment: str) -> io.StringIO:
+    """Return a terminal of *width* columns, which is the standard output."""
+    stream = _Stream()
+    monkeypatch.setattr("sys.stdout", stream)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"COLUMNS": str(width), "TERM": "xterm-256color", **environment}.items():
+        monkeypatch.setenv(name, value)
+    return stream
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """A function that returns the lines of parts on a terminal without colours."""
+
+    def show(*parts: Part, width: int = WIDTH) -> list[str]:
+        terminal = a_terminal(monkeypatch, width, NO_COLOR="1")
+        Output().show(*parts)
+        return [line.rstrip() for line in terminal.getvalue().splitlines()]
+
+    return show
+
+
+Shown = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize("width", [60, WIDTH, 120, 200])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_fits_and_breaks_no_heading_and_cuts_no_name(name: str, width: int) -> None:
+def test_a_table_fits_and_breaks_no_heading_and_no_name(name: str, width: int, shown: Shown) -> None:
     made, whole = TABLES[name]
-    shown = lines(made(), width)
-    assert [line for line in shown if cells(line) > width] == []
-    top = shown[: 2 + sum(column.is_text for column in made().columns)]
-    for column in made().columns:
-        is_whole = any(re.search(rf"(^|  ){re.escape(column.heading)}(  |$)", line) for line in top)
-        assert (
-            is_whole or column.dispensable or any(line.startswith(column.heading.lower()) for line in shown)
-        ), column.heading
+    table = made()
+    lines = shown(table, width=width)
+    assert [line for line in lines if cell_len(line) > width] == []
+    for heading in table.headings:
+        is_whole = re.search(rf"(^|  ) *{re.escape(heading)}(  |$)", lines[0])
+        is_field = any(line.startswith(heading.lower()) for line in lines)
+        assert is_whole or is_field or heading in table.dispensable, heading
     for text in whole:
-        if cells(text) <= width - 2:
-            assert any(text in line for line in shown), text
+        # An id is on one line. A URL, a host and a spider may be continued in their column; nothing is cut.
+        is_id = text.startswith(WORKERS) and "SLOT" not in table.headings
+        if is_id and cell_len(text) <= width - len("last heard  "):
+            assert any(text in line for line in lines), text
+        columns = ["".join(re.split("  +", line)[n] for line in lines) for n in (0, -1)]
+        assert any(text in found for found in [*lines, *columns]), text
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_without_a_terminal_each_row_is_one_line_and_the_widest_text_is_the_last(name: str) -> None:
-    made, _ = TABLES[name]
-    table = made()
-    heading, *rows = lines(table, None)
+def test_in_plain_columns_each_row_is_one_line_and_the_widest_text_is_the_last(name: str) -> None:
+    table = TABLES[name][0]()
+    heading, *rows = plain(table).splitlines()
     assert len(rows) == len(table.rows)
-    assert heading.split() == " ".join(column.heading for column in table.columns).split()
-    are_texts = [column.is_text for column in table.columns]
-    assert are_texts == sorted(are_texts)
+    assert heading.split() == " ".join(table.headings).split()
+    are_long = [heading in ("REASON", "URL") for heading in table.headings]
+    assert are_long == sorted(are_long)
+    for row, cells in zip(rows, table.rows, strict=True):
+        assert re.split("  +", row) == list(cells)
+
+
+def test_plain_columns_are_aligned_at_the_left() -> None:
+    assert plain(Table(("ID", "COUNT"), [["a-long-name", "12"], ["b", "3"]])).splitlines() == [
+        "ID           COUNT",
+        "a-long-name  12",
+        "b            3",
+    ]
+    assert plain(Fields([("state", "idle"), ("history", "a\nb")])).splitlines() == [
+        "state    idle",
+        "history  a",
+        "         b",
+    ]
 
 
 @pytest.mark.parametrize("spider", SPIDERS)
 @pytest.mark.parametrize("state", ["crawling", "paused", "stopped", "finished", "new"])
 @pytest.mark.parametrize("number", [0, 1, 12_345, MANY])
-def test_the_status_fits_on_a_terminal(spider: str, state: str, number: int) -> None:
+def test_the_status_fits_on_a_terminal(spider: str, state: str, number: int, shown: Shown) -> None:
     status = crawl(spider, number, state=state, state_since=NOW - 86_399, growth=float(number))
     if state in ("stopped", "finished", "new"):
         status = replace(status, workers=[])
-    shown = [line for part in one(status) if not isinstance(part, str) for line in lines(part)]
-    assert [line for line in shown if cells(line) > WIDTH] == []
+    parts = [part for part in status_text(status) if not isinstance(part, str)]
+    assert [line for line in shown(*parts) if cell_len(line) > WIDTH] == []
 
 
-def test_a_usual_fleet_has_a_line_for_each_worker() -> None:
+def test_a_usual_fleet_has_a_line_for_each_worker(shown: Shown) -> None:
     status = crawl(number=12_345, workers=[worker(WORKERS[0], 12_345)])
-    heading, row = lines(workers_table(status))
+    heading, row = shown(workers_table(status))
     assert heading.split("  ")[0] == "WORKER"
     assert row.startswith(WORKERS[0])
-    heading, row = lines(overview([crawl(number=12_345)]))
+    heading, row = shown(statuses_table([crawl(number=12_345)]))
     assert heading.startswith("SPIDER  STATE")
+    heading, row = shown(statuses_table([crawl(number=12_345)]), width=140)
     assert "about 23 h 59 min" in row
 
 
-def test_columns_that_say_least_are_left_out_first() -> None:
-    table = Table((Column("ID"), Column("A", dispensable=1), Column("B", dispensable=2)), [["id", "1", "2"]])
-    assert lines(table, 8) == ["ID  A  B", "id  1  2"]
-    assert lines(table, 7) == ["ID  A", "id  1"]
-    assert lines(table, 4) == ["ID", "id"]
+def test_a_narrow_terminal_leaves_out_dispensable_columns_in_their_order(shown: Shown) -> None:
+    table = Table(("ID", "A", "B"), [["id", "1", "2"]], dispensable=("B", "A"))
+    assert shown(table, width=8) == ["ID  A  B", "id  1  2"]
+    assert shown(table, width=7) == ["ID  A", "id  1"]
+    assert shown(table, width=4) == ["ID", "id"]
 
 
-def test_a_name_that_needs_all_columns_has_a_line_of_its_own() -> None:
-    table = Table((Column("ID"), Column("COUNT", right=True)), [["a-long-name", "12"], ["b", "3"]])
-    assert lines(table, 11) == ["ID", "  COUNT", "a-long-name", "     12", "b", "      3"]
-    # Too narrow even for that: each row is a list of fields.
-    assert lines(table, 6)[0].startswith("id")
+def test_a_row_that_does_not_fit_is_a_list_of_all_its_fields(shown: Shown) -> None:
+    table = Table(("ID", "COUNT"), [["a-long-name", "12"], ["b", "3"]], dispensable=("COUNT",))
+    assert shown(table, width=18) == ["ID           COUNT", "a-long-name     12", "b                3"]
+    lines = shown(table, width=10)
+    assert "".join(line[:7] for line in lines).split() == ["id", "count", "id", "count"]
+    assert "".join(line[7:] for line in lines) == "a-long-name12b3"
 
 
-def test_a_text_that_does_not_fit_stands_below_its_row() -> None:
-    table = Table((Column("N"), Column("TEXT", is_text=True)), [["1", "x" * 20], ["2", "x" * 40]])
-    assert lines(table, 30) == ["N  TEXT", f"1  {'x' * 20}", "2", f"  {'x' * 28}", f"  {'x' * 12}"]
+def test_a_text_that_does_not_fit_is_continued_in_its_column(shown: Shown) -> None:
+    table = Table(("N", "TEXT"), [["1", "x" * 20], ["2", "x" * 40]], texts=("TEXT",))
+    assert shown(table, width=30) == ["N  TEXT", f"1  {'x' * 20}", f"2  {'x' * 27}", f"   {'x' * 13}"]
 
 
-def test_wide_characters_take_two_columns() -> None:
-    assert [cells(text) for text in ("abc", "日本", "e\u0301")] == [3, 4, 1]
-    table = Table((Column("SPIDER"), Column("N")), [["日本語の店", "1"], ["site", "2"]])
-    assert [cells(line.partition(" ")[0]) for line in lines(table)[1:]] == [10, 4]
-    assert len({cells(line) for line in lines(table)}) == 1
+def test_a_column_of_numbers_is_aligned_at_the_right_on_a_terminal(shown: Shown) -> None:
+    table = Table(
+        ("HOST", "PAGES", "LEFT", "DELAY"), [["10.0.0.1", "1,234", "5 s", "-"], ["b", "-", "-", "-"]]
+    )
+    assert shown(table) == [
+        "HOST      PAGES  LEFT  DELAY",
+        "10.0.0.1  1,234  5 s   -",
+        "b             -  -     -",
+    ]
 
 
-def test_a_text_is_broken_between_words_and_keeps_its_indentation() -> None:
-    assert wrap("  one two three", 9) == ["  one two", "  three"]
-    assert wrap("x" * 5, 2) == ["xx", "xx", "x"]
-    assert wrap("a longer-word", 6, folds=False) == ["a", "longer-word"]
-    assert wrap("", 5) == [""]
+def test_wide_characters_do_not_shift_a_column(shown: Shown) -> None:
+    lines = shown(Table(("SPIDER", "N"), [["日本語の店", "x"], ["🦊", "x"], ["e\u0301", "x"], ["site", "x"]]))
+    assert {cell_len(line) for line in lines} == {13}
 
 
-def test_an_id_that_does_not_fit_beside_its_label_stands_below_it() -> None:
-    shown = lines(Fields([("back to", "the queue"), ("id", f"{WORKERS[1]}/142.1")]), 60)
-    assert shown == ["back to  the queue", "id", f"  {WORKERS[1]}/142.1"]
+@pytest.mark.parametrize("text", ["[red]x[/red]", "[/]", ":fox:", "https://a.test/[bold]"])
+def test_markup_in_a_name_has_no_effect(text: str, shown: Shown) -> None:
+    assert shown(Table((text,), [[text]]), Fields([(text, text)]), text) == [
+        text,
+        text,
+        f"{text}  {text}",
+        text,
+    ]
 
 
-def test_an_event_keeps_its_columns() -> None:
-    shown = lines(Entry(["2026-11-23 08:00:50", "worker_lost      ", f"worker {WORKERS[1]} is lost"]))
-    assert "".join(shown).count(WORKERS[1]) == 1
-    assert all(cells(line) <= WIDTH for line in shown)
+@pytest.mark.parametrize("text", ["\x1b[31mx", "\x9b2J", "a\rb", "\u202eabc", "\u2066", "\x07", "\u200b"])
+def test_a_control_character_in_a_name_is_escaped(text: str, shown: Shown) -> None:
+    parts = Table(("NAME",), [[text]], texts=("NAME",)), Fields([(text, text)]), text
+    lines = shown(*parts) + [line for part in parts for line in plain(part).splitlines()]
+    assert [line for line in lines if not line.isprintable()] == []
+    assert len(lines) == 8
 
 
-def test_a_suggested_command_is_never_broken() -> None:
+@pytest.mark.parametrize("width", [10, WIDTH])
+def test_a_line_break_in_a_cell_is_escaped(width: int, shown: Shown) -> None:
+    table = Table(("NAME", "N"), [["a\n9  b", "1"]])
+    assert "".join(shown(table, width=width)).count("\\n") == plain(table).count("\\n") == 1
+    assert len(plain(table).splitlines()) == 2
+
+
+def test_a_suggested_command_is_never_broken(shown: Shown) -> None:
     command = f"scrapy frontier forget '{SPIDERS[2]}' {URLS[1]} --crawl"
-    assert message_lines(f"{'It was found. ' * 9}To crawl it again: {command}", WIDTH)[-1] == f"  {command}"
-    assert message_lines(f"Short: {command}", None) == [f"Short: {command}"]
+    lines = shown(f"{'It was found. ' * 9}To crawl it again: {command}")
+    assert lines[-1] == f"  {command}"
+    assert [line for line in lines[:-1] if cell_len(line) > WIDTH] == []
+    assert plain(f"Short: {command}") == f"Short: {command}"
 
 
-def test_a_bar_and_a_sparkline_have_their_width() -> None:
-    assert {len(bar(done, 7)) for done in range(9)} == {30}
-    assert bar(7, 7) == "█" * 30
-    assert bar(0, 0) == "░" * 30
+def test_a_link_is_never_broken(shown: Shown) -> None:
+    message = f"The dashboard is at http://127.0.0.1:6080/?token={'t' * 43} (read-only). Ctrl-C ends it"
+    assert shown(message) == plain(message).splitlines() == [message]
+
+
+def test_a_message_is_broken_between_words(shown: Shown) -> None:
+    assert shown("one two three", width=9) == ["one two", "three"]
+    assert plain("one two three") == "one two three"
+
+
+def test_a_sparkline_has_a_block_for_each_value() -> None:
     assert sparkline([0, 1, 8, 4]) == "·▂█▅"
+
+
+def test_only_a_terminal_shows_the_bar_of_a_share(shown: Shown) -> None:
+    fields = Fields([("progress", Styled("33 %", "green", 1 / 3))])
+    assert shown(fields) == [f"progress  {'━' * 10}{' ' * 22}33 %"]
+    assert plain(fields) == "progress  33 %"
 
 
 def test_one_is_singular() -> None:
@@ -260,7 +343,7 @@ def test_one_is_singular() -> None:
 
 
 def fields_of(status: Status) -> dict[str, str]:
-    (first, *_) = one(status)
+    (first, *_) = status_text(status)
     assert isinstance(first, Fields)
     return dict(first.pairs)
 
@@ -268,7 +351,7 @@ def fields_of(status: Status) -> dict[str, str]:
 def test_a_crawl_under_way_has_a_bar_and_the_maximum_of_its_pace() -> None:
     history = [Moment(int(NOW) - 10 * n, 100 if n == 5 else 10, 5) for n in range(60)]
     fields = fields_of(crawl(number=25, history=history, delayed=0, seeds=0))
-    assert fields["progress"].endswith("  33 % of 75 known requests")
+    assert fields["progress"] == "33 % of 75 known requests"
     assert fields["ten minutes"].endswith("  peak 5.5 pages a second")
 
 
@@ -277,13 +360,13 @@ def test_no_time_left_is_shown_where_the_queue_does_not_shrink() -> None:
     assert time_left(status) == ""
     assert "time left" not in fields_of(status)
     assert fields_of(status)["waiting"].endswith(", growing by 45.3 a second")
-    assert lines(overview([status]), None)[1].split()[-1] == "-"
+    assert plain(statuses_table([status])).split()[-1] == "-"
 
 
 def test_no_rate_is_shown_where_no_worker_is_alive() -> None:
     status = crawl(number=12, state="stopped", workers=[replace(worker("w"), alive=False)])
     assert pages(status) == "12"
-    assert lines(overview([status]), None)[1].split()[9] == "-"
+    assert plain(statuses_table([status])).splitlines()[1].split()[9] == "-"
 
 
 def test_a_finished_crawl_says_when_and_how_it_ended() -> None:
@@ -292,7 +375,7 @@ def test_a_finished_crawl_says_when_and_how_it_ended() -> None:
     assert fields["finished"].endswith(", 1 min ago")
     assert (fields["took"], fields["pages"]) == ("2 min", "480, 4.0 a second")
     assert fields["failed"] == "2 (scrapy frontier failed 'my shop')"
-    assert len(one(status)) == 1
+    assert len(status_text(status)) == 1
     assert status_as_json(status)["last_crawl"]["failed"] == 2
     assert fields_of(replace(status, failed=0))["failed"] == "2 at the end, 0 now"
 
@@ -301,7 +384,7 @@ def test_a_suggested_command_quotes_the_spider() -> None:
     fields = fields_of(crawl("my shop", state="paused", state_since=NOW - 5))
     assert fields["state"] == "paused for 5 s (scrapy frontier resume 'my shop')"
     assert fields["slots"].startswith("1,234,567,890 (scrapy frontier slots 'my shop')")
-    assert one(crawl("my shop", state="stopped", workers=[]))[-1] == (
+    assert status_text(crawl("my shop", state="stopped", workers=[]))[-1] == (
         "No worker is alive. Start one: scrapy crawl 'my shop'"
     )
 
@@ -322,13 +405,15 @@ def test_the_line_of_a_crawl_has_singulars() -> None:
 class _Lines:
     """What ``scrapy frontier crawl`` writes where there is no terminal."""
 
-    has_picture = is_terminal = False
+    redraws = False
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def say(self, text: str) -> None:
         self.lines.append(text.partition(" ")[2])
+
+    show = say
 
 
 def test_the_first_line_of_a_new_crawl_has_no_pages_of_the_last_one(tmp_path: Path) -> None:
@@ -362,42 +447,25 @@ def test_the_failed_list_is_counted_by_kind_and_then_by_reason() -> None:
 # -- colour ------------------------------------------------------------------------------------------
 
 
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def a_terminal(monkeypatch: pytest.MonkeyPatch, **environment: str) -> io.StringIO:
-    """Return a terminal of 80 columns, which is the standard output."""
-    stream = _Terminal()
-    monkeypatch.setattr("sys.stdout", stream)
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {"COLUMNS": str(WIDTH), "TERM": "xterm-256color", **environment}.items():
-        monkeypatch.setenv(name, value)
-    return stream
-
-
 def test_a_terminal_has_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    Output().show(*one(crawl()))
+    Output().show(*status_text(crawl()))
     assert "\x1b[32mcrawling" in terminal.getvalue()
 
 
 def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch, NO_COLOR="1")
-    Output().show(*one(crawl()))
+    Output().show(*status_text(crawl()))
     assert "crawling" in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()
 
 
-def test_plain_text_fits_the_terminal_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_rich_gets_what_a_pipe_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
     monkeypatch.setattr(output, "HAS_RICH", False)
-    Output().show(*one(crawl(spider=SPIDERS[2])))
-    shown = terminal.getvalue()
-    assert "\x1b" not in shown
-    assert max(cells(line) for line in shown.splitlines()) <= WIDTH
+    parts = status_text(crawl(spider=SPIDERS[2]))
+    Output().show(*parts)
+    assert terminal.getvalue().splitlines() == "\n".join(map(plain, parts)).splitlines()
 
 
 def test_a_pipe_gets_no_colour_and_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,30 +476,43 @@ def test_a_pipe_gets_no_colour_and_whole_lines(monkeypatch: pytest.MonkeyPatch) 
     assert len(stream.getvalue().splitlines()) == 1 + len(WORKERS)
 
 
-def test_a_live_view_ends_with_how_to_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_view_begins_with_how_to_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch, LINES="12")
-    with Output().live(lambda: "Ctrl-C leaves") as draw:
-        draw(*one(crawl()))
+    with Output().live("Ctrl-C leaves") as draw:
+        draw(*status_text(crawl()))
         first = terminal.getvalue()
-    assert "left out: the terminal is too low" in first
-    assert first.rstrip().endswith("Ctrl-C leaves")
+    assert first.splitlines()[0].endswith("Ctrl-C leaves")
     # What stays on the screen has no hint that is not true any more.
-    assert "Ctrl-C leaves" not in terminal.getvalue()[len(first) :]
+    last = terminal.getvalue()[len(first) :]
+    assert "crawling" in last
+    assert "Ctrl-C leaves" not in last
 
 
-def test_a_low_terminal_shows_the_latest_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = a_terminal(monkeypatch, LINES="12")
-    with Output().live(lambda: "") as draw:
-        draw(Fields([("pages", "7")]), *(f"message {n}" for n in range(20)))
-    shown = terminal.getvalue()
-    assert "7" in shown
-    assert "message 19" in shown
-    assert "message 3\n" not in shown
+def test_a_live_view_is_as_low_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch, LINES="12", NO_COLOR="1")
+    with Output().live("Ctrl-C leaves") as draw:
+        draw(*status_text(crawl()))
+        drawn = terminal.getvalue()
+    assert len(drawn.splitlines()) == 12
+    assert drawn.splitlines()[-1].strip() == "..."
+
+
+def test_a_message_stands_above_the_live_view_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch, LINES="12", NO_COLOR="1")
+    shown = Output()
+    with shown.live("Ctrl-C leaves") as draw:
+        draw(Fields([("pages", "7")]))
+        before = len(terminal.getvalue())
+        for number in range(20):
+            shown.say(f"message {number}")
+    after = terminal.getvalue()[before:]
+    assert [f"message {n}\n" in after for n in range(20)] == [True] * 20
+    assert after.rindex("pages") > after.rindex("message 19")
 
 
 def test_a_dumb_terminal_is_printed_to_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch, TERM="dumb")
-    with Output().live(lambda: "Ctrl-C leaves") as draw:
+    with Output().live("Ctrl-C leaves") as draw:
         draw("first")
         assert "first" in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()
@@ -440,7 +521,7 @@ def test_a_dumb_terminal_is_printed_to_line_by_line(monkeypatch: pytest.MonkeyPa
 def test_json_is_not_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
     shown = Output()
-    with shown.live(lambda: "Ctrl-C leaves", redraws=False):
+    with shown.live("Ctrl-C leaves", redraws=False):
         shown.json({"text": "x" * 200})
     assert terminal.getvalue() == '{"text": "%s"}\n' % ("x" * 200)
 
@@ -470,7 +551,7 @@ def test_the_examples_of_a_help_can_be_typed(action: Any, parser: argparse.Argum
     command = Command()
     command.settings = Settings()
     for example in action.examples:
-        assert cells(f"  {example}") <= WIDTH
+        assert cell_len(f"  {example}") <= WIDTH
         options, rest = parser.parse_known_args(typed(example))
         command.process_options(rest, options)
     assert typed(action.examples[0])[0] == action.name
@@ -487,7 +568,7 @@ def test_a_help_fits_a_terminal(
     with pytest.raises(SystemExit):
         parser.parse_args([action.name, "--help"])
     shown = capsys.readouterr().out
-    assert [line for line in shown.splitlines() if cells(line) > WIDTH] == []
+    assert [line for line in shown.splitlines() if cell_len(line) > WIDTH] == []
     assert shown.rstrip().endswith(f"  {action.examples[-1]}")
     lines = shown.splitlines()
     underlined = {lines[n - 1] for n, line in enumerate(lines) if line and set(line) <= set("=-")}

@@ -7,17 +7,8 @@ from ..inspect import Status
 from ..inspect.rates import BUCKET
 from ..inspect.status import Worker
 from ..inspect.wording import counted, crawl_command
-from .formats import (
-    BAR_WIDTH,
-    bar,
-    duration,
-    number,
-    rate,
-    size,
-    sparkline,
-    when,
-)
-from .layout import Coloured, Column, Fields, Table
+from .formats import duration, number, rate, size, sparkline, when
+from .output import Fields, Part, Styled, Table
 
 #: The cause that keeps a crawl from going faster, and whether more workers would help.
 LIMITS = {
@@ -41,43 +32,21 @@ _STATES = {
     "closing": "yellow",
     "dead": "red",
 }
-#: Seconds that each block of a sparkline stands for: it shows ten minutes.
-_BLOCK = 600 // BAR_WIDTH
+#: Blocks of a sparkline, and the seconds that each stands for: it shows ten minutes.
+_BLOCKS, _BLOCK = 30, 20
 HOUR = 3600
 
-_OVERVIEW = (
-    Column("SPIDER"),
-    Column("STATE"),
-    Column("WAITING", right=True),
-    Column("LEASED", right=True, dispensable=3),
-    Column("DELAYED", right=True, dispensable=4),
-    Column("FAILED", right=True),
-    Column("SEEDS", right=True, dispensable=2),
-    Column("SEEN", right=True, dispensable=5),
-    Column("PAGES", right=True),
-    Column("PAGES/S", right=True),
-    Column("WORKERS", right=True),
-    Column("LEFT", dispensable=1),
-)
-_WORKERS = (
-    Column("WORKER"),
-    Column("HOST", dispensable=4),
-    Column("PID", right=True, dispensable=3),
-    Column("VERSION", dispensable=5),
-    Column("STATE"),
-    Column("PAGES", right=True),
-    Column("IN HAND", right=True),
-    Column("JOINED", dispensable=2),
-    Column("LAST HEARD", dispensable=1),
-)
+_COUNTS = ("WAITING", "LEASED", "DELAYED", "FAILED", "SEEDS", "SEEN", "PAGES")
+_OVERVIEW = ("SPIDER", "STATE", *_COUNTS, "PAGES/S", "WORKERS", "LEFT")
+_WORKERS = ("WORKER", "HOST", "PID", "VERSION", "STATE", "PAGES", "IN HAND", "JOINED", "LAST HEARD")
 
 
 def in_state(state: str, shown: str = "") -> str:
     """Return *state*, or the text that is shown for it, in its colour."""
-    return Coloured(shown or state, _STATES[state]) if state in _STATES else shown or state
+    return Styled(shown or state, _STATES.get(state, ""))
 
 
-def overview(statuses: list[Status]) -> Table:
+def statuses_table(statuses: list[Status]) -> Table:
     """Return a table with a row for each of *statuses*."""
     rows = []
     for status in statuses:
@@ -90,7 +59,7 @@ def overview(statuses: list[Status]) -> Table:
                 number(status.waiting),
                 number(status.leased),
                 number(status.delayed),
-                Coloured(number(status.failed), "red") if status.failed else "0",
+                Styled(number(status.failed), "red" if status.failed else ""),
                 number(status.seeds),
                 number(status.seen),
                 number(pages),
@@ -99,10 +68,12 @@ def overview(statuses: list[Status]) -> Table:
                 time_left(status) or "-",
             ]
         )
-    return Table(_OVERVIEW, rows)
+    return Table(
+        _OVERVIEW, rows, texts=("SPIDER",), dispensable=("SEEN", "DELAYED", "LEASED", "SEEDS", "LEFT")
+    )
 
 
-def one(status: Status) -> list[Table | Fields | str]:
+def status_text(status: Status) -> list[Part]:
     """Return all that `status SPIDER` shows."""
     if status.state == "finished" and not status.workers:
         return [Fields(_finished(status))]
@@ -149,17 +120,17 @@ def workers_table(status: Status) -> Table:
         ]
         for worker in (*status.workers, *status.in_line)
     ]
-    return Table(_WORKERS, rows)
+    return Table(_WORKERS, rows, dispensable=("VERSION", "HOST", "PID", "JOINED", "LAST HEARD"))
 
 
 def progress(status: Status) -> list[tuple[str, str]]:
-    """Return a bar of the pages that were done, among the requests that are known by now."""
+    """Return the share of the pages that were done, among the requests that are known by now."""
     left = status.waiting + status.leased + status.delayed + status.seeds
     total = status.pages + left
     if not status.pages or status.state in ("new", "finished"):
         return []
     share = f"{100 * status.pages // total} % of {counted(total, 'known request')}"
-    return [("progress", Coloured(f"{bar(status.pages, total)}  {share}", "green"))]
+    return [("progress", Styled(share, "green", status.pages / total))]
 
 
 def pages(status: Status) -> str:
@@ -174,18 +145,18 @@ def pages(status: Status) -> str:
 
 def pace(status: Status) -> list[tuple[str, str]]:
     """Return a sparkline of the last ten minutes with its maximum; nothing if no page was done in them."""
-    begin = int(status.now) // BUCKET * BUCKET + BUCKET - BAR_WIDTH * _BLOCK
-    per_second = [0.0] * BAR_WIDTH
+    begin = int(status.now) // BUCKET * BUCKET + BUCKET - _BLOCKS * _BLOCK
+    per_second = [0.0] * _BLOCKS
     for moment in status.history:
         block = (moment.second - begin) // _BLOCK
-        if 0 <= block < BAR_WIDTH:
+        if 0 <= block < _BLOCKS:
             # The latest block is not over.
             seconds = max(BUCKET / 2, min(_BLOCK, status.now - begin - block * _BLOCK))
             per_second[block] += moment.pages / seconds
     if not any(per_second):
         return []
     text = f"{sparkline(per_second)}  peak {rate(max(per_second))} pages a second"
-    return [("ten minutes", Coloured(text, "cyan"))]
+    return [("ten minutes", Styled(text, "cyan"))]
 
 
 def limit(status: Status) -> list[tuple[str, str]]:
@@ -251,7 +222,7 @@ def _failed(status: Status) -> str:
         text = f"{number(last.failed)} at the end, {text} now"
     if not status.failed:
         return text
-    return Coloured(f"{text} ({frontier_command('failed', status.spider)})", "red")
+    return Styled(f"{text} ({frontier_command('failed', status.spider)})", "red")
 
 
 def _state_of(worker: Worker) -> str:
