@@ -15,6 +15,7 @@ from starlette.responses import Response
 from .. import __version__
 from ..inspect import as_json, read_status
 from ..inspect.explain import Explainer
+from ..inspect.limit import LIMITS
 from ..inspect.verdict import verdict
 from .answers import answer_of
 from .kept import Made
@@ -77,10 +78,14 @@ class Api:
         self._explaining = False
 
     async def about(self, request: Request) -> Response:
-        """Return the version, the user's name, and whether actions and a log-out are possible."""
+        """Return the version, the user's name, the meaning of limits, and what the user may do."""
         state = request.state
         return answer(
-            version=__version__, actions=self._actions, who=state.who, has_session=state.has_session
+            version=__version__,
+            actions=self._actions,
+            who=state.who,
+            has_session=state.has_session,
+            limits=LIMITS,
         )
 
     async def status(self, request: Request) -> Response:

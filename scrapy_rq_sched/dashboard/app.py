@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..connection import RedisError
 from ..errors import FrontierError, SettingError
-from .actions import ACTIONS
+from .actions import ACTIONS, Steer
+from .answers import refusal
 from .api import Api
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance
 from .files import Files
@@ -28,8 +29,6 @@ from .login import Authenticate, Login, encoded
 from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
 from .pictures import MOST_FRONTIERS, Pictures
-from .refusal import refusal
-from .steer import Steer
 from .stream import MOST as MOST_STREAMS
 from .stream import Stream
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import serializers
 from ..codec.seeds import url_at_beginning
@@ -179,6 +179,49 @@ class Reader:
             return self.request(data, None, name, size)
 
 
+class WorkerRequests(NamedTuple):
+    """The requests of a worker, as Redis has them.
+
+    :param begun: the leases that it had begun by its last exchange: first those that most workers died of,
+        then those begun last.
+    :param unbegun: its other leases. It may have begun some of them since.
+    :param taken_over: the number of begun leases that other workers took over because it counts as dead.
+    :param exchange: the number of its last exchange; empty if it has left.
+    """
+
+    begun: list[Held]
+    unbegun: list[Held]
+    taken_over: int
+    exchange: str
+
+
+def read_requests(view: View, worker: str) -> WorkerRequests:
+    """Return the requests of the worker of this name.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    server, key = server_of(view.server, view.keys.requests), view.keys.worker(worker)
+    fields = server.hmget(key, "begun", "sown", "passed", "reclaimed", "exchange")
+    begun, sown, passed, reclaimed, exchange = ((text or b"").decode("utf-8", "replace") for text in fields)
+    # If the worker is only slow, it may still finish these.
+    taken_over = sum(name.startswith(b"r:") for name in server.hkeys(key)) if reclaimed else 0
+    skipped = set(passed.split())
+
+    def has_begun(held: Held) -> bool:
+        last = sown if held.entry.kind == "seed" else begun
+        return held.lease not in skipped and _order(held.lease) <= _order(last)
+
+    leases = sorted(
+        Reader(view).held(worker), key=lambda held: (held.deaths, _order(held.lease)), reverse=True
+    )
+    return WorkerRequests(
+        [held for held in leases if has_begun(held)],
+        [held for held in leases if not has_begun(held)],
+        taken_over,
+        exchange,
+    )
+
+
 def _size_of(piece: Piece, data: bytes) -> int:
     """Return the size of the request or seed in *piece* that begins with *data*; 0 if this is all of it."""
     return piece.size - len(piece.data) + len(data) if piece.is_cut else 0
@@ -200,3 +243,8 @@ def _why_unreadable(data: bytes, error: PayloadError) -> str:
 def _number(digits: bytes) -> int:
     # Another program may have written thousands of digits.
     return int(digits) if 0 < len(digits) < 19 else 0
+
+
+def _order(lease: str) -> tuple[int, ...]:
+    """Return the position of a lease, by its name, among those of its worker; an empty name is the first."""
+    return tuple(int(part) for part in lease.split(".") if part.isdigit())

@@ -13,7 +13,7 @@ from ..frontier.refusals import how_to_convert, untrusted_import
 from ..frontier.scripts import register
 from . import own_keys
 from .archive import OWN_META, WIDTHS, ArchiveReader, load
-from .seeding import patiently
+from .operations.seeding import patiently
 from .view import View
 from .wording import counted
 
