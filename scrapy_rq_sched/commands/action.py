@@ -112,7 +112,7 @@ class Change(Action):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add ``--dry-run``."""
-        parser.add_argument("--dry-run", action="store_true", help="tell what would happen, change nothing")
+        add_dry_run(parser, "tell what would happen, and change nothing")
 
     @abstractmethod
     def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
@@ -130,6 +130,11 @@ class Change(Action):
         hint = " (--dry-run)" if opts.dry_run else outcome.hint and f". {outcome.hint}"
         context.output.say(f"{outcome.text}{hint}")
         return outcome
+
+
+def add_dry_run(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the option ``--dry-run`` to *parser*, with the *text* of its help."""
+    parser.add_argument("--dry-run", action="store_true", help=text)
 
 
 class Spectator(Observer):

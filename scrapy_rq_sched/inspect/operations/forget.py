@@ -73,7 +73,7 @@ def forget_urls(
         return forgotten
 
     def text(count: int, mood: Mood) -> str:
-        pushed = f". All {total:,} {mood.were} pushed as seeds" if crawls else ""
+        pushed = f". {counted(total, 'seed')} {mood.be(total)} pushed" if crawls else ""
         return (
             f"{count:,} of {counted(total, 'URL')} {mood.be(count)} forgotten; only URLs that have been seen "
             f"count{pushed}"

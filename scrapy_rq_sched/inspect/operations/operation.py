@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
     :param text: a sentence.
     :param touched: the number of workers, requests, seeds or URLs concerned.
-    :param hint: a command that may follow, in a sentence; empty if there is none.
+    :param hint: a command that may follow, in a sentence; empty without one.
     """
 
     text: str
