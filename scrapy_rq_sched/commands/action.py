@@ -115,7 +115,7 @@ class Change(Action):
         add_dry_run(parser, "tell what would happen, and change nothing")
 
     @abstractmethod
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the change that the arguments describe."""
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
@@ -125,7 +125,7 @@ class Change(Action):
 
     def perform(self, context: Context, opts: argparse.Namespace) -> Outcome:
         """Make the change, or plan it, and print the outcome."""
-        operation = self.operation(context, opts, Spectator(context.output))
+        operation = self.operation(context.view(opts.spider), opts, Spectator(context.output))
         outcome = operation.plan() if opts.dry_run else operation.do()
         hint = " (--dry-run)" if opts.dry_run else outcome.hint and f". {outcome.hint}"
         context.output.say(f"{outcome.text}{hint}")

@@ -7,6 +7,7 @@ import sys
 
 from ..codec.patterns import Host, Pattern
 from ..errors import InspectionError
+from ..inspect import View
 from ..inspect.operations.clear import KEEPABLE, clear_frontier
 from ..inspect.operations.operation import Observer, Operation
 from ..inspect.operations.orders import order
@@ -56,9 +57,9 @@ class Remove(_OfWaiting):
         super().add_arguments(parser)
         parser.add_argument("--forget", action="store_true", help="also make them count as not seen")
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the removal."""
-        return remove_waiting(context.view(opts.spider), observer, self._matcher(opts), opts.forget)
+        return remove_waiting(view, observer, self._matcher(opts), opts.forget)
 
 
 class Reprioritize(_OfWaiting):
@@ -84,9 +85,9 @@ class Reprioritize(_OfWaiting):
         )
         super().add_arguments(parser)
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the change."""
-        return reprioritize_waiting(context.view(opts.spider), observer, self._matcher(opts), opts.priority)
+        return reprioritize_waiting(view, observer, self._matcher(opts), opts.priority)
 
 
 class Clear(Change):
@@ -118,14 +119,14 @@ class Clear(Change):
 
         super().add_arguments(parser)
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the removal."""
-        return clear_frontier(context.view(opts.spider), opts.force, opts.keep)
+        return clear_frontier(view, opts.force, opts.keep)
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Show its contents, ask, and clear it."""
         if not (opts.dry_run or opts.yes):
-            context.output.say(self.operation(context, opts, Observer()).plan().text)
+            context.output.say(self.operation(context.view(opts.spider), opts, Observer()).plan().text)
             if not sys.stdin.isatty():
                 raise InspectionError("Nothing was removed: there is no terminal to ask on. Give --yes")
             if not context.output.confirm("Remove it?"):
@@ -135,9 +136,9 @@ class Clear(Change):
 
 
 class _Order(Change):
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the order."""
-        return order(context.view(opts.spider), self.name)
+        return order(view, self.name)
 
 
 class Pause(_Order):

@@ -10,7 +10,7 @@ from typing import Any
 from ..codec.failed_request import FailedRequest
 from ..errors import InspectionError, frontier_command, one_line
 from ..failed import FailedRequests
-from ..inspect import as_json
+from ..inspect import View, as_json
 from ..inspect.operations.failed import drop_failed, open_failed, requeue_failed
 from ..inspect.operations.operation import Observer, Operation
 from .action import Change, Context, Spectator
@@ -92,10 +92,10 @@ class Failed(Change):
                 raise self._no_such(opts)
             self._show(context.output, failed, found, opts)
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare to requeue or forget them."""
         change = requeue_failed if opts.requeue else drop_failed
-        return change(context.view(opts.spider), observer, **_chosen(opts))
+        return change(view, observer, **_chosen(opts))
 
     @staticmethod
     def _no_such(opts: argparse.Namespace) -> InspectionError:

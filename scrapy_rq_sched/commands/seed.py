@@ -10,6 +10,7 @@ from typing import Any
 
 from ..codec.patterns import Pattern
 from ..errors import InspectionError
+from ..inspect import View
 from ..inspect.operations.forget import forget_urls
 from ..inspect.operations.operation import Observer, Operation
 from ..inspect.operations.seed_lines import STANDARD_INPUT, open_lines
@@ -68,14 +69,13 @@ class Seed(Change):
         with ExitStack() as self._files:
             return super().run(context, opts)
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare to push them."""
         path = opts.file or (STANDARD_INPUT if opts.seeds == [STANDARD_INPUT] else None)
         if (opts.file and opts.seeds) or not (path or opts.seeds):
             raise InspectionError(
                 "Give the spider's name, and then either URLs, or --file FILE, or - for standard input"
             )
-        view = context.view(opts.spider)
         rules = SeedRules(view, opts.priority, opts.meta)
         source: Source = Few(opts.seeds)
         if path is not None:
@@ -119,9 +119,9 @@ class Forget(Change):
 
         super().add_arguments(parser)
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare to forget them."""
-        return forget_urls(context.view(opts.spider), _urls(opts), opts.crawl, opts.priority)
+        return forget_urls(view, _urls(opts), opts.crawl, opts.priority)
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Forget them.

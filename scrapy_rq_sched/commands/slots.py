@@ -9,7 +9,7 @@ from typing import Any
 
 from ..codec.slot_rules import FIELDS
 from ..errors import InspectionError
-from ..inspect import as_json
+from ..inspect import View, as_json
 from ..inspect.operations.operation import Observer, Operation
 from ..inspect.operations.slots import block_slot, reset_slot, set_slot, unblock_slot
 from ..inspect.slots import Slots, SlotStatus
@@ -80,9 +80,9 @@ class SlotsAction(Change):
         names = [slots.find(text)[0] for text in opts.what] or None
         watch(context, opts, lambda draw: self._show(context, opts, slots, names, draw))
 
-    def operation(self, context: Context, opts: argparse.Namespace, observer: Observer) -> Operation:
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the change."""
-        view, (verb, slot, *rest) = context.view(opts.spider), opts.what
+        verb, slot, *rest = opts.what
         if verb == "set":
             return set_slot(view, slot, _limits(rest))
         if verb == "block" and len(rest) == 1:

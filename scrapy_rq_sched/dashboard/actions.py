@@ -92,31 +92,26 @@ ACTIONS: dict[str, Action] = {
 }
 
 
-class Steer:
-    """Does the requested actions: each once, in a thread, and noted in the audit list.
+def endpoint(
+    pictures: Pictures, executor: Executor, name: str, action: Action
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of *action*, which is called *name*: it is done once, in a thread, and noted.
 
     :param executor: provides the threads.
     """
 
-    def __init__(self, pictures: Pictures, executor: Executor) -> None:
-        self._pictures = pictures
-        self._executor = executor
+    async def respond(request: Request) -> Response:
+        given = Arguments(await read_body(request), (*_ALWAYS, *action.fields))
+        frontier, dry = pictures.of(given.text("spider")), given.flag("dry_run")
+        try:
+            future = executor.submit(_do, frontier, name, action, given, dry, request.state.who)
+            # The action continues to its end even if the client disconnects.
+            outcome, warning = await asyncio.shield(asyncio.wrap_future(future))
+        finally:
+            frontier.forget()
+        return answer(said=outcome.text, count=outcome.touched, dry_run=dry, warning=warning)
 
-    def route(self, name: str, action: Action) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of *action*, which is called *name*."""
-
-        async def respond(request: Request) -> Response:
-            given = Arguments(await read_body(request), (*_ALWAYS, *action.fields))
-            frontier, dry = self._pictures.of(given.text("spider")), given.flag("dry_run")
-            try:
-                future = self._executor.submit(_do, frontier, name, action, given, dry, request.state.who)
-                # The action continues to its end even if the client disconnects.
-                outcome, warning = await asyncio.shield(asyncio.wrap_future(future))
-            finally:
-                frontier.forget()
-            return answer(said=outcome.text, count=outcome.touched, dry_run=dry, warning=warning)
-
-        return respond
+    return respond
 
 
 def _do(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ... import connection
 from ...connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
@@ -19,6 +19,7 @@ from ..read_status import read_status
 from ..view import View
 from ..wording import counted, crawl_command
 from .operation import Advance, Mood, Observer, Operation
+from .seed_lines import Lines
 from .seed_rules import SeedRules
 
 #: Maximum of seeds, and of their bytes, in one step: Redis can do no other work during a step.
@@ -33,28 +34,6 @@ SHOWN = 10
 _KINDS = ("list", "set", "zset")
 
 
-def _ignored(count: int) -> None:
-    """Show no progress."""
-
-
-class Source(Protocol):
-    """The seeds of a file or a command line, which can be read repeatedly.
-
-    :cvar noun: what a seed of it is called.
-    """
-
-    noun: str
-
-    def __iter__(self) -> Iterator[tuple[int, str | None]]:
-        """Yield each seed with its number; None for a seed that is too long."""
-
-    def check_unchanged(self) -> None:
-        """Check that the seeds were not changed.
-
-        :raises InspectionError: if they were.
-        """
-
-
 class Few(list[tuple[int, str | None]]):
     """Seeds in memory, which are pushed in one step."""
 
@@ -65,6 +44,11 @@ class Few(list[tuple[int, str | None]]):
 
     def check_unchanged(self) -> None:
         """Do nothing: seeds in memory do not change."""
+
+
+#: The seeds of a command line or a file, each with its number; None stands for one that is too long. They can
+#: be read repeatedly.
+Source = Few | Lines
 
 
 @dataclass
@@ -112,7 +96,7 @@ class Seeding:
         self._keys = [*view.keys.own(), self.key, self._seeding]
         self._step = register(view.server, "seed")
 
-    def check(self, advance: Advance = _ignored) -> Checked:
+    def check(self, advance: Advance = lambda count: None) -> Checked:
         """Check all seeds, and find out how many of them an earlier, interrupted push has pushed.
 
         This changes nothing in Redis.
@@ -158,7 +142,7 @@ class Seeding:
         """Delete the number of pushed seeds from Redis, after all were pushed."""
         patiently(lambda: self._server.hdel(self._seeding, self._digest))
 
-    def push(self, advance: Advance = _ignored) -> None:
+    def push(self, advance: Advance = lambda count: None) -> None:
         """Push the good seeds that are not pushed yet, in their order.
 
         :raises InspectionError: if the seeds were changed, or Redis no longer knows how many are pushed.
