@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -15,6 +15,7 @@ from scrapy.utils.misc import load_object
 
 from ..errors import InspectionError
 from ..inspect import View
+from ..inspect.operations.operation import Advance, Observer, Operation, Outcome
 from .output import Output
 
 
@@ -106,23 +107,66 @@ class Action(ABC):
         """
 
 
-@contextmanager
-def until_interrupted() -> Iterator[Callable[[], bool]]:
-    """Give a function that returns whether Ctrl-C was pressed, so that a step that has begun is completed.
+class Change(Action):
+    """A command that changes a frontier; with ``--dry-run`` it only tells what it would do."""
 
-    An exception would interrupt the step anywhere, even inside a C library.
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add ``--dry-run``."""
+        add_dry_run(parser, "tell what would happen, and change nothing")
 
-    :raises KeyboardInterrupt: at a second Ctrl-C, immediately.
-    """
-    pressed: list[int] = []
+    @abstractmethod
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the change that the arguments describe."""
 
-    def press(number: int, _: Any) -> None:
-        pressed.append(number)
-        if len(pressed) > 1:
-            raise KeyboardInterrupt
+    def run(self, context: Context, opts: argparse.Namespace) -> int | None:
+        """Make the change, or show its plan."""
+        self.perform(context, opts)
+        return None
 
-    before = signal.signal(signal.SIGINT, press)
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def perform(self, context: Context, opts: argparse.Namespace) -> Outcome:
+        """Make the change, or plan it, and print the outcome."""
+        operation = self.operation(context.view(opts.spider), opts, Spectator(context.output))
+        outcome = operation.plan() if opts.dry_run else operation.do()
+        hint = " (--dry-run)" if opts.dry_run else outcome.hint and f". {outcome.hint}"
+        context.output.say(f"{outcome.text}{hint}")
+        return outcome
+
+
+def add_dry_run(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the option ``--dry-run`` to *parser*, with the *text* of its help."""
+    parser.add_argument("--dry-run", action="store_true", help=text)
+
+
+class Spectator(Observer):
+    """Shows warnings and the progress, and interrupts an operation at Ctrl-C."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self._output = output
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        self._output.warn(text)
+
+    @contextmanager
+    def progress(self, what: str, total: int | None) -> Iterator[Advance]:
+        """Draw a progress bar. Ctrl-C ends the operation after the present step; a second one, at once."""
+        # An exception of the signal would interrupt a step anywhere, even inside a C library.
+        pressed: list[int] = []
+
+        def press(number: int, _: Any) -> None:
+            pressed.append(number)
+            if len(pressed) > 1:
+                raise KeyboardInterrupt
+
+        def advance(count: int) -> None:
+            show(count)
+            if pressed:
+                raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGINT, press)
+        try:
+            with self._output.progress(what, total) as show:
+                yield advance
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -7,7 +7,7 @@ import argparse
 from ..convert import Conversion, Converted
 from ..errors import FrontierError
 from ..inspect.wording import counted
-from .action import Action, Context
+from .action import Action, Context, add_dry_run
 from .formats import number, single_line
 from .output import Output
 
@@ -43,7 +43,7 @@ class Convert(Action):
             metavar="SERIALIZER",
             help="their new serializer (default: SCHEDULER_SERIALIZER if that differs, else json)",
         )
-        parser.add_argument("--dry-run", action="store_true", help="check all requests, and change nothing")
+        add_dry_run(parser, "check all requests, and change nothing")
         parser.add_argument(
             "--set-aside",
             action="store_true",

@@ -20,7 +20,7 @@ from scrapy.utils.project import data_path
 from .. import connection
 from ..errors import FrontierError, InspectionError
 from ..inspect import Status, View, read_status
-from ..inspect.requests_of import read_requests
+from ..inspect.entries import read_requests
 from ..inspect.wording import counted
 from ..supervise import report
 from ..supervise.arguments import Arguments, Project, says_where_redis_is

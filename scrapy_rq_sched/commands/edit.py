@@ -1,31 +1,24 @@
-"""``scrapy frontier reprioritize``, ``remove`` and ``clear``: change a frontier, or remove it."""
+"""``scrapy frontier reprioritize``, ``remove`` and ``clear``, and the orders to all workers of a fleet."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from abc import abstractmethod
-from collections.abc import Callable, Iterator
 
 from ..codec.patterns import Host, Pattern
-from ..errors import InspectionError, frontier_command, one_line
-from ..inspect import View, own_keys, read_status
-from ..inspect.edit import KEEPABLE, Chosen, Waiting, clear, forget
-from ..inspect.entries import STEP, Entry
-from ..inspect.explain import needle_of
-from ..inspect.fingerprint import Fingerprinter
-from ..inspect.queues import SEARCH_STEP
-from ..inspect.wording import counted
-from .action import Action, Context, until_interrupted
-from .formats import number
-from .output import Fields
+from ..errors import InspectionError
+from ..inspect import View
+from ..inspect.operations.clear import KEEPABLE, clear_frontier
+from ..inspect.operations.operation import Observer, Operation
+from ..inspect.operations.orders import order
+from ..inspect.operations.waiting import remove_waiting, reprioritize_waiting
+from .action import Change, Context
 
 
-class _OfWaiting(Action):
+class _OfWaiting(Change):
     """A change of the waiting requests of a URL pattern or a host."""
 
     last = "pattern"
-    done: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the pattern and the host."""
@@ -33,58 +26,13 @@ class _OfWaiting(Action):
             "pattern", nargs="?", metavar="PATTERN", help="a pattern of the whole URL; * stands for any text"
         )
         parser.add_argument("--host", metavar="HOST", help="all requests to this host and its subdomains")
-        parser.add_argument("--dry-run", action="store_true", help="count the requests, and change nothing")
+        super().add_arguments(parser)
 
-    def run(self, context: Context, opts: argparse.Namespace) -> None:
-        """Change the requests, or count them."""
+    @staticmethod
+    def _matcher(opts: argparse.Namespace) -> Host | Pattern:
         if (opts.pattern is None) == (opts.host is None):
             raise InspectionError("Give either a PATTERN or --host HOST")
-        view = context.view(opts.spider)
-        matcher = Host(opts.host) if opts.host else Pattern(opts.pattern)
-        needle = needle_of(view, max(opts.pattern.split("*"), key=len)) if opts.pattern else None
-        waiting = Waiting(view)
-        count, looked_at, total = 0, 0, read_status(view).waiting
-
-        def chosen(entry: Entry) -> bool:
-            return bool(entry.url) and matcher.matches(entry.url)
-
-        with context.output.progress(self.name, total) as advance, until_interrupted() as ends:
-            if opts.dry_run:
-                steps = waiting.find(chosen, needle)
-            else:
-                steps = self.change(view, waiting, chosen, needle, ends, opts)
-            for changed in steps:
-                count += len(changed)
-                step = min(SEARCH_STEP if view.is_sorted else STEP, total - looked_at)
-                looked_at += step
-                advance(step)
-                if ends() and (view.is_sorted or opts.dry_run):
-                    break
-            interrupted = ends()
-        what = f"of {counted(total, 'waiting request')} of spider {opts.spider}"
-        if opts.dry_run:
-            context.output.say(f"{number(count)} {what} would be {self.done} (--dry-run)")
-        else:
-            context.output.say(f"{number(count)} {what} {'was' if count == 1 else 'were'} {self.done}")
-        if waiting.unwritable:
-            context.output.warn(
-                f"{counted(len(waiting.unwritable), 'request')} not changed, because the serializer cannot "
-                f"write them again, such as {one_line(waiting.unwritable[0])}"
-            )
-        if interrupted:
-            raise InspectionError("Interrupted. The other requests are unchanged")
-
-    @abstractmethod
-    def change(
-        self,
-        view: View,
-        waiting: Waiting,
-        chosen: Chosen,
-        needle: bytes | None,
-        ends: Callable[[], bool],
-        opts: argparse.Namespace,
-    ) -> Iterator[list[Entry]]:
-        """Yield the changed requests of each step."""
+        return Host(opts.host) if opts.host is not None else Pattern(opts.pattern)
 
 
 class Remove(_OfWaiting):
@@ -103,32 +51,15 @@ class Remove(_OfWaiting):
         "scrapy frontier remove quotes '*/tag/*'",
         "scrapy frontier remove quotes --host ads.example.com --forget",
     )
-    done = "removed"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the pattern, the host, and whether the requests are forgotten."""
         super().add_arguments(parser)
         parser.add_argument("--forget", action="store_true", help="also make them count as not seen")
 
-    def change(
-        self,
-        view: View,
-        waiting: Waiting,
-        chosen: Chosen,
-        needle: bytes | None,
-        ends: Callable[[], bool],
-        opts: argparse.Namespace,
-    ) -> Iterator[list[Entry]]:
-        """Remove them, and with ``--forget`` make them count as not seen."""
-        if not opts.forget:
-            return waiting.remove(chosen, needle, ends)
-        fingerprinter = Fingerprinter(view)
-
-        def forget_them(entries: list[Entry]) -> None:
-            forget(view, [fingerprinter.of_fields(entry.fields or {}) for entry in entries])
-
-        # Forget first: a removed request that still counts as seen would never be crawled.
-        return waiting.remove(chosen, needle, ends, before=forget_them)
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the removal."""
+        return remove_waiting(view, observer, self._matcher(opts), opts.forget)
 
 
 class Reprioritize(_OfWaiting):
@@ -146,7 +77,6 @@ class Reprioritize(_OfWaiting):
         "scrapy frontier reprioritize quotes 10 '*/author/*'",
         "scrapy frontier reprioritize quotes -5 --host slow.example.com",
     )
-    done = "given that priority"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the priority, the pattern and the host."""
@@ -155,20 +85,12 @@ class Reprioritize(_OfWaiting):
         )
         super().add_arguments(parser)
 
-    def change(
-        self,
-        view: View,
-        waiting: Waiting,
-        chosen: Chosen,
-        needle: bytes | None,
-        ends: Callable[[], bool],
-        opts: argparse.Namespace,
-    ) -> Iterator[list[Entry]]:
-        """Change their priority."""
-        return waiting.reprioritize(chosen, opts.priority, needle)
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the change."""
+        return reprioritize_waiting(view, observer, self._matcher(opts), opts.priority)
 
 
-class Clear(Action):
+class Clear(Change):
     """``scrapy frontier clear SPIDER``."""
 
     name = "clear"
@@ -195,37 +117,74 @@ class Clear(Action):
             help="a part that stays (may be repeated)",
         )
 
+        super().add_arguments(parser)
+
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the removal."""
+        return clear_frontier(view, opts.force, opts.keep)
+
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Show its contents, ask, and clear it."""
-        view = context.view(opts.spider)
-        own_keys.require(view)
-        status = read_status(view)
-        if status.alive and not opts.force:
-            raise InspectionError(
-                f"The crawl of spider {view.spider!r} has {counted(status.alive, 'worker')}. With --force, "
-                "the frontier is removed all the same, and their logs report that. To stop them first: "
-                + frontier_command("stop", view.spider)
-            )
-        counts = ("waiting", "leased", "delayed", "seeds", "failed", "seen")
-        there = [(name, number(getattr(status, name))) for name in counts if name not in opts.keep]
-        context.output.show(f"The frontier of spider {view.spider} to be removed:", Fields(there))
-        if not opts.yes and not sys.stdin.isatty():
-            raise InspectionError("Nothing was removed: there is no terminal to ask on. Give --yes")
-        if not opts.yes and not context.output.confirm("Remove it?"):
-            context.output.say("Nothing was removed")
-            return 1
-        kept_for = clear(view, opts.force, opts.keep)
-        if kept_for:
-            context.output.say(
-                f"The fingerprints are not removed: the frontier {kept_for!r} has the same "
-                "SCHEDULER_DUPEFILTER_KEY"
-            )
-        context.output.say(f"The frontier of spider {view.spider} was removed")
-        try:
-            view.named_queue_class  # noqa: B018 - raises if it cannot be known
-        except InspectionError as error:
-            context.output.say(f"The waiting requests stay. {error}. Clear them with its own code")
-        return None
+        if not (opts.dry_run or opts.yes):
+            context.output.say(self.operation(context.view(opts.spider), opts, Observer()).plan().text)
+            if not sys.stdin.isatty():
+                raise InspectionError("Nothing was removed: there is no terminal to ask on. Give --yes")
+            if not context.output.confirm("Remove it?"):
+                context.output.say("Nothing was removed")
+                return 1
+        return super().run(context, opts)
+
+
+class _Order(Change):
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the order."""
+        return order(view, self.name)
+
+
+class Pause(_Order):
+    """``scrapy frontier pause SPIDER``."""
+
+    name = "pause"
+    summary = "Pause the crawl: the workers begin no page until resume"
+    description = (
+        "Pause a crawl: within two seconds, its workers begin no more pages. They finish the pages they have "
+        "begun, including the requests in Scrapy's downloader, where a DOWNLOAD_DELAY still holds. They put "
+        "the other requests back into the queue, and stay. Workers that start later wait as well."
+    )
+    examples = ("scrapy frontier pause quotes", "scrapy frontier resume quotes")
+
+
+class Resume(_Order):
+    """``scrapy frontier resume SPIDER``."""
+
+    name = "resume"
+    summary = "Resume the crawl after pause or drain"
+    examples = ("scrapy frontier resume quotes", "scrapy frontier status quotes --watch")
+
+
+class Drain(_Order):
+    """``scrapy frontier drain SPIDER``."""
+
+    name = "drain"
+    summary = "Finish the requests in hand, and take no more"
+    description = (
+        "Have all workers finish the requests they hold, including those only in their memory, and "
+        "take no more. The workers stay. After that, stop loses and repeats nothing."
+    )
+    examples = ("scrapy frontier drain quotes", "scrapy frontier resume quotes")
+
+
+class Stop(_Order):
+    """``scrapy frontier stop SPIDER``."""
+
+    name = "stop"
+    summary = "Close all workers cleanly"
+    description = (
+        "Close all workers that are alive now, within two seconds and as after one Ctrl-C: each finishes its "
+        "downloads and puts the other requests back. Nothing is removed: workers that start later continue "
+        "the crawl."
+    )
+    examples = ("scrapy frontier stop quotes", "scrapy frontier status quotes --watch")
 
 
 def _priority(text: str) -> int:

@@ -11,9 +11,9 @@ from ..codec.failed_request import FailedRequest
 from ..errors import InspectionError, frontier_command, one_line
 from ..failed import FailedRequests
 from ..inspect import View, as_json
-from ..inspect.set_aside import set_aside
-from ..inspect.wording import counted
-from .action import Action, Context
+from ..inspect.operations.failed import drop_failed, open_failed, requeue_failed
+from ..inspect.operations.operation import Observer, Operation
+from .action import Change, Context, Spectator
 from .formats import number, single_line, when
 from .output import Fields, Output, Table
 from .periods import whole
@@ -25,7 +25,7 @@ _LIST = ("TIME", "KIND", "DEATHS", "ID", "REASON", "URL")
 _COUNTS = ("COUNT", "KIND", "REASON")
 
 
-class Failed(Action):
+class Failed(Change):
     """``scrapy frontier failed SPIDER``."""
 
     name = "failed"
@@ -59,6 +59,7 @@ class Failed(Action):
         what.add_argument(
             "--forget", action="store_true", help="remove them forever; their URLs still count as seen"
         )
+        super().add_arguments(parser)
         parser.add_argument(
             "--json", action="store_true", help="print JSON: one whole entry, or one count, per line"
         )
@@ -68,23 +69,25 @@ class Failed(Action):
 
         :raises InspectionError: if no entry has the id, or it cannot be put back now.
         """
-        view = context.view(opts.spider)
-        chosen = {"reason": opts.reason, "id": opts.id, "url": opts.url}
-        failed = _failed(view, context.output, opts.requeue, opts.requeue or opts.forget)
         if opts.requeue or opts.forget:
-            count = (failed.requeue if opts.requeue else failed.forget)(**chosen)
-            done = "put back" if opts.requeue else "removed; their URLs still count as seen"
-            entries = counted(count, "entry", "entries")
-            context.output.say(f"{entries} of the failed list of spider {opts.spider} {done}")
-            if opts.id is not None and not count:
+            if not self.perform(context, opts).touched and opts.id is not None:
                 raise self._no_such(opts)
-        elif opts.counts:
-            self._count(context.output, failed, chosen, opts)
+            return
+        if opts.dry_run:
+            raise InspectionError("Give --requeue or --forget with --dry-run: a list changes nothing")
+        failed = open_failed(context.view(opts.spider), Spectator(context.output))
+        if opts.counts:
+            self._count(context.output, failed, _chosen(opts), opts)
         else:
-            found = self._entries(failed, chosen, opts.most, opts.json)
+            found = self._entries(failed, _chosen(opts), opts.most, opts.json)
             if opts.id is not None and not found:
                 raise self._no_such(opts)
             self._show(context.output, failed, found, opts)
+
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare to requeue or forget them."""
+        change = requeue_failed if opts.requeue else drop_failed
+        return change(view, observer, **_chosen(opts))
 
     @staticmethod
     def _no_such(opts: argparse.Namespace) -> InspectionError:
@@ -134,17 +137,14 @@ class Failed(Action):
             output.say(_none(opts))
 
 
+def _chosen(opts: argparse.Namespace) -> dict[str, Any]:
+    return {"reason": opts.reason, "id": opts.id, "url": opts.url}
+
+
 def _none(opts: argparse.Namespace) -> str:
     if (opts.reason, opts.url, opts.id) == (None, None, None):
         return f"The failed list of spider {opts.spider} is empty"
     return f"The failed list of spider {opts.spider} has no such entry"
-
-
-def _failed(view: View, output: Output, again: bool, changes: bool) -> FailedRequests:
-    failed, problem = set_aside(view, again, changes)
-    if problem:
-        output.warn(f"{problem}. The URLs of these requests are not shown, and --url does not match them")
-    return failed
 
 
 def by_kind(found: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:

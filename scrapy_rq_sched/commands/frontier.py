@@ -18,19 +18,17 @@ from .. import connection
 from ..errors import FrontierError
 from . import own_redis
 from .action import Action, Context
-from .control import Drain, Pause, Resume, Stop
 from .convert import Convert
 from .crawl import Crawl
 from .dashboard import Dashboard
 from .doctor import Doctor
-from .edit import Clear, Remove, Reprioritize
+from .edit import Clear, Drain, Pause, Remove, Reprioritize, Resume, Stop
 from .events import Events
 from .failed import Failed
-from .forget import Forget
 from .look import Explain, Leases, Peek
 from .metrics import Metrics
 from .output import Output
-from .seed import Seed
+from .seed import Forget, Seed
 from .slots import SlotsAction
 from .status import Status, Workers
 from .transfer import Export, Import
@@ -199,8 +197,8 @@ class Command(ScrapyCommand):
         except connection.RedisError as error:
             server = context.server or connection.get_client(self.settings)
             self._refuse(output, connection.describe_error(server, error))
-        except KeyboardInterrupt:
-            self._refuse(output, "interrupted", 130)
+        except KeyboardInterrupt as error:
+            self._refuse(output, str(error) or "interrupted", 130)
         except BrokenPipeError:
             # The reader has closed the pipe, as `head` does. Discard the rest of the buffer.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

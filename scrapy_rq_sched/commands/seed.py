@@ -1,25 +1,25 @@
-"""``scrapy frontier seed``: check seeds, and push them."""
+"""``scrapy frontier seed`` and ``forget``: push seeds, and make URLs count as not seen."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
-from .. import connection
-from ..errors import InspectionError, frontier_command
-from ..inspect import View, read_status
-from ..inspect.seed_lines import STANDARD_INPUT, open_lines
-from ..inspect.seed_rules import SeedRules
-from ..inspect.seeding import Advance, Few, Seeding, Source
-from ..inspect.wording import counted, crawl_command
-from .action import Action, Context, until_interrupted
-from .formats import number
+from ..codec.patterns import Pattern
+from ..errors import InspectionError
+from ..inspect import View
+from ..inspect.operations.forget import forget_urls
+from ..inspect.operations.operation import Observer, Operation
+from ..inspect.operations.seed_lines import STANDARD_INPUT, open_lines
+from ..inspect.operations.seed_rules import SeedRules
+from ..inspect.operations.seeding import Few, Source, push_seeds
+from .action import Change, Context
 
 
-class Seed(Action):
+class Seed(Change):
     """``scrapy frontier seed SPIDER URL…``."""
 
     name = "seed"
@@ -62,146 +62,106 @@ class Seed(Action):
             "--skip-invalid", action="store_true", help="push the valid seeds even if others are invalid"
         )
 
+        super().add_arguments(parser)
+
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Check and push them."""
+        with ExitStack() as self._files:
+            return super().run(context, opts)
+
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare to push them."""
         path = opts.file or (STANDARD_INPUT if opts.seeds == [STANDARD_INPUT] else None)
         if (opts.file and opts.seeds) or not (path or opts.seeds):
             raise InspectionError(
                 "Give the spider's name, and then either URLs, or --file FILE, or - for standard input"
             )
-        view = context.view(opts.spider)
         rules = SeedRules(view, opts.priority, opts.meta)
-        if rules.are_its_own:
-            context.output.warn(
-                f"the seeds are not checked, because spider {view.spider} has its own format of seeds "
-                "(make_request_from_data)"
-            )
-        with _source(path, opts.seeds, rules) as source:
-            push = _Push(context, view, Seeding(view, source, rules), "line" if path else "seed")
-            push.check(opts.skip_invalid)
-            return push.run()
+        source: Source = Few(opts.seeds)
+        if path is not None:
+            source = self._files.enter_context(open_lines(path, rules.encoding, not rules.are_its_own))
+        return push_seeds(view, observer, source, rules, opts.skip_invalid)
 
 
-class _Push:
-    def __init__(self, context: Context, view: View, seeding: Seeding, noun: str) -> None:
-        self._output = context.output
-        self._view = view
-        self._seeding = seeding
-        self._noun = noun
-        self._total = 0
+class Forget(Change):
+    """``scrapy frontier forget SPIDER URL…``."""
 
-    def check(self, skip_invalid: bool) -> None:
-        with self._progress("checking", None) as advance:
-            checked = self._seeding.check(advance)
-        self._total = checked.good
-        for place, reason in checked.problems:
-            self._output.warn(f"{self._noun} {place}: {reason}")
-        if checked.bad > len(checked.problems):
-            self._output.warn(f"and {number(checked.bad - len(checked.problems))} more")
-        if not checked.good:
+    name = "forget"
+    summary = "Make URLs count as not seen, so that they are crawled again"
+    description = (
+        "Make URLs count as not seen: they are crawled when they are found again, or at once with --crawl. "
+        "Redis keeps fingerprints of the URLs it has seen, and a fingerprint cannot be turned back into its "
+        "URL. So give the URLs, for example in a file of your items, from which a PATTERN with * can choose."
+    )
+    syntax = ("URL...", "--file FILE [PATTERN...]")
+    examples = (
+        "scrapy frontier forget quotes https://quotes.toscrape.com/ --crawl",
+        "scrapy frontier forget quotes --file items.jsonl",
+        "scrapy frontier forget quotes --file items.jsonl '*/author/*'",
+    )
+    last = "urls"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the URLs, and whether they are crawled now."""
+        parser.add_argument("urls", nargs="*", metavar="URL", help="a URL; with --file, a pattern of URLs")
+        parser.add_argument(
+            "--file",
+            metavar="FILE",
+            help="a file with a URL, or a JSON object with a url, in each line; - is standard input",
+        )
+        parser.add_argument("--crawl", action="store_true", help="also push them as seeds")
+        parser.add_argument(
+            "--priority",
+            type=int,
+            metavar="N",
+            help="the priority of these seeds (default: 0); higher ones are crawled first",
+        )
+
+        super().add_arguments(parser)
+
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare to forget them."""
+        return forget_urls(view, _urls(opts), opts.crawl, opts.priority)
+
+    def run(self, context: Context, opts: argparse.Namespace) -> int | None:
+        """Forget them.
+
+        :raises InspectionError: if a pattern is given without a file.
+        """
+        outcome = self.perform(context, opts)
+        if opts.file is None and not outcome.touched and any("*" in url for url in opts.urls):
             raise InspectionError(
-                "Nothing was pushed: " + ("all seeds are invalid" if checked.bad else "there are no seeds")
+                "A pattern alone cannot be used: Redis keeps fingerprints, which cannot be turned back into "
+                "URLs. Give whole URLs, or with --file a file of URLs, such as your items, and the pattern"
             )
-        if not checked.bad:
-            return
-        if not skip_invalid:
-            raise InspectionError(
-                f"Nothing was pushed: {self._counted(checked.bad)} of {number(checked.bad + checked.good)} "
-                f"{'is' if checked.bad == 1 else 'are'} invalid. --skip-invalid pushes the others"
-            )
-        self._output.warn(f"{self._counted(checked.bad)} skipped")
-
-    def run(self) -> int | None:
-        before = self._seeding.pushed
-        if before:
-            self._output.say(
-                f"{self._so_far()} were pushed by an interrupted run: "
-                + ("nothing is left to push" if before == self._total else "continuing there")
-            )
-        try:
-            with self._progress("pushing", self._total) as advance, until_interrupted() as ends:
-
-                def pushed(count: int) -> None:
-                    advance(count)
-                    if ends():
-                        raise KeyboardInterrupt
-
-                self._seeding.push(pushed)
-        except KeyboardInterrupt:
-            if not self._is_through():
-                self._output.warn(f"interrupted: {self._so_far()} were pushed. {self._how_to_continue()}")
-                return 130
-        except connection.RedisError as error:
-            if self._seeding.pushed < self._total:
-                why = connection.describe_error(self._view.server, error)
-                raise InspectionError(
-                    f"{why}. At least {self._so_far()} were pushed. {self._how_to_continue()}"
-                ) from error
-        self._say_what_was_pushed(self._total - before)
         return None
 
-    def _say_what_was_pushed(self, count: int) -> None:
-        what = f"{counted(count, 'seed')} pushed to {self._seeding.key!r}"
-        if self._seeding.kind != "list":
-            what += (
-                f", a {'set' if self._seeding.kind == 'set' else 'sorted set'}, which keeps equal seeds once"
-            )
-        try:
-            with suppress(connection.RedisError):
-                what += f". {self._readers()}"
-        finally:
-            # They were pushed, even if the workers cannot be read now.
-            self._output.say(what)
 
-    def _readers(self) -> str:
-        """Return which workers will read the seeds, or how to have them read."""
-        status = read_status(self._view)
-        spider = self._view.spider
-        workers = counted(status.alive, "worker")
-        if status.state in ("paused", "draining"):
-            resume = frontier_command("resume", spider)
-            return f"The crawl is {status.state}, with {workers}. To resume it: {resume}"
-        if not status.alive:
-            return f"No worker is alive. Start one: {crawl_command(spider)}"
-        if status.state == "stopping":
-            return f"{workers} alive, but closing"
-        return f"{workers} will read {'it' if self._total == 1 else 'them'}"
-
-    @contextmanager
-    def _progress(self, what: str, total: int | None) -> Iterator[Advance]:
-        if self._noun != "line":  # the seeds of a command line are pushed before a bar could be drawn
-            yield lambda count: None
-            return
-        with self._output.progress(what, total) as advance:
-            yield advance
-
-    def _is_through(self) -> bool:
-        # The interrupted step may have been completed.
-        with suppress(connection.RedisError):
-            self._seeding.look()
-            if self._seeding.pushed == self._total:
-                self._seeding.forget()
-        return self._seeding.pushed == self._total
-
-    def _so_far(self) -> str:
-        return f"{number(self._seeding.pushed)} of {counted(self._total, 'seed')}"
-
-    def _how_to_continue(self) -> str:
-        if self._noun == "line":
-            return "Run the same command again to continue there"
-        return "Check which are there before you push them again"
-
-    def _counted(self, count: int) -> str:
-        return counted(count, self._noun)
+def _urls(opts: argparse.Namespace) -> Iterable[str]:
+    if opts.file is not None:
+        return _urls_of_file(opts.file, [Pattern(text) for text in opts.urls])
+    if not opts.urls:
+        raise InspectionError("No URLs: give URLs, or with --file a file of URLs")
+    return list(opts.urls)
 
 
-@contextmanager
-def _source(path: str | None, seeds: list[str], rules: SeedRules) -> Iterator[Source]:
-    if path is None:
-        yield Few(seeds)
-        return
-    with open_lines(path, rules.encoding, not rules.are_its_own) as lines:
-        yield lines
+def _urls_of_file(path: str, patterns: list[Pattern]) -> Iterator[str]:
+    with open_lines(path, "utf-8") as lines:
+        for place, line in lines:
+            if line is None:
+                raise InspectionError(f"Line {place} of {path!r} is too long for a URL. Remove the line")
+            url = _url_of(line)
+            if url and (not patterns or any(pattern.matches(url) for pattern in patterns)):
+                yield url
+
+
+def _url_of(line: str) -> str:
+    if not line.startswith("{"):
+        return line
+    try:
+        return str(json.loads(line)["url"])
+    except (ValueError, KeyError, RecursionError) as error:
+        raise InspectionError(f"{line[:100]!r} is not a JSON object with a url: {error}") from error
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import nlargest
 from typing import Any
 
-from ..codec.slot_rules import FIELDS, slot_rule
-from ..errors import InspectionError, frontier_command
-from ..inspect import as_json
+from ..codec.slot_rules import FIELDS
+from ..errors import InspectionError
+from ..inspect import View, as_json
+from ..inspect.operations.operation import Observer, Operation
+from ..inspect.operations.slots import block_slot, reset_slot, set_slot, unblock_slot
 from ..inspect.slots import Slots, SlotStatus
-from .action import Action, Context
+from .action import Change, Context
 from .formats import duration, number
 from .output import Table
 from .periods import seconds_in, whole
-from .status import LEAVE, add_watch
+from .status import add_watch, watch
 
 #: How many slots are shown by default.
 MOST = 50
+#: The changes of a slot, with their arguments.
+CHANGES = {
+    "set": "set SLOT NAME=VALUE...",
+    "reset": "reset SLOT",
+    "block": "block SLOT TIME",
+    "unblock": "unblock SLOT",
+}
 _SLOTS = ("SLOT", "WAITING", "NEXT IN", "WHY", "DELAY", "CONCURRENCY", "WORKER")
-#: The longest time for which a slot may be blocked, in seconds.
-LONGEST = 30 * 86_400
 
 
-class SlotsAction(Action):
+class SlotsAction(Change):
     """``scrapy frontier slots SPIDER``."""
 
     name = "slots"
@@ -37,13 +42,7 @@ class SlotsAction(Action):
         "keep for a slot, until the crawl is finished; 'reset' restores those of the settings. 'block' sends "
         "no requests to a slot for a time; 'unblock' ends that."
     )
-    syntax = (
-        "[SLOT...]",
-        "set SLOT NAME=VALUE...",
-        "reset SLOT",
-        "block SLOT TIME",
-        "unblock SLOT",
-    )
+    syntax = ("[SLOT...]", *CHANGES.values())
     examples = (
         "scrapy frontier slots quotes --top 10 --watch",
         "scrapy frontier slots quotes set quotes.toscrape.com delay=2 concurrency=1",
@@ -59,37 +58,33 @@ class SlotsAction(Action):
         )
         parser.add_argument("--blocked", action="store_true", help="show only blocked slots")
         parser.add_argument("--json", action="store_true", help="print JSON: one object per slot and line")
+        super().add_arguments(parser)
         add_watch(parser)
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show or change them."""
+        if opts.what[1:] and opts.what[0] in CHANGES:
+            self.perform(context, opts)
+            return
+        if opts.dry_run:
+            raise InspectionError(f"Give {', '.join(CHANGES)} with --dry-run: a list changes nothing")
         slots = Slots(context.view(opts.spider))
-        verb, *rest = opts.what or [""]
-        changes: dict[str, Callable[[Slots, list[str]], str]] = {
-            "set": _set,
-            "reset": _reset,
-            "block": _block,
-            "unblock": _unblock,
-        }
-        if verb in changes and rest:
-            view = slots.view
-            if not view.settings.by_slot:
-                raise InspectionError("FRONTIER_BY_SLOT is False, so requests do not wait by slot")
-            is_known = slots.find(rest[0])[1]
-            said = changes[verb](slots, rest)
-            context.output.say(said if is_known else f"{said}. No request of {rest[0]} waits now")
-            return
         names = [slots.find(text)[0] for text in opts.what] or None
-        if not opts.watch:
-            self._show(context, opts, slots, names, context.output.show)
-            return
-        try:
-            with context.output.live(LEAVE, redraws=not opts.json) as draw:
-                while True:
-                    self._show(context, opts, slots, names, draw)
-                    time.sleep(opts.watch)
-        except KeyboardInterrupt:
-            return
+        watch(context, opts, lambda draw: self._show(context, opts, slots, names, draw))
+
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the change."""
+        verb, slot, *rest = opts.what
+        if verb == "set":
+            return set_slot(view, slot, _limits(rest))
+        if verb == "block" and len(rest) == 1:
+            seconds = seconds_in(rest[0])
+            if seconds is None:
+                raise InspectionError(f"TIME must be a period such as 30s, 10m, 2h or 1d, not {rest[0]!r}")
+            return block_slot(view, slot, seconds, duration(seconds))
+        if verb != "block" and not rest:
+            return (reset_slot if verb == "reset" else unblock_slot)(view, slot)
+        raise InspectionError(f"Usage: scrapy frontier slots SPIDER {CHANGES[verb]}")
 
     def _show(
         self, context: Context, opts: argparse.Namespace, slots: Slots, names: list[str] | None, draw: Any
@@ -133,45 +128,11 @@ def _row(one: SlotStatus) -> list[str]:
     ]
 
 
-def _set(slots: Slots, arguments: list[str]) -> str:
-    slot, *said = arguments
-    pairs = [text.partition("=") for text in said]
+def _limits(texts: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
     if not pairs or not all(equals for _, equals, _ in pairs):
         raise InspectionError(f"Give limits as NAME=VALUE, such as delay=2. The names: {', '.join(FIELDS)}")
     values = {name: value for name, _, value in pairs}
     if len(values) < len(pairs):
-        raise InspectionError(f"{' '.join(said)}: give each of {', '.join(FIELDS)} only once")
-    rule = slot_rule(f"slot {slot!r}", slot, values)
-    slots.set(slots.named(slot), rule)
-    return f"All workers together keep {', '.join(said)} for {slot}, until the crawl is finished"
-
-
-def _reset(slots: Slots, arguments: list[str]) -> str:
-    (slot,) = _exactly(arguments, "reset SLOT")
-    slots.reset(slots.named(slot))
-    return f"{slot} has the limits of the settings again"
-
-
-def _block(slots: Slots, arguments: list[str]) -> str:
-    slot, text = _exactly(arguments, "block SLOT TIME", 2)
-    period = seconds_in(text) or 0.0
-    if not 0 < period <= LONGEST:
-        raise InspectionError(
-            f"TIME must be a period such as 30s, 10m, 2h or 1d, of at most {LONGEST // 86_400} days, not "
-            f"{text!r}"
-        )
-    slots.block(slots.named(slot), period)
-    unblock = frontier_command("slots", slots.view.spider, "unblock", shlex.quote(slot))
-    return f"{slot} is blocked: no worker sends it a request for {duration(period)}, or until: {unblock}"
-
-
-def _unblock(slots: Slots, arguments: list[str]) -> str:
-    (slot,) = _exactly(arguments, "unblock SLOT")
-    slots.unblock(slots.named(slot))
-    return f"{slot} is no longer blocked"
-
-
-def _exactly(arguments: list[str], syntax: str, count: int = 1) -> list[str]:
-    if len(arguments) != count:
-        raise InspectionError(f"Usage: scrapy frontier slots SPIDER {syntax}")
-    return arguments
+        raise InspectionError(f"{' '.join(texts)}: give each of {', '.join(FIELDS)} only once")
+    return values

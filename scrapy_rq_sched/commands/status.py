@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..inspect import View, as_json, find_frontiers, read_status
@@ -42,16 +44,7 @@ class Status(Action):
         """Show it, once or until Ctrl-C."""
         # Without a spider, the frontiers are searched for each time.
         views = [context.view(opts.spider)] if opts.spider else None
-        if not opts.watch:
-            self._show(context, opts, views, context.output.show)
-            return
-        try:
-            with context.output.live(LEAVE, redraws=not opts.json) as draw:
-                while True:
-                    self._show(context, opts, views, draw)
-                    time.sleep(opts.watch)
-        except KeyboardInterrupt:
-            return
+        watch(context, opts, lambda draw: self._show(context, opts, views, draw))
 
     def _show(self, context: Context, opts: argparse.Namespace, views: list[View] | None, draw: Any) -> None:
         found = all_views(context) if views is None else views
@@ -104,6 +97,17 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"show it repeatedly, every SECONDS (default: {INTERVAL:g}), until Ctrl-C",
     )
+
+
+def watch(context: Context, opts: argparse.Namespace, show: Callable[[Any], None]) -> None:
+    """Call *show* once; with ``--watch``, repeatedly until Ctrl-C."""
+    if not opts.watch:
+        show(context.output.show)
+        return
+    with suppress(KeyboardInterrupt), context.output.live(LEAVE, redraws=not opts.json) as draw:
+        while True:
+            show(draw)
+            time.sleep(opts.watch)
 
 
 def seconds(text: str) -> float:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from ..errors import frontier_command
 from ..inspect import Status
+from ..inspect.limit import LIMITS
 from ..inspect.rates import BUCKET
 from ..inspect.status import Worker
 from ..inspect.wording import counted, crawl_command
 from .formats import duration, number, rate, size, sparkline, when
 from .output import Fields, Part, Styled, Table
 
-#: The cause that keeps a crawl from going faster, and whether more workers would help.
-LIMITS = {
-    "politeness": "politeness: delays and concurrency; more workers would not help",
-    "callbacks": "callbacks use up the workers' time; workers on other cores would help",
-    "concurrency": "CONCURRENT_REQUESTS: each worker has as many downloads as it allows",
-    "redis": "Redis: the workers wait for it; more workers would not help",
-}
 #: The colour of each state that asks for attention, or has good news.
 _STATES = {
     "crawling": "green",

@@ -17,7 +17,7 @@ from ..errors import FrontierError, InspectionError, frontier_command, one_line
 from ..inspect import ArchiveReader, verify
 from ..inspect import Export as FrontierExport
 from ..inspect import Import as FrontierImport
-from .action import Action, Context
+from .action import Action, Context, add_dry_run
 from .formats import number
 
 #: The names of the kinds of entries in the summary, in its order.
@@ -100,6 +100,7 @@ class Import(Action):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the file."""
         parser.add_argument("--file", metavar="FILE", help="read FILE (default: stdin)")
+        add_dry_run(parser, "check the file, and whether the frontier is empty, and change nothing")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Import.
@@ -120,15 +121,17 @@ class Import(Action):
             restored = FrontierImport(context.view(opts.spider), reader)
             with context.output.progress("Importing", restored.total) as advance:
                 try:
-                    for count in restored.steps():
+                    for count in restored.plan() if opts.dry_run else restored.steps():
                         advance(count)
                 except KeyboardInterrupt:
+                    if opts.dry_run:
+                        raise
                     raise restored.broken("Interrupted") from None
         # The first line of the file is text from outside.
         spider, moment = (one_line(reader.header.get(name)) for name in ("spider", "time"))
         context.output.say(
-            f"Spider {opts.spider}: imported the frontier that spider {spider} had at {moment}: "
-            f"{_counts(reader.entries)}"
+            f"Spider {opts.spider}: {'this would import' if opts.dry_run else 'imported'} the frontier that "
+            f"spider {spider} had at {moment}: {_counts(reader.entries)}{' (--dry-run)' * opts.dry_run}"
         )
 
 

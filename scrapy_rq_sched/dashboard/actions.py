@@ -1,268 +1,155 @@
-"""The dashboard's actions on a frontier. They call the same functions as the commands of the same names.
-
-Each function returns a description of the change. If *dry*, it describes the change without making it.
-"""
+"""The actions of the page: the operations of the commands, with arguments from a request."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from contextlib import suppress
 from typing import NamedTuple
 
-from ..codec.slot_rules import FIELDS, LONGEST_DELAY, slot_rule
-from ..errors import InspectionError
-from ..inspect import Control, Seeding, View, own_keys, read_status
-from ..inspect.edit import forget
-from ..inspect.explain import Explainer
-from ..inspect.fingerprint import Fingerprinter
-from ..inspect.seed_rules import SeedRules
-from ..inspect.seeding import Few
-from ..inspect.set_aside import set_aside
-from ..inspect.slots import Slots
-from ..inspect.wording import counted
-from .arguments import Arguments
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..codec.slot_rules import FIELDS
+from ..connection import RedisError
+from ..errors import FrontierError, InspectionError
+from ..inspect import View
+from ..inspect.audit import Audit
+from ..inspect.operations.failed import drop_failed, requeue_failed
+from ..inspect.operations.forget import forget_urls
+from ..inspect.operations.operation import Observer, Operation, Outcome
+from ..inspect.operations.orders import ORDERS, order
+from ..inspect.operations.seed_rules import SeedRules
+from ..inspect.operations.seeding import Few, push_seeds
+from ..inspect.operations.slots import LONGEST_BLOCK, block_slot, reset_slot, set_slot, unblock_slot
+from .api import answer
+from .arguments import Arguments, read_body
+from .pictures import Frontier, Pictures
 
 #: Seeds, or URLs, in one action.
 MOST = 1000
-#: The longest time for which a slot may be blocked, in seconds.
-LONGEST_BLOCK = 30 * 86_400
-
-
-class Done(NamedTuple):
-    """The result of an action, or of a dry run.
-
-    :param said: the result as a sentence.
-    :param touched: the number of affected workers, requests, seeds or URLs.
-    """
-
-    said: str
-    touched: int
+#: Arguments of every action.
+_ALWAYS = ("spider", "dry_run")
 
 
 class Action(NamedTuple):
-    """An action, and the names of its arguments."""
+    """An action: how its operation is prepared, and the names of its arguments."""
 
-    do: Callable[[View, Arguments, bool], Done]
+    prepare: Callable[[View, Arguments, Observer], Operation]
     fields: tuple[str, ...] = ()
 
 
-def pause(view: View, given: Arguments, dry: bool) -> Done:
-    """Pause the crawl: no worker begins a page."""
-    if dry:
-        status = read_status(view)
-        held = counted(status.leased, "request")
-        return Done(
-            f"This pauses the crawl: {_workers(status.alive)} would begin no page until it is "
-            f"resumed. Requests that were begun are finished; the others go back to the queue ({held} in "
-            "hand)",
-            status.alive,
-        )
-    alive = Control(view).pause()
-    return Done(f"Spider {view.spider} is paused: {_workers(alive)} will begin no page", alive)
+def _order(name: str) -> Action:
+    return Action(lambda view, given, observer: order(view, name))
 
 
-def drain(view: View, given: Arguments, dry: bool) -> Done:
-    """Drain the crawl: workers finish the requests in hand, and take no new ones."""
-    if dry:
-        status = read_status(view)
-        held = counted(status.leased, "request")
-        return Done(
-            f"This drains the crawl: {_workers(status.alive)} would finish {held} in hand, and take no new "
-            "ones until it is resumed",
-            status.alive,
-        )
-    alive = Control(view).drain()
-    return Done(
-        f"Spider {view.spider} is drained: {_workers(alive)} will finish the requests in hand, and take no "
-        "new ones",
-        alive,
-    )
-
-
-def resume(view: View, given: Arguments, dry: bool) -> Done:
-    """Resume the crawl after a pause or a drain."""
-    if dry:
-        alive = read_status(view).alive
-        return Done(f"This resumes the crawl: {_workers(alive)} would begin pages again", alive)
-    alive = Control(view).resume()
-    return Done(f"Spider {view.spider} is resumed: {_workers(alive)} will begin pages again", alive)
-
-
-def stop(view: View, given: Arguments, dry: bool) -> Done:
-    """Close the workers that are alive."""
-    if dry:
-        alive = read_status(view).alive
-        if not alive:
-            return Done("No worker is alive, so none would close", alive)
-        return Done(
-            f"{counted(alive, 'worker')} would close, as after one Ctrl-C: nothing is lost. The crawl "
-            "continues when somebody starts workers again",
-            alive,
-        )
-    alive = Control(view).stop()
-    if not alive:
-        return Done(f"Spider {view.spider}: no worker is alive, so none closes", alive)
-    return Done(f"Spider {view.spider} is stopped: {counted(alive, 'worker')} will close", alive)
-
-
-def seed(view: View, given: Arguments, dry: bool) -> Done:
-    """Push seeds; push none if one of them is bad."""
+def _seed(view: View, given: Arguments, observer: Observer) -> Operation:
     priority = given.number("priority", -(2**53), 2**53)
     rules = SeedRules(view, None if priority is None else int(priority))
-    seeding = Seeding(view, Few(given.texts("seeds", MOST)), rules)
-    checked = seeding.check(lambda _: None)
-    if dry or checked.bad:
-        seeding.forget()
-    if checked.bad:
-        reasons = "; ".join(f"seed {number}: {reason}" for number, reason in checked.problems)
-        raise InspectionError(
-            f"Nothing was pushed: {checked.bad:,} of {counted(checked.bad + checked.good, 'seed')} cannot be "
-            f"turned into a request: {reasons}"
-        )
-    seeds = counted(checked.good, "seed")
-    if dry:
-        return Done(f"{seeds} would be pushed to {seeding.key!r}", checked.good)
-    seeding.push(lambda _: None)
-    alive = read_status(view).alive
-    if alive:
-        then = f"{counted(alive, 'worker')} will take them"
-    else:
-        then = "no worker is alive, so they wait until one starts"
-    return Done(f"{seeds} pushed to {seeding.key!r}: {then}", checked.good)
+    return push_seeds(view, observer, Few(given.texts("seeds", MOST)), rules)
 
 
-def forget_urls(view: View, given: Arguments, dry: bool) -> Done:
-    """Forget URLs, so that they count as not seen; with ``crawl``, push them as seeds, too."""
-    own_keys.require(view)
-    urls, crawl = given.texts("urls", MOST), given.flag("crawl")
-    given_urls = counted(len(urls), "URL")
-    if dry:
-        seen = Explainer(view).count_seen(urls)
-        then = f"; all {len(urls):,} would be pushed as seeds" if crawl else ""
-        return Done(f"This forgets the URLs that have been seen, {seen:,} of {given_urls}{then}", seen)
-    fingerprinter = Fingerprinter(view)
-    fingerprints = [fingerprinter.of(fingerprinter.request(url)) for url in urls]
-    rules = SeedRules(view)
-    if crawl and rules.are_its_own:
-        raise InspectionError(
-            f"Spider {view.spider!r} reads seeds in its own form: forget the URLs without crawl, and push "
-            "seeds in that form"
-        )
-    forgotten = forget(view, fingerprints)
-    if crawl:
-        seeding = Seeding(view, Few(json.dumps({"dont_filter": False, "url": url}) for url in urls), rules)
-        seeding.check(lambda _: None)
-        seeding.push(lambda _: None)
-    then = f"; all {len(urls):,} were pushed as seeds" if crawl else ""
-    return Done(
-        f"The URLs that had been seen, {forgotten:,} of {given_urls}, were forgotten{then}", forgotten
-    )
+def _forget(view: View, given: Arguments, observer: Observer) -> Operation:
+    return forget_urls(view, given.texts("urls", MOST), given.flag("crawl"))
 
 
-def requeue(view: View, given: Arguments, dry: bool) -> Done:
-    """Put entries of the failed list back into the queue, or to the seeds."""
-    return _of_failed(view, given, dry, again=True)
+def _of_failed(change: Callable[..., Operation]) -> Action:
+    def prepare(view: View, given: Arguments, observer: Observer) -> Operation:
+        return change(view, observer, exactly=True, **{name: given.optional(name) for name in chosen})
+
+    chosen = ("reason", "id", "url")
+    return Action(prepare, chosen)
 
 
-def forget_failed(view: View, given: Arguments, dry: bool) -> Done:
-    """Remove entries of the failed list for good."""
-    return _of_failed(view, given, dry, again=False)
+def _of_slot(change: Callable[[View, str], Operation]) -> Action:
+    return Action(lambda view, given, observer: change(view, given.text("slot")), ("slot",))
 
 
-def _of_failed(view: View, given: Arguments, dry: bool, again: bool) -> Done:
-    chosen = {name: given.optional(name) for name in ("reason", "id", "url")}
-    failed, problem = set_aside(view, again, changes=True)
-    if problem and chosen["url"] is not None:
-        raise InspectionError(problem)
-    if dry:
-        count = sum(1 for one in failed.chosen(**chosen, exactly=True) if one.can_go_back or not again)
-    else:
-        count = (failed.requeue if again else failed.forget)(**chosen, exactly=True)
-    entries = f"{count:,} {'entry' if count == 1 else 'entries'} of the failed list"
-    verb = "would be" if dry else "was" if count == 1 else "were"
-    if again:
-        return Done(f"{entries} {verb} put back, to be crawled again", count)
-    then = "its URL still counts as seen" if count == 1 else "their URLs still count as seen"
-    return Done(f"{entries} {verb} removed for good; {then}", count)
-
-
-def block(view: View, given: Arguments, dry: bool) -> Done:
-    """Block a slot for a number of seconds: no worker begins a request of it."""
+def _block(view: View, given: Arguments, observer: Observer) -> Operation:
     seconds = given.number("seconds", 1, LONGEST_BLOCK)
     if seconds is None:
         raise InspectionError(f"seconds is missing; it must be a number from 1 to {LONGEST_BLOCK}")
-    slots, slot, waiting = _slot(view, given)
-    requests = counted(waiting, "waiting request")
-    if dry:
-        return Done(f"Slot {slot} would be blocked for {seconds:,.0f} s: it has {requests}", waiting)
-    slots.block(slot, seconds)
-    return Done(f"Slot {slot} is blocked for {seconds:,.0f} s: it has {requests}", waiting)
+    return block_slot(view, given.text("slot"), seconds)
 
 
-def unblock(view: View, given: Arguments, dry: bool) -> Done:
-    """Unblock a slot."""
-    slots, slot, waiting = _slot(view, given)
-    if dry:
-        return Done(f"Slot {slot} would no longer be blocked", waiting)
-    slots.unblock(slot)
-    return Done(f"Slot {slot} is no longer blocked", waiting)
+def _set(view: View, given: Arguments, observer: Observer) -> Operation:
+    limits = {name: value for name in FIELDS if (value := given.fields.get(name)) is not None}
+    return set_slot(view, given.text("slot"), limits)
 
-
-def set_slot(view: View, given: Arguments, dry: bool) -> Done:
-    """Set limits of a slot until the crawl is finished."""
-    slots, slot, waiting = _slot(view, given)
-    said = {name: value for name in FIELDS if (value := given.fields.get(name)) is not None}
-    if not said:
-        raise InspectionError(f"No limit is given. Give at least one of {', '.join(FIELDS)}")
-    given.number("delay", 0, LONGEST_DELAY)
-    rule = slot_rule(f"slot {slot!r}", slot, said)
-    limits = ", ".join(f"{name}={value}" for name, value in said.items())
-    requests = counted(waiting, "waiting request")
-    if dry:
-        return Done(
-            f"All workers together would keep {limits} for slot {slot}, which has {requests}", waiting
-        )
-    slots.set(slot, rule)
-    return Done(f"All workers together keep {limits} for slot {slot} until the crawl is finished", waiting)
-
-
-def reset_slot(view: View, given: Arguments, dry: bool) -> Done:
-    """Reset the limits of a slot to the settings."""
-    slots, slot, waiting = _slot(view, given)
-    if dry:
-        return Done(f"The limits of slot {slot} would be reset to the settings", waiting)
-    slots.reset(slot)
-    return Done(f"The limits of slot {slot} are reset to the settings", waiting)
-
-
-def _slot(view: View, given: Arguments) -> tuple[Slots, str, int]:
-    if not view.settings.by_slot:
-        raise InspectionError("FRONTIER_BY_SLOT is False, so this frontier has no slots")
-    own_keys.require(view)
-    slots = Slots(view)
-    slot = slots.named(given.text("slot"))
-    (status,) = slots.read([slot])
-    return slots, slot, status.waiting
-
-
-def _workers(count: int) -> str:
-    return counted(count, "worker") if count else "no worker is alive now; workers that start later"
-
-
-_CHOSEN = ("reason", "id", "url")
 
 #: The actions by their paths below ``/api/v1/``.
 ACTIONS: dict[str, Action] = {
-    "pause": Action(pause),
-    "drain": Action(drain),
-    "resume": Action(resume),
-    "stop": Action(stop),
-    "seed": Action(seed, ("seeds", "priority")),
-    "forget": Action(forget_urls, ("urls", "crawl")),
-    "failed/requeue": Action(requeue, _CHOSEN),
-    "failed/forget": Action(forget_failed, _CHOSEN),
-    "slots/block": Action(block, ("slot", "seconds")),
-    "slots/unblock": Action(unblock, ("slot",)),
-    "slots/set": Action(set_slot, ("slot", *FIELDS)),
-    "slots/reset": Action(reset_slot, ("slot",)),
+    **{name: _order(name) for name in ORDERS},
+    "seed": Action(_seed, ("seeds", "priority")),
+    "forget": Action(_forget, ("urls", "crawl")),
+    "failed/requeue": _of_failed(requeue_failed),
+    "failed/forget": _of_failed(drop_failed),
+    "slots/block": Action(_block, ("slot", "seconds")),
+    "slots/unblock": _of_slot(unblock_slot),
+    "slots/set": Action(_set, ("slot", *FIELDS)),
+    "slots/reset": _of_slot(reset_slot),
 }
+
+
+def endpoint(
+    pictures: Pictures, executor: Executor, name: str, action: Action
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of *action*, which is called *name*: it is done once, in a thread, and noted.
+
+    :param executor: provides the threads.
+    """
+
+    async def respond(request: Request) -> Response:
+        given = Arguments(await read_body(request), (*_ALWAYS, *action.fields))
+        frontier, dry = pictures.of(given.text("spider")), given.flag("dry_run")
+        try:
+            future = executor.submit(_do, frontier, name, action, given, dry, request.state.who)
+            # The action continues to its end even if the client disconnects.
+            outcome, warning = await asyncio.shield(asyncio.wrap_future(future))
+        finally:
+            frontier.forget()
+        return answer(said=outcome.text, count=outcome.touched, dry_run=dry, warning=warning)
+
+    return respond
+
+
+def _do(
+    frontier: Frontier, name: str, action: Action, given: Arguments, is_dry: bool, who: str
+) -> tuple[Outcome, str]:
+    """Do or plan an action, and note in the audit list what was done; return also the warnings."""
+    view = frontier.view()
+    if is_dry:
+        return _run(view, action, given, is_dry)
+    arguments = {field: given.fields[field] for field in action.fields if field in given.fields}
+    try:
+        outcome, warning = _run(view, action, given, is_dry)
+    except FrontierError as error:
+        Audit(view).note(who, name, arguments, f"refused: {error}")
+        raise
+    except RedisError:
+        with suppress(RedisError):
+            Audit(view).note(who, name, arguments, "interrupted by an error of Redis: possibly partly done")
+        raise
+    try:
+        Audit(view).note(who, name, arguments, outcome.text)
+    except RedisError as error:
+        # The action itself succeeded.
+        warning = f"{warning and f'{warning}. '}The action could not be noted in the audit list: {error}"
+    return outcome, warning
+
+
+def _run(view: View, action: Action, given: Arguments, is_dry: bool) -> tuple[Outcome, str]:
+    """Return the outcome, and the warnings.
+
+    :raises InspectionError: if the action is refused, with the warnings as the reasons.
+    """
+    observer = Observer()
+    try:
+        operation = action.prepare(view, given, observer)
+        outcome = operation.plan() if is_dry else operation.do()
+    except FrontierError as error:
+        if not observer.warnings:
+            raise
+        raise InspectionError(". ".join([str(error), *observer.warnings])) from error
+    return outcome, ". ".join(observer.warnings)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.responses import Response
 
+from ..errors import one_line
 from ..inspect import as_json
 
 #: Characters of a text, and of a whole answer, approximately.
@@ -49,3 +50,8 @@ def dump(fields: dict[str, Any]) -> str:
     if more:
         parts.append(("more", "true"))
     return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts) + "}"
+
+
+def refusal(text: object, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a JSON response with the error *text*, which may quote the request."""
+    return Response(as_json.dump({"error": one_line(text)}), status, headers, "application/json")

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from .. import __version__
 from ..inspect import as_json, read_status
 from ..inspect.explain import Explainer
+from ..inspect.limit import LIMITS
 from ..inspect.verdict import verdict
 from .answers import answer_of
 from .cached import Made
@@ -77,10 +78,14 @@ class Api:
         self._explaining = False
 
     async def about(self, request: Request) -> Response:
-        """Return the version, the user's name, and whether actions and a log-out are possible."""
+        """Return the version, the user's name, the meaning of limits, and what the user may do."""
         state = request.state
         return answer(
-            version=__version__, actions=self._actions, who=state.who, has_session=state.has_session
+            version=__version__,
+            actions=self._actions,
+            who=state.who,
+            has_session=state.has_session,
+            limits=LIMITS,
         )
 
     async def status(self, request: Request) -> Response:
@@ -94,56 +99,42 @@ class Api:
 
     async def workers(self, request: Request) -> Response:
         """Return the workers of a frontier, including those in line for a place."""
-        made = await self._frontier(request).picture.get()
-        if made.value is None:
-            raise _nothing(made)
-        status = made.value.status
-        workers = workers_of(status) + [as_json.worker(one) for one in status.in_line]
-        offset, limit = _page(request)
-        shown = {"total": len(workers), "offset": offset, "workers": workers[offset : offset + limit]}
-        return await answer_of(lambda: {"redis": made.problem, **shown})
+        picture, problem = await _read(self._frontier(request).picture)
+        in_line = [as_json.worker(one) for one in picture.status.in_line]
+        return await _page_of(request, "workers", workers_of(picture.status) + in_line, problem)
 
     async def slots(self, request: Request) -> Response:
         """Return the blocked slots, and the slots with the most requests."""
-        return await self._list(request, self._frontier(request).slots)
+        return await _whole(self._frontier(request).slots)
 
     async def peek(self, request: Request) -> Response:
         """Return the next requests."""
-        return await self._list(request, self._frontier(request).next)
+        return await _whole(self._frontier(request).next)
 
     async def counts(self, request: Request) -> Response:
         """Return the number of failed entries for each reason."""
-        return await self._list(request, self._frontier(request).failed_counts)
+        return await _whole(self._frontier(request).failed_counts)
 
     async def failed(self, request: Request) -> Response:
         """Return entries of the failed list, the latest first."""
         frontier = self._frontier(request)
-        made = await frontier.failed_counts.get()
-        if made.value is None:
-            raise _nothing(made)
+        _, problem = await _read(frontier.failed_counts)
         query = request.query_params
         offset, limit = _page(request)
         chosen = query.get("reason"), query.get("id"), offset, limit
-        return await answer_of(lambda: {"redis": made.problem, **frontier.failed.page(*chosen)})
+        return await answer_of(lambda: {"redis": problem, **frontier.failed.page(*chosen)})
 
     async def events(self, request: Request) -> Response:
         """Return events."""
         frontier = self._frontier(request)
-        made = await frontier.picture.get()
-        if made.value is None:
-            raise _nothing(made)
+        _, problem = await _read(frontier.picture)
         _, limit = _page(request)
         events = frontier.events.since(request.query_params.get("since", ""), limit)
-        return await answer_of(lambda: {"redis": made.problem, "events": events})
+        return await answer_of(lambda: {"redis": problem, "events": events})
 
     async def audit(self, request: Request) -> Response:
         """Return the actions of dashboards, the latest first."""
-        made = await self._frontier(request).audit.get()
-        if made.value is None:
-            raise _nothing(made)
-        offset, limit = _page(request)
-        shown = {"total": len(made.value), "offset": offset, "audit": made.value[offset : offset + limit]}
-        return await answer_of(lambda: {"redis": made.problem, **shown})
+        return await _page_of(request, "audit", *await _read(self._frontier(request).audit))
 
     async def explain(self, request: Request) -> Response:
         """Explain a URL: one at a time, because this reads the whole queue."""
@@ -168,12 +159,6 @@ class Api:
             raise HTTPException(400, "The spider is missing. Add ?spider=NAME to the URL")
         return self._pictures.of(name)
 
-    async def _list(self, request: Request, kept: Any) -> Response:
-        made = await kept.get()
-        if made.value is None:
-            raise _nothing(made)
-        return await answer_of(lambda: {"redis": made.problem, **made.value})
-
 
 def _explained(frontier: Frontier, url: str) -> dict[str, Any]:
     view = frontier.view()
@@ -182,9 +167,28 @@ def _explained(frontier: Frontier, url: str) -> dict[str, Any]:
     return {**as_json.explanation(found), "verdict": verdict(found, status, shlex.quote(url))}
 
 
-def _nothing(made: Made[Any]) -> HTTPException:
-    """Return the error for a list that could not be read."""
-    return HTTPException(404 if made.refused else 503, made.problem)
+async def _read(kept: Any) -> tuple[Any, str]:
+    """Return what *kept* keeps, and why it is out of date; empty if it is current.
+
+    :raises HTTPException: if it could not be read yet.
+    """
+    made = await kept.get()
+    if made.value is None:
+        raise HTTPException(404 if made.refused else 503, made.problem)
+    return made.value, made.problem
+
+
+async def _whole(kept: Any) -> Response:
+    """Return all fields that *kept* keeps."""
+    fields, problem = await _read(kept)
+    return await answer_of(lambda: {"redis": problem, **fields})
+
+
+async def _page_of(request: Request, name: str, entries: list[Any], problem: str) -> Response:
+    """Return the requested page of the list that is called *name*."""
+    offset, limit = _page(request)
+    shown = {"total": len(entries), "offset": offset, name: entries[offset : offset + limit]}
+    return await answer_of(lambda: {"redis": problem, **shown})
 
 
 def _page(request: Request) -> tuple[int, int]:

@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..connection import RedisError
 from ..errors import FrontierError, SettingError
-from .actions import ACTIONS
+from .actions import ACTIONS, endpoint
+from .answers import refusal
 from .api import Api
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance
 from .files import Files
@@ -28,8 +29,6 @@ from .login import Authenticate, Login, encoded
 from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
 from .pictures import MOST_FRONTIERS, Pictures
-from .refusal import refusal
-from .steer import Steer
 from .stream import MOST as MOST_STREAMS
 from .stream import Stream
 
@@ -109,7 +108,7 @@ def create_app(
     executor = ThreadPoolExecutor(THREADS, "frontier-dashboard")
     frontiers = Frontiers(settings, spider, redis_key)
     pictures = Pictures(frontiers, executor)
-    api, steer, files = Api(pictures, actions, executor), Steer(pictures, executor), Files()
+    api, files = Api(pictures, actions, executor), Files()
     # A dashboard without actions writes nothing into Redis.
     report = GuessReport(lambda: frontiers.existing(MOST_FRONTIERS) if actions else [], executor)
     login = Login(password, authenticate, token, Guesses(report=report.wrong))
@@ -138,9 +137,9 @@ def create_app(
         Route(METRICS_PATH, MetricsPage(settings, spider, executor).metrics),
         Route(LOGIN_PATH, entrance.login, methods=["POST"]),
         Route(LOGOUT_PATH, entrance.logout, methods=["POST"]),
-        *(Route(f"/api/v1/{path}", endpoint) for path, endpoint in looking.items()),
+        *(Route(f"/api/v1/{path}", look) for path, look in looking.items()),
         *(
-            Route(f"/api/v1/{path}", steer.route(path, action), methods=["POST"])
+            Route(f"/api/v1/{path}", endpoint(pictures, executor, path, action), methods=["POST"])
             for path, action in ACTIONS.items()
         ),
     ]

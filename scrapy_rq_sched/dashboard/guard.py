@@ -14,10 +14,10 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import bounded
+from .answers import refusal
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance, too_many
 from .guesses import TooManyGuessesError
 from .login import Login, Who
-from .refusal import refusal
 
 #: The names of this machine for itself.
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

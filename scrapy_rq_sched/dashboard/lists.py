@@ -14,8 +14,8 @@ from ..failed import FailedRequests
 from ..frontier.entries import Entries
 from ..inspect import View, as_json
 from ..inspect.largest_slots import LONGEST, MOST, LargestSlots
+from ..inspect.operations.failed import set_aside
 from ..inspect.queues import Queues
-from ..inspect.set_aside import mark_of, set_aside
 from ..inspect.slots import Slots
 
 #: Latest entries of the failed list that are grouped by reason.
@@ -61,7 +61,7 @@ class FailedFound:
 
     def read(self, view: View) -> dict[str, Any]:
         """Return the number of entries for each reason, among the latest :data:`MOST_FAILED`."""
-        mark = mark_of(view)
+        mark = _mark_of(view)
         if mark != self._mark:
             self._failed, problem = set_aside(view)
             self._entries = self._failed.latest(MOST_FAILED)[::-1]
@@ -84,6 +84,14 @@ class FailedFound:
         chosen = [one for one in self._entries if reason in (None, one.reason) and wanted in (None, one.id)]
         shown = [as_json.failed(failed, one) for one in chosen[offset : offset + limit]] if failed else []
         return {"total": len(chosen), "offset": offset, "failed": shown}
+
+
+def _mark_of(view: View) -> tuple[int, object, object]:
+    """Return the length of the failed list of *view*'s frontier, and values that change with the list."""
+    key, entries = view.keys.failed, Entries(view.server)
+    length = int(server_of(view.server, view.keys.requests).llen(key))
+    first, last = (entries.step("failed", key, place, 1, 1000)[1] for place in (0, -1))
+    return length, first, last
 
 
 def _groups(entries: list[FailedRequest]) -> Iterator[dict[str, Any]]:

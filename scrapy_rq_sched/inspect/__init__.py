@@ -5,14 +5,13 @@ No crawl imports this package. Every method waits for Redis, and works in steps 
 
 from ..events.event import Event
 from .archive import ArchiveReader
-from .control import Control
 from .doctor import examine
 from .events import follow_events, read_events
 from .export import Export
 from .finding import Finding
+from .operations.orders import Control
 from .read_status import read_status
 from .restore import Import, verify
-from .seeding import Seeding
 from .status import Status, Worker
 from .view import View, find_frontiers
 
@@ -23,7 +22,6 @@ __all__ = [
     "Export",
     "Finding",
     "Import",
-    "Seeding",
     "Status",
     "View",
     "Worker",

@@ -1,4 +1,4 @@
-"""Find out the limit of a crawl's speed."""
+"""Find out the limit of a crawl's speed, and put it into words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from collections import Counter
 
 from ..frontier.messages import Limit
 from .status import Status
+
+#: What each limit means, and whether more workers would help.
+LIMITS: dict[Limit, str] = {
+    "politeness": "politeness: the hosts' delays and concurrency; more workers would not help",
+    "callbacks": "callbacks: they use up the workers' time; more workers would help, on other cores",
+    "concurrency": "CONCURRENT_REQUESTS: all workers have as many downloads; a higher value or more workers "
+    "would help",
+    "redis": "redis: the workers wait for it; more workers would not help",
+    "none": "no known limit",
+}
 
 
 def limit_of(status: Status) -> Limit:

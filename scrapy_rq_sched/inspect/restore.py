@@ -14,7 +14,7 @@ from ..frontier.refusals import how_to_convert, untrusted_import
 from ..frontier.scripts import register
 from . import own_keys
 from .archive import OWN_META, WIDTHS, ArchiveReader, load
-from .seeding import patiently
+from .operations.seeding import patiently
 from .view import View
 from .wording import counted
 
@@ -81,6 +81,19 @@ class Import:
         counts = self._reader.header.get("counts")
         return sum(_count(counts, name) for name in counts) if isinstance(counts, dict) else 0
 
+    def plan(self) -> Iterator[int]:
+        """Check all that an import would need, and yield the number of entries of each line of the file.
+
+        :raises InspectionError: if the frontier is not empty, or if the file is incomplete or was changed.
+        """
+        keys = self._view.keys
+        lists = (keys.requests, keys.slots, keys.delayed, keys.failed, keys.history)
+        for key in (keys.converting, keys.meta, keys.dupefilter, keys.started, *lists):
+            if self._view.server.exists(key):
+                raise self._not_empty(key)
+        for kind, values in self._reader:
+            yield len(values) // WIDTHS[kind]
+
     def steps(self) -> Iterator[int]:
         """Import, and yield the number of entries after each step. No worker can join before the last step.
 
@@ -129,16 +142,19 @@ class Import:
                 f"{clear}"
             )
         if problem == b"full":
-            raise InspectionError(
-                f"Spider {spider!r} already has a frontier: the key {rest[0].decode('utf-8', 'replace')!r} "
-                f"exists. Clear the frontier before the import: {clear}"
-            )
+            raise self._not_empty(text_of(rest[0]))
         if problem:
             key, found, expected = map(text_of, rest)
             raise InspectionError(
                 f"Key {key!r} in Redis is a {found}, but the frontier of spider {spider!r} needs a "
                 f"{expected}. Rename or delete the key"
             )
+
+    def _not_empty(self, key: str) -> InspectionError:
+        return InspectionError(
+            f"Spider {self._view.spider!r} already has a frontier: the key {key!r} exists. Clear the "
+            f"frontier before the import: {frontier_command('clear', self._view.spider)}"
+        )
 
     def _most(self, kind: str, coming: int) -> int:
         """Return the maximum number of entries of the next step.

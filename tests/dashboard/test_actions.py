@@ -61,7 +61,7 @@ def test_seeds_are_pushed_in_their_order(app: Any, server: redis.Redis) -> None:
     server.delete("shop:start_urls")
     seeds = [f"{PAGE}/1", json.dumps({"url": f"{PAGE}/2", "priority": 3})]
     answer = done(app, "seed", seeds=seeds, priority=9)
-    assert (answer["count"], "3 workers will take them" in answer["said"]) == (2, True)
+    assert (answer["count"], "3 workers will read them" in answer["said"]) == (2, True)
     pushed = [json.loads(seed) for seed in server.lrange("shop:start_urls", 0, -1)]
     assert [(seed["url"], seed["priority"]) for seed in pushed] == [(f"{PAGE}/1", 9), (f"{PAGE}/2", 3)]
 
@@ -69,7 +69,8 @@ def test_seeds_are_pushed_in_their_order(app: Any, server: redis.Redis) -> None:
 def test_where_one_seed_is_bad_none_is_pushed(app: Any, server: redis.Redis) -> None:
     before = server.llen("shop:start_urls")
     said = refused(app, "seed", seeds=[f"{PAGE}/1", "no url", '{"url": 7}'])
-    assert "2 of 3 seeds cannot be turned into a request: seed 2: " in said
+    assert "2 seeds of 3 are invalid." in said
+    assert "seed 2: " in said
     assert (server.llen("shop:start_urls"), server.exists("shop:seeding")) == (before, 0)
 
 

@@ -20,11 +20,13 @@ from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.frontier.messages import FORMAT, Failed, Push
 from scrapy_rq_sched.inspect import ArchiveReader, Export, Import, View, find_frontiers, read_status
-from scrapy_rq_sched.inspect.control import Control
-from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.entries import Entry, Reader
 from scrapy_rq_sched.inspect.explain import Explainer
 from scrapy_rq_sched.inspect.fingerprint import Fingerprinter
+from scrapy_rq_sched.inspect.operations.clear import clear
+from scrapy_rq_sched.inspect.operations.forget import forget
+from scrapy_rq_sched.inspect.operations.orders import Control
+from scrapy_rq_sched.inspect.operations.waiting import Waiting
 from scrapy_rq_sched.inspect.queues import Queues
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.worker.log.notices import Notices
@@ -630,9 +632,9 @@ def test_a_list_that_is_interrupted_is_turned_all_the_way_round(
     push(worker, view, *(f"{n:03}" for n in range(700)))
     server.hset("s:meta", "state", "paused")
     before = urls(Queues(view).next(1000))
-    gone: set[str] = set()
-    for removed in Waiting(view).remove(lambda _: True, ends=lambda: bool(gone)):
-        gone.update(urls(removed))
+    removal = Waiting(view).remove(lambda _: True)
+    gone = set(urls(next(removal)))
+    removal.close()
     assert 0 < len(gone) < 700
     assert urls(Queues(view).next(1000)) == [name for name in before if name not in gone]
 

@@ -13,7 +13,8 @@ from scrapy_rq_sched.errors import RedisUnsuitableError
 from scrapy_rq_sched.frontier.messages import Push, Turns
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
-from scrapy_rq_sched.inspect.edit import Waiting, clear
+from scrapy_rq_sched.inspect.operations.clear import clear
+from scrapy_rq_sched.inspect.operations.waiting import Waiting
 from scrapy_rq_sched.inspect.slots import Slots
 
 from ..client import Client, Join, payloads

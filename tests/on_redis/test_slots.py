@@ -13,8 +13,8 @@ from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.archive import ArchiveReader
-from scrapy_rq_sched.inspect.edit import clear
 from scrapy_rq_sched.inspect.export import Export
+from scrapy_rq_sched.inspect.operations.clear import clear
 from scrapy_rq_sched.inspect.restore import Import
 
 from ..client import Client, Join, failed, payloads

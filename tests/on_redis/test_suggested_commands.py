@@ -11,8 +11,7 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.commands.action import Action, Context
-from scrapy_rq_sched.commands.control import Drain, Pause, Resume, Stop
-from scrapy_rq_sched.commands.edit import Clear
+from scrapy_rq_sched.commands.edit import Clear, Drain, Pause, Resume, Stop
 from scrapy_rq_sched.commands.failed import Failed
 from scrapy_rq_sched.commands.output import Output
 from scrapy_rq_sched.commands.seed import Seed
@@ -40,6 +39,9 @@ NO_OPTIONS: dict[str, Any] = {
     "most": 20,
     "what": ["block", "a.test", "10m"],
     "blocked": False,
+    "keep": (),
+    "yes": False,
+    "dry_run": False,
 }
 
 

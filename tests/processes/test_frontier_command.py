@@ -166,7 +166,7 @@ def test_what_waits_is_given_another_priority(url: str, crawl: Fleet) -> None:
 def test_what_is_forgotten_is_crawled_again(url: str, crawl: Fleet) -> None:
     assert crawl.urls("parsed")[page_url(3)] == 1
     again = frontier(url, "forget", "graph", "--crawl", "--priority", "9", page_url(3))
-    assert "Forgotten: 1 of 1 URL" in again
+    assert "1 of 1 URL was forgotten" in again
     wait_until(lambda: crawl.urls("parsed")[page_url(3)] == 2)
 
 
@@ -175,7 +175,7 @@ def test_urls_to_forget_are_read_from_a_file_and_chosen_by_a_pattern(url: str, t
     lines = [page_url(1), json.dumps({"url": page_url(2), "price": 3}), "", "http://other.test/"]
     file.write_text("\n".join(lines) + "\n")
     shown = frontier(url, "forget", "graph", "--file", str(file), "http://graph.test/*")
-    assert "Forgotten: 2 of 2 URLs" in shown
+    assert "2 of 2 URLs were forgotten" in shown
 
 
 def test_a_pattern_alone_forgets_nothing(url: str) -> None:

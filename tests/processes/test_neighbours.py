@@ -27,12 +27,14 @@ from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError, Inspect
 from scrapy_rq_sched.frontier.messages import FORMAT, Push
 from scrapy_rq_sched.inspect import Control, Export, Import, View, find_frontiers, own_keys
 from scrapy_rq_sched.inspect.archive import ArchiveReader, Writer
-from scrapy_rq_sched.inspect.edit import Waiting, clear, forget
 from scrapy_rq_sched.inspect.entries import Reader
 from scrapy_rq_sched.inspect.frontier_checks import check_frontier
-from scrapy_rq_sched.inspect.seed_rules import SeedRules
-from scrapy_rq_sched.inspect.seeding import Few, Seeding
-from scrapy_rq_sched.inspect.set_aside import set_aside
+from scrapy_rq_sched.inspect.operations.clear import clear
+from scrapy_rq_sched.inspect.operations.failed import set_aside
+from scrapy_rq_sched.inspect.operations.forget import forget
+from scrapy_rq_sched.inspect.operations.seed_rules import SeedRules
+from scrapy_rq_sched.inspect.operations.seeding import Few, Seeding
+from scrapy_rq_sched.inspect.operations.waiting import Waiting
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.serializers import serializer_name
@@ -274,8 +276,9 @@ def evil(redis_url: str, **settings: Any) -> View:
 
 def seed(view: View) -> None:
     seeding = Seeding(view, Few([SEED]), SeedRules(view))
-    seeding.check(lambda _: None)
-    seeding.push(lambda _: None)
+    seeding.check()
+    seeding.begin()
+    seeding.push()
 
 
 def imported(view: View) -> None:
@@ -478,7 +481,7 @@ CHECKED = {
 
 def test_every_script_that_changes_a_frontier_comes_after_a_check_of_its_keys() -> None:
     folder = Path(own_keys.__file__).parent
-    text = "".join(path.read_text() for path in folder.glob("*.py"))
+    text = "".join(path.read_text() for path in folder.rglob("*.py"))
     assert set(re.findall(r'register\([\w.]+, "([^"]+)"', text)) == READING | set(CHECKED)
     for what in CHECKED.values():
         assert "own_keys.require(" in inspect.getsource(what)

@@ -23,10 +23,11 @@ from scrapy_rq_sched.commands.output import Output
 from scrapy_rq_sched.commands.seed import Seed
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.inspect import View, seed_lines, seeding
-from scrapy_rq_sched.inspect.seed_lines import open_lines
-from scrapy_rq_sched.inspect.seed_rules import SeedRules
-from scrapy_rq_sched.inspect.seeding import STEP, STEP_BYTES, Few, Seeding
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.operations import seed_lines, seeding
+from scrapy_rq_sched.inspect.operations.seed_lines import open_lines
+from scrapy_rq_sched.inspect.operations.seed_rules import SeedRules
+from scrapy_rq_sched.inspect.operations.seeding import STEP, STEP_BYTES, Few, Seeding
 
 from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..project.crawls.graph import page_url
@@ -93,7 +94,8 @@ class Pushing:
         rules = SeedRules(view)
         self._opened = open_lines(str(path), rules.encoding)
         self.push = Seeding(view, self._opened.__enter__(), rules)
-        self.push.check(lambda count: None)
+        self.push.check()
+        self.push.begin()
         self.steps: list[int] = []
 
     def run(self, break_off_after: float = float("inf")) -> None:
@@ -112,7 +114,7 @@ class Pushing:
 
 
 def test_urls_of_the_command_line_are_pushed_in_their_order(server: redis.Redis, redis_url: str) -> None:
-    assert "5 seeds pushed to" in run("seeds", *URLS, redis_url=redis_url)
+    assert "5 seeds were pushed to" in run("seeds", *URLS, redis_url=redis_url)
     assert pushed(server) == URLS
 
 
@@ -273,7 +275,7 @@ def test_the_good_ones_are_pushed_without_the_bad_ones_if_that_is_wanted(
     said = run("seeds", "--file", str(file), "--skip-invalid", redis_url=redis_url)
     assert "line 2: " in said
     assert "1 line skipped" in said
-    assert "2 seeds pushed" in said
+    assert "2 seeds were pushed" in said
     assert pushed(server) == URLS[:2]
 
 
@@ -284,7 +286,7 @@ def test_a_line_of_any_length_is_read_over(
     file.write_text(f"{URLS[0]}\n{'x' * 170}\n{URLS[1]}\n")
     with open_lines(str(file), "utf-8") as lines:
         assert list(lines) == [(1, URLS[0]), (2, None), (3, URLS[1])]
-        found = Seeding(a_view(redis_url), lines, SeedRules(a_view(redis_url))).check(lambda count: None)
+        found = Seeding(a_view(redis_url), lines, SeedRules(a_view(redis_url))).check()
     assert (found.good, found.bad) == (2, 1)
     assert "longer than" in found.problems[0][1]
 
@@ -381,7 +383,7 @@ def test_a_spiders_constructor_does_not_run(redis_url: str) -> None:
             raise RuntimeError
 
     seeds = Seeding(a_view(redis_url, Built), Few(URLS), SeedRules(a_view(redis_url, Built)))
-    assert seeds.check(lambda count: None).good == 5
+    assert seeds.check().good == 5
 
 
 def test_the_encoding_of_a_redis_spider_is_that_of_its_seeds(redis_url: str) -> None:
@@ -433,7 +435,7 @@ def test_a_push_that_was_killed_is_gone_on_with_and_each_seed_is_pushed_once(
     there, _ = broken_off(signal.SIGKILL)
     said = run("seeds", "--file", str(big), redis_url=redis_url)
     assert f"{there:,} of {MANY:,} seeds were pushed by an interrupted run: continuing there" in said
-    assert f"{MANY - there:,} seeds pushed" in said
+    assert f"{MANY - there:,} seeds were pushed" in said
     assert pushed(server) == [page_url(number) for number in range(MANY)]
 
 
@@ -486,7 +488,7 @@ def test_a_push_that_broke_off_behind_its_last_seed_pushes_nothing_more(
         Pushing(a_view(redis_url), file).run(break_off_after=1)
     said = run("seeds", "--file", str(file), redis_url=redis_url)
     assert "5 of 5 seeds were pushed by an interrupted run: nothing is left to push" in said
-    assert "0 seeds pushed" in said
+    assert "0 seeds were pushed" in said
     assert pushed(server) == URLS
 
 
@@ -508,11 +510,11 @@ def test_ctrl_c_behind_the_last_seed_does_not_ask_to_run_it_again(
     monkeypatch.setattr(Seeding, "forget", interrupted)
     context = Context(Settings({"REDIS_URL": redis_url}), Output())
     options = argparse.Namespace(
-        spider="seeds", seeds=[], file=str(file), priority=None, meta=None, skip_invalid=False
+        spider="seeds", seeds=[], file=str(file), priority=None, meta=None, skip_invalid=False, dry_run=False
     )
     assert Seed().run(context, options) is None
     said = capsys.readouterr()
-    assert said.out.startswith("5 seeds pushed to")
+    assert said.out.startswith("5 seeds were pushed to")
     assert not said.err
     assert len(calls) == 2
 
@@ -544,9 +546,9 @@ def test_of_two_that_push_the_same_at_once_the_second_is_told(
 ) -> None:
     # Both have checked before either has pushed.
     one, other = (Pushing(a_view(redis_url), some) for _ in "12")
-    one.push.push(lambda _: None)
+    one.push.push()
     with pytest.raises(InspectionError, match="another command has finished pushing the same seeds"):
-        other.push.push(lambda _: None)
+        other.push.push()
     assert pushed(server) == [page_url(number) for number in range(SOME)]
 
 
@@ -591,7 +593,8 @@ def test_urls_of_the_command_line_are_not_pushed_twice_if_the_reply_is_lost(
 ) -> None:
     view = a_view(redis_url)
     push = Seeding(view, Few(URLS), SeedRules(view))
-    push.check(lambda count: None)
+    push.check()
+    push.begin()
     once = push._step
 
     def twice(*arguments: Any) -> Any:
@@ -599,7 +602,7 @@ def test_urls_of_the_command_line_are_not_pushed_twice_if_the_reply_is_lost(
         return once(*arguments)
 
     monkeypatch.setattr(push, "_step", twice)
-    push.push(lambda count: None)
+    push.push()
     assert pushed(server) == URLS
 
 
@@ -640,7 +643,7 @@ def test_a_step_has_no_more_bytes_than_redis_does_in_a_moment(redis_url: str, fi
 
 def test_no_worker_is_there_to_take_them(redis_url: str) -> None:
     said = run("seeds", URLS[0], redis_url=redis_url)
-    assert "1 seed pushed to" in said
+    assert "1 seed was pushed to" in said
     assert "No worker is alive. Start one: scrapy crawl seeds" in said
 
 

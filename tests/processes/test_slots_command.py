@@ -59,14 +59,14 @@ def limits(server: redis.Redis) -> list[bytes]:
 def test_a_slot_is_known_by_each_of_its_names(
     redis_url: str, server: redis.Redis, text: str, name: bytes
 ) -> None:
-    assert said(redis_url, "set", text, "delay=5").endswith("until the crawl is finished")
+    assert "delay=5 for slot" in said(redis_url, "set", text, "delay=5")
     assert limits(server) == [b"set " + name]
 
 
 def test_a_slot_that_has_no_request_yet_is_set_and_said_to_have_none(
     redis_url: str, server: redis.Redis
 ) -> None:
-    assert "No request of Other.example.com waits now" in said(redis_url, "block", "Other.example.com", "5m")
+    assert "It has 0 waiting requests" in said(redis_url, "block", "Other.example.com", "5m")
     assert server.exists("graph:slots:state:other.example.com")
 
 

@@ -919,6 +919,24 @@ def test_the_commands_export_to_a_file_and_import_from_it(
     assert contents(server) == before
 
 
+def test_a_dry_run_of_import_counts_the_file_and_changes_nothing(
+    server: redis.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    filled(server, "priority", count=100)
+    file = tmp_path / "s.frontier"
+    file.write_bytes(exported(redis_url))
+    refused = command(redis_url, "import", "s", "--file", str(file), "--dry-run")
+    assert (refused.returncode, b"already has a frontier" in refused.stderr) == (1, True)
+    server.flushall()
+    for stdin in (None, file.read_bytes()):
+        options = () if stdin else ("--file", str(file))
+        dry = command(redis_url, "import", "s", *options, "--dry-run", input=stdin)
+        assert dry.returncode == 0, dry.stderr
+        assert b"this would import the frontier" in dry.stdout
+        assert b"100 seen" in dry.stdout
+    assert not server.keys()
+
+
 def test_the_first_line_of_a_file_adds_no_line_to_what_import_prints(
     server: redis.Redis, redis_url: str, tmp_path: Path
 ) -> None:

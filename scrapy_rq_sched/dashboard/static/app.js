@@ -185,16 +185,18 @@ function ask({ title, text, button, danger = false, fields = [] }) {
   });
 }
 
+const withWarning = ({ said, warning }) => (warning ? `${said}. ${warning}` : said);
+
 /** Do an action. First the user confirms its effect, which a dry run describes. */
 async function act(path, body, { title, button, danger = false, confirm = true, then = () => {} }) {
   const whole = { spider: view.name, ...body };
   try {
     if (confirm) {
       const would = await post(path, { ...whole, dry_run: true });
-      if (!(await ask({ title, text: would.said, button, danger }))) return false;
+      if (!(await ask({ title, text: withWarning(would), button, danger }))) return false;
     }
     const done = await post(path, whole);
-    say(done.warning ? `${done.said}. ${done.warning}` : done.said, Boolean(done.warning));
+    say(withWarning(done), Boolean(done.warning));
     then(done);
     view.refresh?.();
     return true;
@@ -297,13 +299,6 @@ const STATES = {
   crawling: "good", idle: "calm", paused: "warn", draining: "warn", stopping: "warn", stopped: "bad",
   finished: "calm", converting: "calm", importing: "calm", new: "",
 };
-const LIMITS = {
-  politeness: "Politeness: the delays and the concurrency of the hosts. More workers would not help.",
-  callbacks: "Callbacks: they use the workers' time. More workers would help, on other cores.",
-  concurrency: "CONCURRENT_REQUESTS: each worker has reached its limit of downloads. More workers would help.",
-  redis: "Redis: the workers wait for it. More workers would not help.",
-  none: "No known limit.",
-};
 /** The colours of events that are not alarming. */
 const TONES = [[/paused|draining|stopped|blocked/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
 
@@ -391,13 +386,13 @@ function limits() {
     h("h2", {}, "Current limit"), text, h("div", {}, votes, legend), more);
   const show = (frontier) => {
     const { status } = frontier;
-    put(text, status.state === "crawling" ? LIMITS[status.limit] ?? clean(status.limit) : `The crawl is ${clean(status.state)}.`);
+    put(text, status.state === "crawling" ? clean(about.limits[status.limit] ?? status.limit) : `The crawl is ${clean(status.state)}.`);
     element.dataset.limit = status.limit;
     const counts = {};
     for (const worker of status.workers) if (worker.alive) counts[worker.limit] = (counts[worker.limit] ?? 0) + 1;
     const found = Object.entries(counts).sort(([one], [other]) => one.localeCompare(other));
     keyed(votes, found, ([limit]) => limit, ([limit]) => {
-      const part = h("i", { class: limit in LIMITS ? limit : "none" });
+      const part = h("i", { class: limit in about.limits ? limit : "none" });
       return { element: part, update: ([, count]) => { part.style.flexGrow = count; } };
     });
     const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit}`).join(", ");
@@ -764,7 +759,7 @@ function spider(name) {
 // -- live ------------------------------------------------------------------------------------------------
 
 const POLL = 2000, SILENCE = 20000, RETRY = 30000;
-let about = { actions: false }, view = null, source = null, timer = 0, turn = 0, retryAt = 0;
+let about = { actions: false, limits: {} }, view = null, source = null, timer = 0, turn = 0, retryAt = 0;
 
 function shown(kind, text, problem) {
   const live = $("live");

@@ -8,12 +8,12 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from ..codec.seeds import request_from_seed
-from ..codec.stand_in import spider_for
-from ..errors import InspectionError, SeedError, UnknownCodeError
-from ..spiders import RedisMixin
+from ...codec.seeds import request_from_seed
+from ...codec.stand_in import spider_for
+from ...errors import InspectionError, SeedError, UnknownCodeError
+from ...spiders import RedisMixin
+from ..view import View
 from .seed_lines import LONGEST
-from .view import View
 
 
 class SeedRules:

@@ -1,27 +1,33 @@
-"""Change a frontier: remove or reorder waiting requests, forget seen ones, or clear all of it."""
+"""Remove waiting requests, or give them another priority."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, islice
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from itertools import groupby
 from typing import Any
 
-from ..errors import InspectionError, UnserializableRequestError, frontier_command
-from ..frontier.entries import WHOLE
-from ..frontier.scripts import filter_step, register
-from ..serializers import faithful
-from . import own_keys
-from .entries import STEP, Entry, Reader
-from .queues import Queues
-from .view import View
-from .wording import counted
+from ...codec.patterns import Host, Pattern
+from ...errors import InspectionError, UnserializableRequestError, frontier_command, one_line
+from ...frontier.entries import WHOLE
+from ...frontier.scripts import register
+from ...serializers import faithful
+from .. import own_keys
+from ..entries import STEP, Entry, Reader
+from ..explain import needle_of
+from ..fingerprint import Fingerprinter
+from ..queues import SEARCH_STEP, Queues
+from ..read_status import read_status
+from ..view import View
+from ..wording import counted
+from .forget import forget, in_steps
+from .operation import DONE, PLANNED, Mood, Observer, Operation
 
+#: The requests of each step of a search, or of a change.
+Steps = Generator[list[Entry], None, None]
 #: Tells whether an entry is to be changed.
 Chosen = Callable[[Entry], bool]
-
-#: The parts of a frontier that :func:`clear` can keep.
-KEEPABLE = ("seeds", "failed", "seen")
 
 
 class Waiting:
@@ -42,7 +48,7 @@ class Waiting:
         self._rewrite = register(view.server, "rewrite", "priority")
         self._sift = register(view.server, "sift")
 
-    def find(self, chosen: Chosen, needle: bytes | None = None) -> Iterator[list[Entry]]:
+    def find(self, chosen: Chosen, needle: bytes | None = None) -> Steps:
         """Yield the waiting requests that are *chosen*, a list for each step, which may be empty.
 
         :param needle: bytes that all chosen entries contain, if known.
@@ -54,31 +60,26 @@ class Waiting:
         self,
         chosen: Chosen,
         needle: bytes | None = None,
-        ends: Callable[[], bool] = lambda: False,
         before: Callable[[list[Entry]], None] = lambda _: None,
-    ) -> Iterator[list[Entry]]:
+    ) -> Steps:
         """Remove the *chosen* requests, a step at a time, and yield those removed. They still count as seen.
 
         A list is rotated once completely, so that each step is short. Meanwhile no worker may take from it.
+        If the iterator is closed earlier, the list is rotated to its end, and no more are removed.
 
         :param before: called with the requests that are about to be removed.
-        :param ends: returns whether to remove no more; even then a list is rotated to its end.
         :raises InspectionError: if the queue is a list from which workers take, or if it is being exported.
         """
         if self._view.is_sorted:
             for entries in self.find(chosen, needle):
-                if ends():
-                    return
                 before(entries)
                 yield self._change([(entry, b"", 0.0) for entry in entries])
             return
         self._check_rest()
         for slot in self._queues.slots():
-            yield from self._sift_list(slot, chosen, ends, before)
+            yield from self._sift_list(slot, chosen, before)
 
-    def reprioritize(
-        self, chosen: Chosen, priority: int, needle: bytes | None = None
-    ) -> Iterator[list[Entry]]:
+    def reprioritize(self, chosen: Chosen, priority: int, needle: bytes | None = None) -> Steps:
         """Give the *chosen* requests another priority, a step at a time, and yield those changed.
 
         Requests of equal priority keep the order of their arrival.
@@ -90,9 +91,12 @@ class Waiting:
                 f"The queue of spider {self._view.spider!r} is a {self._view.queue_class.__name__}, which "
                 "has no priorities"
             )
-        for entries in self.find(chosen, needle):
-            changes = [self._with_priority(e, priority) for e in entries if self._differs(e, priority)]
-            yield self._change([change for change in changes if change is not None])
+
+        def changes(entries: list[Entry]) -> list[tuple[Entry, bytes, float]]:
+            found = [self._with_priority(e, priority) for e in entries if self._differs(e, priority)]
+            return [change for change in found if change is not None]
+
+        return (self._change(changes(entries)) for entries in self.find(chosen, needle))
 
     @staticmethod
     def _differs(entry: Entry, priority: int) -> bool:
@@ -145,17 +149,15 @@ class Waiting:
                 "wait until no request is leased"
             )
 
-    def _sift_list(
-        self, slot: str, chosen: Chosen, ends: Callable[[], bool], before: Callable[[list[Entry]], None]
-    ) -> Iterator[list[Entry]]:
+    def _sift_list(self, slot: str, chosen: Chosen, before: Callable[[list[Entry]], None]) -> Steps:
         key, server = self._view.keys.queue(slot), self._view.server
-        left = server.llen(key)
+        left, is_closed = server.llen(key), False
         while left > 0:
             tail = server.lrange(key, -min(STEP, left), -1)[::-1]
             entries = [self._reader.request(data, None, slot) for data in tail]
-            # Rotate to the end even when interrupted: a list rotated halfway would have another order.
-            gone = [not ends() and chosen(entry) for entry in entries]
-            before([entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone])
+            gone = [not is_closed and chosen(entry) for entry in entries]
+            removed = [entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone]
+            before(removed)
             arguments: list[Any] = [len(entries)]
             for entry, is_gone in zip(entries, gone, strict=True):
                 arguments += [entry.data, int(not is_gone)]
@@ -164,55 +166,89 @@ class Waiting:
                 raise _exported(self._view)
             if done:  # else a worker has taken some of them, and the tail is read again
                 left -= len(entries)
-                yield [entry for entry, is_gone in zip(entries, gone, strict=True) if is_gone]
+            if done and not is_closed:
+                try:
+                    yield removed
+                except GeneratorExit:
+                    is_closed = True  # a list that is rotated halfway would have another order
             left = min(left, server.llen(key))
 
 
-def forget(view: View, fingerprints: Iterable[str]) -> int:
-    """Make requests count as not seen, and as start requests that this crawl has not sent yet.
+def remove_waiting(
+    view: View, observer: Observer, matcher: Host | Pattern, forgets: bool = False
+) -> Operation:
+    """Remove the waiting requests with a URL that *matcher* matches. They still count as seen.
 
-    :param fingerprints: those of the requests, made by :class:`Fingerprinter`.
-    :return: how many of them had been seen.
-    :raises InspectionError: if ``meta`` names keys that are not the frontier's: see :mod:`.own_keys`.
+    :param forgets: whether they count as not seen.
     """
-    own_keys.require(view)
-    script = register(view.server, "forget", dupefilter=view.dupefilter)
-    forgotten = 0
-    for part in in_steps(fingerprints):
-        forgotten += int(script(view.keys.all(), [len(part), *part]))
-    return forgotten
+    make = Fingerprinter(view).of_fields if forgets else None
+
+    def forget_them(entries: list[Entry]) -> None:
+        if make is not None:
+            forget(view, [make(entry.fields or {}) for entry in entries])
+
+    # Forget first: a removed request that still counts as seen would never be crawled.
+    return _of_waiting(
+        view,
+        observer,
+        matcher,
+        "removed",
+        lambda waiting, chosen, needle: waiting.remove(chosen, needle, forget_them),
+    )
 
 
-def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
-    """Remove the frontier. Items and statistics stay.
+def reprioritize_waiting(view: View, observer: Observer, matcher: Host | Pattern, priority: int) -> Operation:
+    """Give another *priority* to the waiting requests with a URL that *matcher* matches."""
+    return _of_waiting(
+        view,
+        observer,
+        matcher,
+        "given that priority",
+        lambda waiting, chosen, needle: waiting.reprioritize(chosen, priority, needle),
+    )
 
-    :param force: whether to clear it even if workers are alive; they log that it was removed.
-    :param keep: members of :data:`KEEPABLE` that stay.
-    :return: the other frontier that shares the dupefilter, which was therefore kept; empty if not shared.
-    :raises InspectionError: if workers are alive, unless *force*; or if ``meta`` names keys that are not the
-        frontier's.
-    """
-    own_keys.require(view)
-    script = register(view.server, "clear")
-    keep = set(keep)
-    flags = [int(name in keep) for name in KEEPABLE]
-    problem, what = script(view.keys.all(), [int(force), *flags, view.keys.prefix])
-    if problem == b"alive":
-        alive = "1 worker is" if int(what) == 1 else f"{counted(int(what), 'worker')} are"
-        raise InspectionError(
-            f"{alive} alive at the frontier of spider {view.spider!r}. Stop the crawl first: "
-            f"{frontier_command('stop', view.spider)}. Or add --force: the workers will log that the "
-            "frontier was removed"
-        )
-    view.wait_until_freed()
-    # Only a compact filter needs this; meta, which names the filter, is already deleted.
-    step = filter_step(view.server, view.keys.dupefilter, "compact")
-    while problem != b"shared" and "seen" not in keep and step("sweep"):
-        pass
-    sweep_slots = register(view.server, "sweep")
-    while sweep_slots(view.keys.all(), []):
-        pass
-    return what.decode("utf-8", "replace") if problem == b"shared" else ""
+
+def _of_waiting(
+    view: View,
+    observer: Observer,
+    matcher: Host | Pattern,
+    done: str,
+    change: Callable[[Waiting, Chosen, bytes | None], Steps],
+) -> Operation:
+    waiting, total = Waiting(view), read_status(view).waiting
+    needle = needle_of(view, max(matcher.text.split("*"), key=len)) if isinstance(matcher, Pattern) else None
+
+    def chosen(entry: Entry) -> bool:
+        return bool(entry.url) and matcher.matches(entry.url)
+
+    def text(count: int, mood: Mood) -> str:
+        requests = f"{counted(total, 'waiting request')} of spider {view.spider}"
+        return f"{count:,} of {requests} {mood.be(count)} {done}"
+
+    def met(mood: Mood) -> int:
+        count, left = 0, total
+        # A change begins with its first step.
+        steps = change(waiting, chosen, needle)
+        if mood is PLANNED:
+            steps = waiting.find(chosen, needle)
+        try:
+            with observer.progress(done, total) as advance, closing(steps):
+                for found in steps:
+                    count += len(found)
+                    step = min(SEARCH_STEP if view.is_sorted else STEP, left)
+                    left -= step
+                    advance(step)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted: {text(count, mood)}. The others are unchanged") from None
+        finally:
+            if waiting.unwritable:
+                observer.warn(
+                    f"{counted(len(waiting.unwritable), 'request')} not changed, because the serializer "
+                    f"cannot write them again, such as {one_line(waiting.unwritable[0])}"
+                )
+        return count
+
+    return Operation(text, lambda: met(PLANNED), lambda: met(DONE))
 
 
 def _exported(view: View) -> InspectionError:
@@ -220,10 +256,3 @@ def _exported(view: View) -> InspectionError:
         f"The frontier of spider {view.spider!r} is being exported, and the export would miss requests that "
         "move. Try again after the export"
     )
-
-
-def in_steps(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield *values* in lists of the length of a step."""
-    rest = iter(values)
-    while part := list(islice(rest, STEP)):
-        yield part

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO
 
-from ..errors import InspectionError
+from ...errors import InspectionError
 
 #: The name of a file that stands for the standard input.
 STANDARD_INPUT = "-"
@@ -28,6 +28,8 @@ class Lines:
     :param are_urls: whether the lines are URLs and JSON objects. If so, white space around them is removed,
         and a line that begins with ``#`` is a comment.
     """
+
+    noun = "line"
 
     def __init__(self, file: BinaryIO, name: str, encoding: str, are_urls: bool = True) -> None:
         self._file = file

@@ -6,15 +6,21 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ..connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
-from ..errors import InspectionError, SeedError, UnknownCodeError, one_line
-from ..frontier.scripts import register
-from . import own_keys
+from ... import connection
+from ...connection import RedisConnectionError, RedisTimeoutError, backoff, server_of
+from ...errors import InspectionError, SeedError, UnknownCodeError, frontier_command, one_line
+from ...frontier.scripts import register
+from .. import own_keys
+from ..read_status import read_status
+from ..view import View
+from ..wording import counted, crawl_command
+from .operation import Advance, Mood, Observer, Operation
+from .seed_lines import Lines
 from .seed_rules import SeedRules
-from .view import View
 
 #: Maximum of seeds, and of their bytes, in one step: Redis can do no other work during a step.
 STEP, STEP_BYTES = 1000, 1_000_000
@@ -27,31 +33,22 @@ SHOWN = 10
 
 _KINDS = ("list", "set", "zset")
 
-#: Called with the number of further seeds that are done.
-Advance = Callable[[int], None]
-
-
-class Source(Protocol):
-    """The seeds of a file or a command line, which can be read repeatedly."""
-
-    def __iter__(self) -> Iterator[tuple[int, str | None]]:
-        """Yield each seed with its number; None for a seed that is too long."""
-
-    def check_unchanged(self) -> None:
-        """Check that the seeds were not changed.
-
-        :raises InspectionError: if they were.
-        """
-
 
 class Few(list[tuple[int, str | None]]):
     """Seeds in memory, which are pushed in one step."""
+
+    noun = "seed"
 
     def __init__(self, texts: Iterable[str]) -> None:
         super().__init__(enumerate(texts, 1))
 
     def check_unchanged(self) -> None:
         """Do nothing: seeds in memory do not change."""
+
+
+#: The seeds of a command line or a file, each with its number; None stands for one that is too long. They can
+#: be read repeatedly.
+Source = Few | Lines
 
 
 @dataclass
@@ -76,7 +73,7 @@ class _Seed(NamedTuple):
 class Seeding:
     """Pushes *source* to the first of the seeds' keys of *view*'s frontier.
 
-    Call :meth:`check`, then :meth:`push`.
+    Call :meth:`check`, :meth:`begin`, and then :meth:`push`.
 
     :param source: :class:`Few`, or the lines of a file.
     :raises InspectionError: if ``meta`` names keys that are not the frontier's.
@@ -99,8 +96,10 @@ class Seeding:
         self._keys = [*view.keys.own(), self.key, self._seeding]
         self._step = register(view.server, "seed")
 
-    def check(self, advance: Advance) -> Checked:
+    def check(self, advance: Advance = lambda count: None) -> Checked:
         """Check all seeds, and find out how many of them an earlier, interrupted push has pushed.
+
+        This changes nothing in Redis.
 
         :raises InspectionError: if the seeds cannot be read.
         """
@@ -121,11 +120,17 @@ class Seeding:
         advance(checked.good % STEP)
         # A repeated command line pushes its seeds again, so each push of it has another name.
         self._digest = secrets.token_hex(16) if self._is_few else digest.hexdigest()
-        # Lets this push notice another one that finishes the same seeds before this one begins.
+        self.look()
+        return checked
+
+    def begin(self) -> None:
+        """Register this push in Redis.
+
+        Then it notices another one that finishes the same seeds before this one pushes its first.
+        """
         patiently(lambda: self._server.hsetnx(self._seeding, self._digest, 0))
         patiently(lambda: self._server.expire(self._seeding, KEPT_FOR))
         self.look()
-        return checked
 
     def look(self) -> int:
         """Ask Redis how many seeds are pushed, and return the number."""
@@ -137,7 +142,7 @@ class Seeding:
         """Delete the number of pushed seeds from Redis, after all were pushed."""
         patiently(lambda: self._server.hdel(self._seeding, self._digest))
 
-    def push(self, advance: Advance) -> None:
+    def push(self, advance: Advance = lambda count: None) -> None:
         """Push the good seeds that are not pushed yet, in their order.
 
         :raises InspectionError: if the seeds were changed, or Redis no longer knows how many are pushed.
@@ -152,6 +157,15 @@ class Seeding:
             advance(len(seeds))
             position = end
         self.forget()
+
+    def is_through(self) -> bool:
+        """Return whether all good seeds are pushed, even if the push was interrupted."""
+        # The interrupted step may have been completed.
+        with suppress(connection.RedisError):
+            self.look()
+            if self.pushed == self._checked.good:
+                self.forget()
+        return self.pushed == self._checked.good
 
     def _push(self, seeds: list[_Seed]) -> None:
         arguments: list[bytes | str | int] = [self._digest, self.pushed, self.kind, KEPT_FOR, len(seeds)]
@@ -205,6 +219,95 @@ class Seeding:
                 "delete the key"
             )
         return kind
+
+
+def push_seeds(
+    view: View, observer: Observer, source: Source, rules: SeedRules, skips_invalid: bool = False
+) -> Operation:
+    """Push the seeds of *source*, none if one is invalid. The count is that of the seeds.
+
+    :param skips_invalid: whether to push the valid seeds even if others are invalid.
+    """
+    seeding, noun = Seeding(view, source, rules), source.noun
+    if rules.are_its_own:
+        observer.warn(
+            f"the seeds are not checked, because spider {view.spider} has its own format of seeds "
+            "(make_request_from_data)"
+        )
+    progress, again = observer.progress, "Run the same command again to continue there"
+    if isinstance(source, Few):  # they are pushed before a bar could be drawn
+        progress, again = Observer().progress, "Check which are there before you push them again"
+
+    def so_far(total: int) -> str:
+        return f"{seeding.pushed:,} of {counted(total, 'seed')} were pushed"
+
+    def check() -> int:
+        with progress("checking", None) as advance:
+            found = seeding.check(advance)
+        for place, reason in found.problems:
+            observer.warn(f"{noun} {place}: {reason}")
+        if found.bad > len(found.problems):
+            observer.warn(f"and {found.bad - len(found.problems):,} more")
+        _check_good(found, noun, skips_invalid)
+        if found.bad:
+            observer.warn(f"{counted(found.bad, noun)} skipped")
+        if seeding.pushed:
+            rest = "nothing is left to push" if seeding.pushed == found.good else "continuing there"
+            observer.warn(f"{so_far(found.good)} by an interrupted run: {rest}")
+        return found.good
+
+    def deed() -> int:
+        total = check()
+        seeding.begin()
+        before = seeding.pushed
+        try:
+            with progress("pushing", total) as advance:
+                seeding.push(advance)
+        except KeyboardInterrupt:
+            if not seeding.is_through():
+                raise KeyboardInterrupt(f"interrupted: {so_far(total)}. {again}") from None
+        except connection.RedisError as error:
+            if seeding.pushed < total:
+                why = connection.describe_error(view.server, error)
+                raise InspectionError(f"{why}. At least {so_far(total)}. {again}") from error
+        return total - before
+
+    def text(count: int, mood: Mood) -> str:
+        said = f"{counted(count, 'seed')} {mood.be(count)} pushed to {seeding.key!r}"
+        if seeding.kind != "list":
+            said += f", a {'set' if seeding.kind == 'set' else 'sorted set'}, which keeps equal seeds once"
+        with suppress(connection.RedisError):  # they were pushed, even if the workers cannot be read now
+            said += f". {_readers(view, count, mood)}"
+        return said
+
+    return Operation(text, lambda: check() - seeding.pushed, deed)
+
+
+def _check_good(found: Checked, noun: str, skips_invalid: bool) -> None:
+    if not found.good:
+        problem = "all seeds are invalid" if found.bad else "there are no seeds"
+    elif found.bad and not skips_invalid:
+        problem = (
+            f"{counted(found.bad, noun)} of {found.bad + found.good:,} {'is' if found.bad == 1 else 'are'} "
+            "invalid. Correct them, or push only the others with --skip-invalid"
+        )
+    else:
+        return
+    raise InspectionError(f"Nothing was pushed: {problem}")
+
+
+def _readers(view: View, count: int, mood: Mood) -> str:
+    """Return which workers will read *count* seeds, or how to have them read."""
+    status = read_status(view)
+    workers = counted(status.alive, "worker")
+    if status.state in ("paused", "draining"):
+        resume = frontier_command("resume", view.spider)
+        return f"The crawl is {status.state}, with {workers}. To resume it: {resume}"
+    if not status.alive:
+        return f"No worker is alive. Start one: {crawl_command(view.spider)}"
+    if status.state == "stopping":
+        return f"{workers} alive, but closing"
+    return f"{workers} {mood.will} read {'it' if count == 1 else 'them'}"
 
 
 def patiently(call: Callable[[], Any]) -> Any:
