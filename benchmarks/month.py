@@ -21,7 +21,7 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Bounds, Finished, Push, Turns
+from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push, UsedGrants
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.keys import Keys
 
@@ -42,13 +42,15 @@ class Worker:
     """Crawls hosts that have a delay, as fast as it is given their requests."""
 
     def __init__(self, server: redis.Redis) -> None:
-        self._frontier = Frontier(server, Keys("month"), "worker", "priority", Bounds(lease_timeout=30 * DAY))
+        self._frontier = Frontier(
+            server, Keys("month"), "worker", "priority", FleetConfig(lease_timeout=30 * DAY)
+        )
         delay = SlotLimits(delay=1.0, jitter=0.5)
         self._frontier.limit_slots(SlotPolicy(patterns=(("*.example.com", delay),)))
         self._frontier.open({})
         self._number = 0
         self._held: list[Finished] = []
-        self._used: dict[str, Turns] = {}
+        self._used: dict[str, UsedGrants] = {}
 
     def crawl(self, first: int, count: int) -> None:
         """Crawl two pages of each of *count* hosts."""
@@ -71,7 +73,7 @@ class Worker:
         )
         reply = self._frontier.exchange(batch)
         self._held = [Finished(lease.name) for lease in reply.leases]
-        self._used = {lease.slot: Turns(1, lease.begin) for lease in reply.leases}
+        self._used = {lease.slot: UsedGrants(1, lease.begin) for lease in reply.leases}
         return reply.waiting
 
 

@@ -39,7 +39,7 @@ class RFPDupeFilter(BaseDupeFilter):
         ``RequestFingerprinter``.
     """
 
-    #: The part of the scripts that stores fingerprints for this class: ``lua/filter/<kind>.lua``.
+    #: The part of the scripts that stores fingerprints for this class: ``lua/store/filter/<kind>.lua``.
     kind: ClassVar[str] = "exact"
     #: The logger of :meth:`log`. As in scrapy-redis, a subclass's ``log`` may use it.
     logger: ClassVar[logging.Logger] = logger
@@ -156,7 +156,7 @@ class CompactDupeFilter(RFPDupeFilter):
 
     It stores 62 bits of each fingerprint. When *n* URLs were seen, it mistakes a new URL for a duplicate with
     a probability of *n* / (2³² · 10⁹): at 10⁹ URLs, 1 in 4 · 10⁹. An exact filter at the same key is
-    converted step by step while the crawl runs. For the format, see ``lua/filter/compact.lua``.
+    converted step by step while the crawl runs. For the format, see ``lua/store/filter/compact.lua``.
     """
 
     kind: ClassVar[str] = "compact"

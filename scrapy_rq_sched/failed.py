@@ -35,7 +35,7 @@ class FailedRequests:
 
     :param server: a redis-py client.
     :param keys: the keys of the spider's frontier.
-    :param discipline: the name of the script for the spider's queue: ``lua/queue/<discipline>.lua``.
+    :param discipline: the name of the script for the spider's queue: ``lua/store/queue/<discipline>.lua``.
     :param most: the maximum number of entries in the list.
     :param serializer: the serializer of requests, to read their URLs; None to read no URLs of requests.
     :param encoding: the encoding of seeds.

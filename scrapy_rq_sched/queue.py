@@ -1,9 +1,9 @@
 """The queues of waiting requests: first in first out, last in first out, and by priority.
 
 Each queue is a class that can be used on its own, with plain Redis commands, and a short script
-(``lua/queue/<name>.lua``) by which the exchange works on the same key, at the same ends. To add a queue, add
-a class, its entry in :data:`DISCIPLINES`, and its script. If it is a list that is read from another end than
-these, adapt ``inspect/`` as well.
+(``lua/store/queue/<name>.lua``) by which the exchange works on the same key, at the same ends. To add a
+queue, add a class, its entry in :data:`DISCIPLINES`, and its script. If it is a list that is read from
+another end than these, adapt ``inspect/`` as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Base(ABC):
     :raises SettingError: if the serializer lacks ``dumps`` or ``loads``.
     """
 
-    #: The part of the scripts that implements this order: ``lua/queue/<discipline>.lua``.
+    #: The part of the scripts that implements this order: ``lua/store/queue/<discipline>.lua``.
     discipline: ClassVar[str]
     #: Whether the Redis type stores equal entries only once, so that each entry needs a unique field.
     folds_equal: ClassVar[bool] = False

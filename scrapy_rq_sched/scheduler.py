@@ -36,8 +36,8 @@ from .events.webhook import Webhook
 from .runtime import identity, supervised
 from .runtime.event_loop import EventLoop
 from .settings import FrontierSettings
+from .worker.modes import ByHand, Bypass, Crawling, Mode, NotOpen, Refused
 from .worker.session import Session
-from .worker.sides import Aside, ByHand, Crawling, NotOpen, Refused, Side
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         self.name = identity.worker_name()
         self._closed = False
         self._webhook: Webhook | None = None
-        self._side: Side = NotOpen() if refusal is None else Refused(refusal)
+        self._side: Mode = NotOpen() if refusal is None else Refused(refusal)
         crawler.signals.connect(self._check_open, signals.spider_opened)
 
     @classmethod
@@ -128,7 +128,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         shell = is_shell(engine)
         if shell or runs_command(spider):
             memory = make_scheduler(self.crawler, filters=not shell)
-            self._side = Aside(memory)
+            self._side = Bypass(memory)
             return memory.open(spider)
         joined = None if engine is None else supervised.attend(self.crawler, self.name)
         remarks.log([*remarks.remarks(self.crawler.settings), *feeds.remarks(self.crawler.settings)])
@@ -243,7 +243,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
     @property
     def is_aside(self) -> bool:
         """Whether this is not a crawl: it is a shell, or a command such as ``scrapy fetch``."""
-        return isinstance(self._side, Aside)
+        return isinstance(self._side, Bypass)
 
     @property
     def refused(self) -> bool:

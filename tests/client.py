@@ -11,7 +11,7 @@ import redis
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Bounds, Finished, Push
+from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.keys import Keys
@@ -26,10 +26,10 @@ def bounds_of(
     named: dict[str, SlotLimits] | None = None,
     patterns: dict[str, SlotLimits] | None = None,
     **bounds: Any,
-) -> Bounds:
+) -> FleetConfig:
     """Return bounds with the limits of every slot, of named slots, and of slots that patterns fit."""
     bounds.setdefault("slot_policy", SlotPolicy(slots, named or {}, tuple((patterns or {}).items())))
-    return Bounds(lease, deaths, **bounds)
+    return FleetConfig(lease, deaths, **bounds)
 
 
 class Client:

@@ -30,7 +30,7 @@ PRELOADED = [
     "scrapy_rq_sched",
     "scrapy_rq_sched.addon",
     "scrapy_rq_sched.commands.frontier",
-    "scrapy_rq_sched.worker.exchange_loop",
+    "scrapy_rq_sched.worker.loop",
     "redis.cluster",
     "redis.sentinel",
     "tests.forked",

@@ -12,7 +12,7 @@ from ..errors import SettingError
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.custom_queue import CustomQueueFrontier
-from ..frontier.messages import Bounds
+from ..frontier.messages import FleetConfig
 from ..keys import Keys
 from ..serializers import serializer_name
 from ..settings import FrontierSettings
@@ -49,9 +49,11 @@ def make_frontier(
 ) -> Frontier:
     """Return the frontier with the waiting requests of *queue* and the fingerprints of *dupefilter*."""
     kind = dupefilter.kind if filters_in_exchange(dupefilter) else "custom"
-    same = {one.name: getattr(settings, one.name) for one in fields(Bounds) if hasattr(settings, one.name)}
+    same = {
+        one.name: getattr(settings, one.name) for one in fields(FleetConfig) if hasattr(settings, one.name)
+    }
     others = {"policy": settings.max_waiting_policy, "close": CloseLimits.of(settings)}
-    bounds = Bounds(**same | others | ({} if settings.by_slot else {"order": "slots"}))
+    config = FleetConfig(**same | others | ({} if settings.by_slot else {"order": "slots"}))
     if not is_custom(queue):
         if settings.order == "priority" and queue.discipline != "priority":
             raise SettingError(
@@ -59,13 +61,13 @@ def make_frontier(
                 "ignores priorities. Set SCHEDULER_QUEUE_CLASS to scrapy_rq_sched.PriorityQueue, or "
                 "FRONTIER_ORDER to 'slots'"
             )
-        return Frontier(server, keys, worker, queue.discipline, bounds, kind)
+        return Frontier(server, keys, worker, queue.discipline, config, kind)
     if settings.max_waiting and settings.max_waiting_policy == "drop-lowest":
         raise SettingError(
             "FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which is not possible with SCHEDULER_QUEUE_CLASS "
             f"{type(queue).__name__}: it has its own push or pop. Set FRONTIER_MAX_WAITING_POLICY to 'slow'"
         )
-    return CustomQueueFrontier(queue, server, keys, worker, bounds, kind)
+    return CustomQueueFrontier(queue, server, keys, worker, config, kind)
 
 
 def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: A line of text for each type. The scripts in Redis record these types (``lua/events.lua``).
+#: A line of text for each type. The scripts in Redis record these types (``lua/fleet/events.lua``).
 TEXTS = {
     "crawl_started": "the crawl has started",
     "crawl_finished": "the crawl is finished (pages: {pages}, set aside: {failed})",

@@ -1,4 +1,4 @@
-"""Read an entry of the failed list: a JSON object that ``lua/failures.lua`` has written."""
+"""Read an entry of the failed list: a JSON object that ``lua/store/failures.lua`` has written."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def requests_of_seed(
         raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error
 
 
-class Sowing:
+class Expansion:
     """A seed from which requests are being made.
 
     :ivar lease: the seed's lease.

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ..connection import RedisError, RedisTimeoutError, ResponseError
 from ..keys import Keys
 from . import refusals
-from .messages import FORMAT, Batch, Bounds
-from .replies import Reply, Standing
+from .messages import FORMAT, Batch, FleetConfig
+from .replies import Membership, Reply
 from .scripts import filter_step, register
 from .slot_limits import SlotPolicy
 
@@ -40,8 +40,8 @@ class Opened:
     :param seen: the number of fingerprints.
     :param failed: the number of entries in the failed list.
     :param unshared: the number of requests that earlier workers of this crawl could not share.
-    :param unflushed: why the frontier was not cleared though the worker asked for it, as ``lua/open.lua``
-        names the reason; else empty.
+    :param unflushed: why the frontier was not cleared though the worker asked for it, as
+        ``lua/scripts/open.lua`` names the reason; else empty.
     """
 
     flushed: bool
@@ -98,8 +98,8 @@ class Frontier:
 
     :param server: a redis-py client that does not repeat commands by itself.
     :param worker: the worker's name: no spaces, never used before.
-    :param discipline: the queue discipline, in ``lua/queue/<discipline>.lua``.
-    :param dupefilter: the dupefilter, in ``lua/filter/<dupefilter>.lua``.
+    :param discipline: the queue discipline, in ``lua/store/queue/<discipline>.lua``.
+    :param dupefilter: the dupefilter, in ``lua/store/filter/<dupefilter>.lua``.
     :param length: for a user's own queue, which the scripts cannot read: a function that returns its length.
     """
 
@@ -109,14 +109,14 @@ class Frontier:
         keys: Keys,
         worker: str,
         discipline: str,
-        bounds: Bounds | None = None,
+        config: FleetConfig | None = None,
         dupefilter: str = "exact",
         length: Callable[[], int] | None = None,
     ) -> None:
         self.server = server
         self.keys = keys
         self.worker = worker
-        self.bounds = bounds or Bounds()
+        self.config = config or FleetConfig()
         self._all_keys = keys.all()
         # Whether the next exchange carries the limits of slots: the frontier does not know them.
         self._sends_policy = True
@@ -131,7 +131,7 @@ class Frontier:
 
     def limit_slots(self, policy: SlotPolicy) -> None:
         """Apply *policy*, the limits of slots in this worker's settings, from the next exchange on."""
-        self.bounds = replace(self.bounds, slot_policy=policy)
+        self.config = replace(self.config, slot_policy=policy)
         self._sends_policy = True
 
     def open(
@@ -176,10 +176,10 @@ class Frontier:
             about,
             self.keys.prefix,
             self.keys.spider,
-            self.bounds.max_workers,
-            int(self.bounds.max_workers_policy == "exit"),
+            self.config.max_workers,
+            int(self.config.max_workers_policy == "exit"),
             came,
-            self.bounds.max_events,
+            self.config.max_events,
             run,
             replaced,
         )
@@ -187,7 +187,7 @@ class Frontier:
         kind = "exact" if self._dupefilter == "custom" else self._dupefilter
         made_of = {"format": FORMAT, "dupefilter": kind, **made_with}
         pairs = [text for pair in made_of.items() for text in pair]
-        arguments = (self.worker, self.bounds.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
+        arguments = (self.worker, self.config.lease_ms, int(age * 1000), *flags, len(pairs) // 2, *pairs)
         arguments += self._trailing()
         problem, *rest = self._open(keys=self._all_keys, args=arguments)
         if problem == b"wait":
@@ -205,22 +205,22 @@ class Frontier:
         :raises FrontierMismatchError: if another version of this package has changed the format of the data
             meanwhile. To repeat the exchange cannot help.
         """
-        arguments = (*batch.arguments(self.worker, self.bounds, self._sends_policy), *self._trailing())
+        arguments = (*batch.arguments(self.worker, self.config, self._sends_policy), *self._trailing())
         try:
             reply = self._sent(arguments)
         except ResponseError as error:
             if (refusal := refusals.to_exchange(error, self.keys)) is not None:
                 raise refusal from error
             raise
-        self._sends_policy = reply.wants_policy or reply.standing == Standing.REWOUND
+        self._sends_policy = reply.wants_policy or reply.membership == Membership.ROLLED_BACK
         return reply
 
     def _sent(self, arguments: Sequence[Any]) -> Reply:
         """Send an exchange, and wait for replicas if the settings ask for it."""
-        wanted, sent = self.bounds.wait_replicas, time.monotonic()
+        wanted, sent = self.config.wait_replicas, time.monotonic()
         if not wanted:
             return Reply.parse(self._exchange(keys=self._all_keys, args=arguments), sent)
-        patience = min(REPLICA_TIMEOUT, self.bounds.lease_timeout / 3)
+        patience = min(REPLICA_TIMEOUT, self.config.lease_timeout / 3)
         raw, replicas = self._exchange.call_and_wait(self._all_keys, arguments, wanted, patience)
         return Reply.parse(raw, sent, replicated=replicas >= wanted)
 
@@ -254,7 +254,7 @@ class Frontier:
             )
 
     def _trailing(self) -> tuple[int, ...]:
-        """Return the arguments that ``lua/queue/custom.lua`` reads from the end of ARGV."""
+        """Return the arguments that ``lua/store/queue/custom.lua`` reads from the end of ARGV."""
         return () if self._length is None else (self._length(),)
 
     def wait_for_seed(self, timeout: float) -> bool:

@@ -16,8 +16,8 @@ from scrapy import Request
 from ..connection import DataError, RedisError, may_pass
 from ..keys import Keys
 from .client import Frontier, Left, Opened, Waiting
-from .messages import Batch, Bounds
-from .replies import Reply, Told
+from .messages import Batch, FleetConfig
+from .replies import Order, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ class CustomQueueFrontier(Frontier):
         server: Any,
         keys: Keys,
         worker: str,
-        bounds: Bounds | None = None,
+        config: FleetConfig | None = None,
         dupefilter: str = "exact",
     ) -> None:
-        super().__init__(server, keys, worker, "custom", bounds, dupefilter, length=lambda: len(queue))
+        super().__init__(server, keys, worker, "custom", config, dupefilter, length=lambda: len(queue))
         self._queue = queue
         # The number of the current exchange. In it: the places of the pushes that are done, of the pushes
         # that the queue did not take, and the requests that were popped.
@@ -71,7 +71,7 @@ class CustomQueueFrontier(Frontier):
         said = replace(batch, busy=batch.busy or self._is_busy)
         reply = super().exchange(said)
         self._push(said, reply)
-        self._pop(said.want if said.busy and reply.told == Told.CRAWL else 0)
+        self._pop(said.want if said.busy and reply.order == Order.CRAWL else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
     def leave(self, finished: bool, persist: bool, returns: bool = False) -> Left:

@@ -1,4 +1,4 @@
-"""Read the entries of a key in short steps, each cut to its beginning (``lua/read_entries.lua``).
+"""Read the entries of a key in short steps, each cut to its beginning (``lua/scripts/read_entries.lua``).
 
 Anybody who can push a seed can push one of many megabytes. A page or a command that shows entries must not
 read all of them.

@@ -1,4 +1,4 @@
-"""The message of a worker in an exchange. ``lua/exchange.lua`` reads it; ``replies.py`` has the reply."""
+"""The message of a worker in an exchange, for ``lua/scripts/exchange.lua``; ``replies.py`` has the reply."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple, get_args
 from .close_limits import NEVER, CloseLimits
 from .slot_limits import SlotPolicy
 
-Mode = Literal["filter", "force", "start", "start+filter"]
+PushMode = Literal["filter", "force", "start", "start+filter"]
 #: The bottleneck of a worker: see ``worker/bottleneck.py``.
-Limit = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
-LIMITS: tuple[Limit, ...] = get_args(Limit)
+BottleneckName = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
+BOTTLENECKS: tuple[BottleneckName, ...] = get_args(BottleneckName)
 
 
 #: The version of the data in Redis. A worker with another version cannot join, and its exchanges are
@@ -66,7 +66,7 @@ class Push:
     :param not_before: from when it may begin, by the frontier's clock, in milliseconds; 0: at once.
     """
 
-    mode: Mode
+    mode: PushMode
     fingerprint: str
     priority: float
     payload: bytes
@@ -78,7 +78,7 @@ class Push:
 _OF_ADMISSION = tuple(its.name for its in fields(Push))[5:]
 
 
-class Turns(NamedTuple):
+class UsedGrants(NamedTuple):
     """Turns of a slot that a worker no longer has.
 
     :param used: the number of these turns.
@@ -93,7 +93,7 @@ class Turns(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FleetConfig:
     """The limits of a frontier.
 
     :param lease_timeout: seconds without an exchange after which a worker counts as dead.
@@ -172,14 +172,14 @@ class Batch:
     pages: int = 0
     #: The leases of the last request and of the last seed that this worker has begun.
     begun: str = ""
-    sown: str = ""
+    expanded: str = ""
     #: Whether this worker closes because the fleet is finished.
     finishing: bool = False
     #: How many requests were found since the last exchange, how many of these are only in this worker's
     #: memory, and why.
     found: int = 0
-    unshared: int = 0
-    unshared_reason: str = ""
+    local_only: int = 0
+    local_only_reason: str = ""
     pushes: list[Push] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
@@ -189,32 +189,32 @@ class Batch:
     #: The leases that were passed over: they are not begun, though a later lease is.
     passed: list[str] = field(default_factory=list)
     #: Slots of which this worker has enough requests.
-    sated: list[str] = field(default_factory=list)
+    saturated: list[str] = field(default_factory=list)
     #: How far ahead a slot's turns may be given to this worker: milliseconds from now until they begin.
     ahead: float = 0.0
     #: How many turns this worker needs for requests in its memory, by slot.
     asks: dict[str, int] = field(default_factory=dict)
     #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
-    turns: dict[str, Turns] = field(default_factory=dict)
+    grants: dict[str, UsedGrants] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
     #: Responses, items and errors since the last exchange, if the fleet has a limit for them.
     counted: dict[str, int] = field(default_factory=dict)
     #: The histogram of the exchanges since the last report: see ``exchange_times.py``.
     times: dict[str, int] = field(default_factory=dict)
     #: This worker's bottleneck, if it has changed.
-    limit: Limit | None = None
+    bottleneck: BottleneckName | None = None
     #: The requests of the pushes. Only a user's own queue needs them.
     requests: list[Any] = field(default_factory=list)
 
-    def arguments(self, worker: str, bounds: Bounds, with_policy: bool = False) -> Iterator[Any]:
-        """Yield the arguments of ``lua/exchange.lua``: the header, then the lists. Their lengths are in it.
+    def arguments(self, worker: str, config: FleetConfig, with_policy: bool = False) -> Iterator[Any]:
+        """Yield the arguments of ``lua/scripts/exchange.lua``: the header with the lists' lengths, the lists.
 
         :param with_policy: whether to send the limits of slots, and not only the name of their policy.
 
         Redis reads five numbers in the header as fast as one argument. So all short values are in the header.
         """
-        policy = {"limits": bounds.slot_policy.to_wire()} if with_policy and bounds.slot_policy else {}
-        yield json.dumps({**self._always(worker, bounds), **self._seldom(bounds), **policy})
+        policy = {"limits": config.slot_policy.to_wire()} if with_policy and config.slot_policy else {}
+        yield json.dumps({**self._always(worker, config), **self._seldom(config), **policy})
         yield from (push.fingerprint for push in self.pushes)
         yield from (push.payload for push in self.pushes)
         yield from (finished.lease for finished in self.finished)
@@ -223,26 +223,26 @@ class Batch:
             for values in tuples:
                 yield from values
 
-    def _always(self, worker: str, bounds: Bounds) -> dict[str, Any]:
+    def _always(self, worker: str, config: FleetConfig) -> dict[str, Any]:
         return {
             "worker": worker,
             "format": FORMAT,
             "exchange": self.number,
-            "lease_ms": bounds.lease_ms,
+            "lease_ms": config.lease_ms,
             "want": self.want,
             "want_seeds": self.want_seeds,
             "in_hand": self.in_hand,
-            "suspicious": suspicious(bounds.max_deliveries),
-            "deaths_allowed": bounds.max_deliveries,
-            "most_failed": bounds.max_failed,
+            "suspicious": suspicious(config.max_deliveries),
+            "deaths_allowed": config.max_deliveries,
+            "most_failed": config.max_failed,
             "pages": self.pages,
             "begun": self.begun,
-            "sown": self.sown,
+            "expanded": self.expanded,
             "pushes": len(self.pushes),
             "finished": len(self.finished),
         }
 
-    def _seldom(self, bounds: Bounds) -> dict[str, Any]:
+    def _seldom(self, config: FleetConfig) -> dict[str, Any]:
         """Return the optional fields that are not empty. The script takes a missing one for empty or 0."""
         modes = [push.mode for push in self.pushes]
         slots = {push.slot: 0 for push in self.pushes}
@@ -265,25 +265,25 @@ class Batch:
             "exceed": self.exceed,
             "finishing": self.finishing,
             "suspects": self.suspects,
-            "most_waiting": bounds.max_waiting,
-            "policy": bounds.policy if bounds.max_waiting else "",
-            "most_seed_bytes": bounds.max_seed_bytes if self.want_seeds else 0,
-            "found": self.found if self.unshared or self.unshared_reason else 0,
-            "unshared": self.unshared,
-            "unshared_reason": self.unshared_reason,
-            "slot_policy": bounds.slot_policy.id if bounds.slot_policy else "",
+            "most_waiting": config.max_waiting,
+            "policy": config.policy if config.max_waiting else "",
+            "most_seed_bytes": config.max_seed_bytes if self.want_seeds else 0,
+            "found": self.found if self.local_only or self.local_only_reason else 0,
+            "local_only": self.local_only,
+            "local_only_reason": self.local_only_reason,
+            "slot_policy": config.slot_policy.id if config.slot_policy else "",
             "ahead": self.ahead,
-            "order": bounds.order if bounds.order != "slots" else "",
-            "max_workers": bounds.max_workers,
-            "close": bounds.close.said(),
-            "stall_ms": int(1000 * bounds.stall_timeout),
+            "slot_order": config.order if config.order != "slots" else "",
+            "max_workers": config.max_workers,
+            "close": config.close.said(),
+            "stall_ms": int(1000 * config.stall_timeout),
             "counted": self.counted,
-            "limit": self.limit,
+            "bottleneck": self.bottleneck,
             "times": self.times,
             "passed": " ".join(self.passed),
-            "sated": self.sated,
+            "saturated": self.saturated,
             "asks": self.asks,
-            "turns": self.turns,
+            "grants": self.grants,
             "downloaded": self.downloaded,
             "given_back": len(self.given_back),
             "refused": len(self.refused),

@@ -26,7 +26,7 @@ from .messages import FORMAT
 def to_join(problem: bytes, rest: list[Any], keys: Keys) -> FrontierError:
     """Return the error for a worker that must not join.
 
-    :param problem: the problem, as ``lua/open.lua`` names it.
+    :param problem: the problem, as ``lua/scripts/open.lua`` names it.
     :param rest: the rest of its reply.
     """
     if problem == b"type":
@@ -71,7 +71,7 @@ def _wrong_type(keys: Keys, key: str, found: str, expected: str) -> FrontierErro
 def why_not_flushed(unflushed: str) -> str:
     """Return why ``SCHEDULER_FLUSH_ON_START`` has cleared nothing.
 
-    :param unflushed: the reason, as ``lua/open.lua`` names it.
+    :param unflushed: the reason, as ``lua/scripts/open.lua`` names it.
     """
     reason, _, details = unflushed.partition(" ")
     if reason == "lost":
@@ -201,7 +201,7 @@ def to_exchange(error: Exception, keys: Keys) -> FrontierError | None:
 def to_convert(problem: bytes, rest: list[Any], keys: Keys, is_list: bool) -> FrontierError:
     """Return the error for a conversion that must not begin.
 
-    :param problem: the problem, as ``lua/convert/begin.lua`` names it.
+    :param problem: the problem, as ``lua/scripts/convert/begin.lua`` names it.
     :param rest: the rest of its reply.
     :param is_list: whether the queue class needs a list.
     """

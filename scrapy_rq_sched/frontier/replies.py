@@ -51,7 +51,7 @@ class LeaseValue(NamedTuple):
 
 
 def parse_lease(value: bytes) -> LeaseValue:
-    """Return the parts of the value of a lease, as ``lua/leases.lua`` writes it.
+    """Return the parts of the value of a lease, as ``lua/store/leases.lua`` writes it.
 
     :raises ValueError: if it is not a lease.
     """
@@ -68,12 +68,12 @@ def lease_order(name: str) -> tuple[int, ...]:
 
 
 def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
-    """Return the value of a lease that no worker has held yet, as ``lua/leases.lua`` reads it."""
+    """Return the value of a lease that no worker has held yet, as ``lua/store/leases.lua`` reads it."""
     place = f"0@@{slot}" if slot else "0"
     return f"{kind} {score} {place} ".encode("utf-8", "replace") + payload
 
 
-class Told(str, Enum):
+class Order(str, Enum):
     """An order for all workers of a frontier."""
 
     #: Crawl.
@@ -91,23 +91,23 @@ class Told(str, Enum):
     @property
     def begins_nothing(self) -> bool:
         """Whether a worker with this order begins no request, not even one that it holds."""
-        return self in (Told.PAUSE, Told.STOP, Told.WAIT)
+        return self in (Order.PAUSE, Order.STOP, Order.WAIT)
 
 
 #: The time of a turn that may begin at once.
 AT_ONCE = 1.0
 
 
-class Standing(IntEnum):
-    """How the frontier regards a worker."""
+class Membership(IntEnum):
+    """Whether this worker's lease on its place in the fleet is alive."""
 
     #: The frontier knows the worker.
-    KNOWN = 0
+    CURRENT = 0
     #: The worker had counted as dead. The requests that it had not begun belong to other workers now.
-    LOST = 1
+    EXPIRED = 1
     #: Redis came back with older data, and does not know the worker's last exchanges. All requests that the
     #: worker held went back to the queue.
-    REWOUND = 2
+    ROLLED_BACK = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Reply:
     """The reply to an exchange. Counts are those of the fleet, at the end of the exchange.
 
     :param epoch: changes when fingerprints were removed.
-    :param standing: how the frontier regards this worker.
+    :param membership: how the frontier regards this worker.
     :param duplicates: places, from 0, of the pushes that were duplicates.
     :param stored: how many pushes, from the first, were stored or dropped; there was no room for the others.
     :param full: why there is no room: ``memory`` (Redis is out of memory), ``bound`` (the maximum number of
@@ -130,12 +130,12 @@ class Reply:
     """
 
     epoch: str
-    standing: Standing = Standing.KNOWN
+    membership: Membership = Membership.CURRENT
     duplicates: tuple[int, ...] = ()
     stored: int = 0
     full: str = ""
     waiting: int = 0
-    delayed: int = 0
+    parked: int = 0
     seeds: int = 0
     workers: int = 1
     leased: int | None = None
@@ -154,7 +154,7 @@ class Reply:
     #: for a time.
     now: float | None = None
     next_turn: float | None = None
-    #: How many of the delayed requests are not due, and when the first of them is, in milliseconds.
+    #: How many of the parked requests are not due, and when the first of them is, in milliseconds.
     later: int = 0
     next_parked: float | None = None
     #: If this worker asked in vain: why the first slot that was looked at has no turn for it; else empty.
@@ -186,7 +186,7 @@ class Reply:
     #: When the exchange was sent and the reply received, in seconds by this process's monotonic clock.
     sent: float = 0.0
     received: float = 0.0
-    told: Told = Told.CRAWL
+    order: Order = Order.CRAWL
     leases: list[Lease] = field(default_factory=list)
     replicated: bool = True
     #: How many of the batch's pushes the exchange carried; None: all.
@@ -197,7 +197,7 @@ class Reply:
 
     @classmethod
     def parse(cls, raw: list[Any], sent: float, replicated: bool = True) -> Reply:
-        """Return the reply that ``lua/exchange.lua`` has just returned.
+        """Return the reply that ``lua/scripts/exchange.lua`` has just returned.
 
         :param raw: the reply as redis-py returns it.
         :param sent: when the exchange was sent, by this process's monotonic clock, in seconds.
@@ -207,13 +207,13 @@ class Reply:
         problem = head["seeds_problem"]
         return cls(
             epoch=head["epoch"],
-            standing=Standing(head["standing"]),
+            membership=Membership(head["membership"]),
             # Accept only digits: somebody may have written other text there.
             duplicates=tuple(int(place) - 1 for place in re.findall("[0-9]+", head["duplicates"])),
             stored=head["stored"],
             full=head["full"],
             waiting=head["waiting"],
-            delayed=head["delayed"],
+            parked=head["parked"],
             seeds=head["seeds"],
             workers=head["workers"],
             leased=None if head["leased"] < 0 else head["leased"],
@@ -243,7 +243,7 @@ class Reply:
             owner=head.get("owner", ""),
             sent=sent,
             received=time.monotonic(),
-            told=Told(head["told"]),
+            order=Order(head["order"]),
             leases=list(_leases(raw[1])),
             replicated=replicated,
         )

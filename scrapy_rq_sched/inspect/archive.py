@@ -224,7 +224,7 @@ def load(value: Any) -> bytes:
 
 
 def _members(values: Iterable[Any]) -> list[bytes]:
-    # See lua/filter/compact.lua: 32 bits and 1, and nine digits.
+    # See lua/store/filter/compact.lua: 32 bits and 1, and nine digits.
     if not all(type(value) is int and 10**9 <= value < (2**32 + 1) * 10**9 for value in values):
         raise ValueError("a number is not a member of a compact filter")
     return [b"%d" % value for value in values]

@@ -3,7 +3,7 @@
 Many short steps read the frontier while the crawl continues. Their order ensures that no request is lost:
 
 1. From now on workers *note* each lease that ends or is given back (see ``note_for_export`` in
-   ``lua/leases.lua``), except for leases that are set aside after a death.
+   ``lua/store/leases.lua``), except for leases that are set aside after a death.
 2. Read the seen fingerprints, then those of the start requests. Of the notes until then, only those of
    requests that were dropped because too many waited matter: such a request no longer counts as seen, but
    may do so in the file. So it waits in the file.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..frontier.messages import Limit
+from ..frontier.messages import BottleneckName
 from .status import Status
 
 #: What each limit means, and whether more workers would help.
-LIMITS: dict[Limit, str] = {
+LIMITS: dict[BottleneckName, str] = {
     "politeness": "politeness: the hosts' delays and concurrency; more workers would not help",
     "callbacks": "callbacks: they use up the workers' time; more workers would help, on other cores",
     "concurrency": "CONCURRENT_REQUESTS: all workers have as many downloads; a higher value or more workers "
@@ -18,7 +18,7 @@ LIMITS: dict[Limit, str] = {
 }
 
 
-def limit_of(status: Status) -> Limit:
+def limit_of(status: Status) -> BottleneckName:
     """Return the limit that at least half of the live workers report."""
     if status.state != "crawling":
         return "none"

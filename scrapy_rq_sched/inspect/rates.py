@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .status import Moment
 
-#: Seconds of one count of pages; see ``lua/exchange.lua``.
+#: Seconds of one count of pages; see ``lua/scripts/exchange.lua``.
 BUCKET = 10
 #: Seconds from which are calculated: pages per second and the time left, pages per hour, the growth.
 MINUTE, HOUR, TREND = 60, 3600, 600

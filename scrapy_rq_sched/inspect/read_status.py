@@ -13,7 +13,7 @@ from ..codec.values import text_of, whole_of
 from ..errors import one_line
 from ..frontier.entries import Part
 from ..frontier.exchange_times import histogram
-from ..frontier.messages import LIMITS
+from ..frontier.messages import BOTTLENECKS
 from ..keys import never
 from . import questions
 from .limit import limit_of
@@ -261,7 +261,7 @@ class _Waiting:
 
 
 class _Buckets:
-    """The buckets of a compact filter: see ``lua/filter/compact.lua``.
+    """The buckets of a compact filter: see ``lua/store/filter/compact.lua``.
 
     :ivar samples: the keys of a bucket that has not been split, and of one that has been.
     """
@@ -298,7 +298,7 @@ def _worker(name: str, alive: bool, said: list[bytes | None], held: int, meta: d
         busy=said[2] == b"1",
         joined=joined / 1e6,
         heard=whole_of(said[4]) / 1000,
-        limit=next((limit for limit in LIMITS if limit == text_of(said[5])), "none"),
+        limit=next((limit for limit in BOTTLENECKS if limit == text_of(said[5])), "none"),
         told_to_stop=0 < joined < whole_of(meta.get("stop")),
     )
 

@@ -22,7 +22,7 @@ from .view import View, read_meta
 
 #: Number of slots in a round trip.
 STEP = 200
-#: Before a slot's name, the field with the limits that were set for it: see ``lua/slots.lua``.
+#: Before a slot's name, the field with the limits that were set for it: see ``lua/slots/slots.lua``.
 SET = "set "
 
 
@@ -169,8 +169,8 @@ class Slots:
 def _in_force(slot: str, fields: list[bytes | None], meta: Mapping[str, str]) -> tuple[list[str], bool]:
     """Return delay, jitter and concurrency of *slot*, and whether any of them was set during the crawl.
 
-    :param fields: the slot's fields of the limits, as in ``lua/limits.lua``: by its name, by its name in
-        lower case, and the limits that were set.
+    :param fields: the slot's fields of the limits, as in ``lua/slots/limits.lua``: by its name, by its
+        name in lower case, and the limits that were set.
     """
     exact, lower, were_set = (text_of(field).split(" ") for field in fields)
     *named, rules = exact if exact != [""] else lower

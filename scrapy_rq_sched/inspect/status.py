@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..frontier.exchange_times import NO_TIMES, Histogram
-from ..frontier.messages import Limit, is_much_unshared
+from ..frontier.messages import BottleneckName, is_much_unshared
 
 
 class Moment(NamedTuple):
@@ -51,7 +51,7 @@ class Worker:
     joined: float = 0.0
     heard: float = 0.0
     told_to_stop: bool = False
-    limit: Limit = "none"
+    limit: BottleneckName = "none"
     place: int = 0
 
 
@@ -143,7 +143,7 @@ class Status:
     max_workers: int = 0
     places_taken: int = 0
     workers_wanted: int = 0
-    limit: Limit = "none"
+    limit: BottleneckName = "none"
     in_line: list[Worker] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)

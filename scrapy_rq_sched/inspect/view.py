@@ -212,7 +212,7 @@ class View:
 
     @property
     def dupefilter(self) -> str:
-        """The dupefilter's kind, which names its script ``lua/filter/<dupefilter>.lua``."""
+        """The dupefilter's kind, which names its script ``lua/store/filter/<dupefilter>.lua``."""
         return "compact" if self.meta.get("dupefilter") == "compact" else "exact"
 
     def wait_until_freed(self) -> None:

@@ -3,7 +3,7 @@
 A row is all that a key needs. Python gets it as an attribute of :class:`~scrapy_rq_sched.keys.Keys`,
 and scripts as a name in capitals. The check of the keys' types and the doctor use the rows, too, and a test
 compares them with the page about keys. When you add a key, also remove it when a crawl ends: in
-``lua/leave.lua``, ``lua/open.lua`` and ``lua/clear.lua``.
+``lua/scripts/leave.lua``, ``lua/scripts/open.lua`` and ``lua/scripts/clear.lua``.
 """
 
 from __future__ import annotations

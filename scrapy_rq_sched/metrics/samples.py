@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from ..frontier.exchange_times import Histogram
-from ..frontier.messages import LIMITS
+from ..frontier.messages import BOTTLENECKS
 from . import catalogue as of
 from .catalogue import STATES, Metric
 from .labels import OTHER, is_url
@@ -52,7 +52,7 @@ def _of_status(reading: Reading) -> Iterator[Sample]:
     yield of.WORKERS_WANTED, (), status.workers_wanted
     for state in dict.fromkeys((*STATES, status.state)):
         yield of.STATE, (state,), state == status.state
-    for limit in LIMITS:
+    for limit in BOTTLENECKS:
         yield of.LIMIT, (limit,), limit == status.limit
     yield of.SLOTS, (), status.slots
     for worker in sorted(status.workers, key=lambda worker: worker.joined)[:MOST_WORKERS]:

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 LONGEST_WAIT = 2.0
 
 
-class Patience:
+class JoinRetry:
     """Repeat an attempt for a limited time, and log this once.
 
     :param seconds: for how long: ``FRONTIER_JOIN_TIMEOUT``.

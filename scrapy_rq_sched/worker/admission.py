@@ -16,10 +16,10 @@ from ..frontier.replies import Lease
 from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .block import Block, Cause
-from .limits import Limits
+from .capacity import Capacity
 from .outbox import Outgoing
-from .politeness import Politeness
 from .ready import Timed
+from .slots import Politeness
 from .state import State
 
 Rule = Callable[[float], Block | None]
@@ -49,13 +49,13 @@ class Admission:
     def __init__(
         self,
         state: State,
-        limits: Limits,
+        capacity: Capacity,
         politeness: Politeness,
         settings: FrontierSettings,
         engine: EngineBridge | None,
     ) -> None:
         self._state = state
-        self._limits = limits
+        self._capacity = capacity
         self._politeness = politeness
         self._engine = engine
         self._by_priority = settings.order == "priority"
@@ -85,7 +85,7 @@ class Admission:
         block = _first(self._of_load, now)
         if block is not None:
             return block
-        for slot, at in state.memory.turns():
+        for slot, at in state.memory.grants():
             if self._of(slot, at, now) is None:
                 return Granted(slot, at)
         head = state.ready.next(now)
@@ -122,7 +122,7 @@ class Admission:
             yield later
         if (ready := self._state.ready.next_time(now)) is not None:
             yield ready
-        for slot, at in self._state.memory.turns():
+        for slot, at in self._state.memory.grants():
             block = self._of(slot, at, now)
             if block is not None and block.until is not None:
                 yield block.until
@@ -153,13 +153,13 @@ class Admission:
     # -- the rules -----------------------------------------------------------------------------
 
     def _order(self, now: float) -> Block | None:
-        return Block(Cause.ORDER) if self._state.told.begins_nothing else None
+        return Block(Cause.ORDER) if self._state.order.begins_nothing else None
 
     def _room(self, now: float) -> Block | None:
-        return Block(Cause.ROOM) if self._limits.is_full else None
+        return Block(Cause.ROOM) if self._capacity.is_full else None
 
     def _load(self, now: float) -> Block | None:
-        return self._limits.load_block()
+        return self._capacity.load_block()
 
     def _slot_room(self, slot: str, at: float, now: float) -> Block | None:
         has_room = self._engine is None or not slot or self._engine.slots.load(slot) is not None
@@ -173,14 +173,14 @@ class Admission:
             return Block(Cause.LATE)
         # If this worker's settings have no delay for the slot, the settings of another worker have one.
         gap = self._politeness.gap_of(slot) if self._politeness.of(slot).delay else None
-        until = self._state.turns.earliest(slot, at, gap)
+        until = self._state.grants.earliest(slot, at, gap)
         return Block(Cause.TIME, until) if until > now else None
 
     def _not_before(self, push: Push) -> float | None:
         return self._state.clock.local(push.not_before) if push.not_before else None
 
     def _suspect(self, lease: Lease) -> Block | None:
-        return None if self._state.beginnings.is_known(lease) else Block(Cause.SUSPECT)
+        return None if self._state.start_reports.is_known(lease) else Block(Cause.SUSPECT)
 
 
 def _first(rules: tuple[Rule, ...], now: float) -> Block | None:

@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 from ..engine.bridge import EngineBridge
-from ..frontier.messages import LIMITS, Batch, Limit
-from ..frontier.replies import Reply, Told
+from ..frontier.messages import BOTTLENECKS, Batch, BottleneckName
+from ..frontier.replies import Order, Reply
 from .admission import Admission
 from .block import Cause
-from .limits import Limits
+from .capacity import Capacity
 from .part import Part
 from .state import State
 
@@ -30,14 +30,14 @@ class Bottleneck(Part):
         waiting requests must wait for their delay.
     """
 
-    def __init__(self, state: State, limits: Limits, admission: Admission, stats: Any) -> None:
+    def __init__(self, state: State, capacity: Capacity, admission: Admission, stats: Any) -> None:
         self._state = state
-        self._limits = limits
+        self._capacity = capacity
         self._admission = admission
         self._stats = stats
         self._looked = time.monotonic(), time.process_time()
-        self._shares: dict[Limit, float] = dict.fromkeys(LIMITS, 0.0)
-        self._said: Limit = "none"
+        self._shares: dict[BottleneckName, float] = dict.fromkeys(BOTTLENECKS, 0.0)
+        self._said: BottleneckName = "none"
 
     def look(self, reply: Reply | None, engine: EngineBridge) -> None:
         """Count the time since the last look for the present bottleneck."""
@@ -54,14 +54,16 @@ class Bottleneck(Part):
 
     def fill(self, batch: Batch) -> None:
         """Put the bottleneck of the last seconds into *batch*, if it has changed."""
-        cause: Limit = next((known for known, share in self._shares.items() if share >= MOST), "none")
+        cause: BottleneckName = next(
+            (known for known, share in self._shares.items() if share >= MOST), "none"
+        )
         if cause != self._said:
-            batch.limit = self._said = cause
+            batch.bottleneck = self._said = cause
 
-    def _cause(self, reply: Reply | None, engine: EngineBridge, is_busy: bool, now: float) -> Limit:
-        if self._limits.cut_off:
+    def _cause(self, reply: Reply | None, engine: EngineBridge, is_busy: bool, now: float) -> BottleneckName:
+        if self._capacity.cut_off:
             return "redis"
-        if reply is None or self._state.told != Told.CRAWL:
+        if reply is None or self._state.order != Order.CRAWL:
             return "none"
         block = self._admission.block(now)
         cause = None if block is None else block.cause

@@ -15,10 +15,10 @@ from ..frontier.replies import Lease
 from ..frontier.slot_limits import UNLIMITED
 from .admission import Admission, Granted
 from .block import Block, Cause
-from .limits import Limits
+from .capacity import Capacity
 from .log.notices import Notices
-from .politeness import Politeness
 from .ready import Timed
+from .slots import Politeness
 from .state import State
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Handout:
     def __init__(
         self,
         state: State,
-        limits: Limits,
+        capacity: Capacity,
         queue: Any,
         fingerprint: Any,
         notices: Notices,
@@ -43,7 +43,7 @@ class Handout:
         admission: Admission,
     ) -> None:
         self._state = state
-        self._limits = limits
+        self._capacity = capacity
         self._queue = queue
         self._fingerprint = fingerprint
         self._notices = notices
@@ -63,7 +63,7 @@ class Handout:
             else:
                 request = self._begin_lease(found, now)
             if request is not None:
-                self._limits.begun()
+                self._capacity.begun()
                 return request
 
     def _note(self, block: Block, now: float) -> None:
@@ -71,7 +71,7 @@ class Handout:
         if block.cause is Cause.ROOM:
             self._notices.outbox_is_full(len(self._state.outbox))
         elif block.cause is Cause.SUSPECT and (head := self._state.ready.next(now)) is not None:
-            self._state.beginnings.announce(head.lease)
+            self._state.start_reports.announce(head.lease)
 
     def _begin_lease(self, timed: Timed, now: float) -> Request | None:
         """Begin a lease; return its request, or None if it was not for this worker, or not for now."""
@@ -79,14 +79,14 @@ class Handout:
         state.ready.remove(timed)
         made = self._decode(lease)
         if made is None:
-            state.turns.returned(lease)
+            state.grants.returned(lease)
             return None
         if self._has_to_wait_by_slot(lease, made):
             return None
         has_grant = lease.begin > 0
         state.begin(made, lease, lease.slot, has_grant)
         if has_grant:
-            state.turns.begun(lease.slot, timed.at, now)
+            state.grants.begun(lease.slot, timed.at, now)
         return made
 
     def _begin_from_memory(self, granted: Granted, now: float) -> Request | None:
@@ -97,7 +97,7 @@ class Handout:
             return None
         state.begin(outgoing.request, None, outgoing.push.slot, has_grant=bool(slot))
         if slot:
-            state.turns.begun(slot, granted.at, now)
+            state.grants.begun(slot, granted.at, now)
         return outgoing.request
 
     def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:

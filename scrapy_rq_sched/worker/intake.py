@@ -1,8 +1,10 @@
-"""From requests to pushes: requests of the spider are filtered, serialized and put into the outbox."""
+"""From the spider to the outbox: the intake of requests, and the gate of ``start()``."""
 
 from __future__ import annotations
 
 import logging
+import time
+from collections import OrderedDict
 from typing import Any
 
 from scrapy import Request, Spider
@@ -12,11 +14,42 @@ from ..assembly.queue import is_custom
 from ..codec.slots import forget_assigned_slot, slot_of
 from ..engine.bridge import EngineBridge
 from ..errors import UnserializableRequestError, one_line
-from ..frontier.messages import Mode, Push, rank
-from ..frontier.replies import Lease
+from ..frontier.messages import Push, PushMode, rank
+from ..frontier.replies import Lease, Order, Reply
+from ..settings import FrontierSettings
+from .capacity import Capacity
 from .log.notices import Notices
-from .start_counts import StartCounts
 from .state import State
+
+#: Number of different requests that are remembered: a start() that never ends must not fill the memory.
+MOST = 100_000
+
+
+class StartCounts:
+    """Number the requests of ``start()`` by their fingerprints, and remember the latest ones."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._forgotten = 0
+
+    def number_of(self, fingerprint: str) -> str:
+        """Return a number that no equal request of ``start()`` had before.
+
+        When requests are forgotten, the number of the round becomes a part of it. If all workers read
+        ``start()`` in the same order, they get the same numbers.
+        """
+        count = self._counts.pop(fingerprint, 0) + 1
+        self._counts[fingerprint] = count
+        if len(self._counts) > MOST:
+            self._counts.popitem(last=False)
+            self._forgotten += 1
+        return f"{count}.{self._forgotten // MOST}" if self._forgotten else str(count)
+
+    def clear(self) -> None:
+        """Forget all numbers, because ``start()`` has ended."""
+        self._counts.clear()
+        self._forgotten = 0
+
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +117,7 @@ class Intake:
         """Queue the request of a ready lease again, after the frontier has disappeared from Redis."""
         try:
             request = self._queue.decode_request(lease.payload)
-            mode: Mode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
+            mode: PushMode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
             fingerprint = self._fingerprint_of(request, mode)
             push = Push(mode, fingerprint, rank(request.priority), lease.payload, lease.slot)
         except Exception as error:  # the worker that gets the entry sets it aside
@@ -105,7 +138,7 @@ class Intake:
         size = len(first.push.payload)
         self._keep_from_redis(first.request, f"its {size} bytes cannot be sent to Redis: {one_line(error)}")
 
-    def _mode(self, request: Request) -> Mode:
+    def _mode(self, request: Request) -> PushMode:
         filtered = self._filters_in_exchange and not request.dont_filter
         if self._is_start_request(request):
             # Every worker runs start(), but each of its requests must be crawled once.
@@ -118,7 +151,7 @@ class Intake:
         meta = request.meta
         return bool(meta.get("is_start_request")) and not meta.keys() & _MARKS_OF_LATER_REQUESTS
 
-    def _fingerprint_of(self, request: Request, mode: Mode) -> str:
+    def _fingerprint_of(self, request: Request, mode: PushMode) -> str:
         if mode == "force":
             return ""
         fingerprint = one_line(self._fingerprint(request))
@@ -128,7 +161,7 @@ class Intake:
             fingerprint = f"{fingerprint}#{self._start_counts.number_of(fingerprint)}"
         return fingerprint
 
-    def _payload(self, request: Request, mode: Mode) -> bytes:
+    def _payload(self, request: Request, mode: PushMode) -> bytes:
         if self._pushes_itself:
             return b""  # the queue class serializes the request
         try:
@@ -136,10 +169,62 @@ class Intake:
         except UnserializableRequestError as error:
             self._keep_from_redis(request, one_line(error))
             return b""
-        self._state.shares.note("")
+        self._state.local_only.note("")
         return entry
 
     def _keep_from_redis(self, request: Request, reason: str) -> None:
-        self._state.shares.note(reason)
+        self._state.local_only.note(reason)
         self._notices.kept_from_redis(request, reason)
-        self._notices.shares(self._state.shares)
+        self._notices.local_only(self._state.local_only)
+
+
+class StartGate:
+    """Hold ``start()`` while there are enough requests, or while no request may begin."""
+
+    def __init__(
+        self, state: State, capacity: Capacity, settings: FrontierSettings, engine: EngineBridge
+    ) -> None:
+        self._state = state
+        self._capacity = capacity
+        self._settings = settings
+        self._engine = engine
+        self._was_full = False
+
+    def holds(self, reply: Reply | None) -> bool:
+        """Return whether ``start()`` should wait.
+
+        :param reply: the frontier's last reply.
+        """
+        enough = self._capacity.is_full or len(self._state.memory) >= self._settings.outbox_size
+        no_room = reply is not None and bool(reply.full)
+        waits = enough or no_room or self._state.order != Order.CRAWL
+        return waits or self._holds_first() or self._holds_lazy_start(reply)
+
+    def _holds_first(self) -> bool:
+        """Return whether one of the first requests is on its way, and its download could begin.
+
+        Scrapy begins a start request before it reads the next one, as long as it may download more. So the
+        first ones are begun in their order, whatever their priorities are.
+        """
+        items = self._engine.start_items
+        if self._state.begun >= items or items > self._settings.concurrency or self._engine.backs_out():
+            return False
+        return bool(self._state.outbox.unsettled) or self._state.ready.next(time.monotonic()) is not None
+
+    def _holds_lazy_start(self, reply: Reply | None) -> bool:
+        """Return whether the requests on their way are enough to fill the downloader.
+
+        A lazy ``start()``, which checks before each request whether the downloader is full
+        (``engine.needs_backout()``), would otherwise be read much further than needed. A ``start()`` that
+        has not waited when the downloader was full is not lazy.
+        """
+        if self._engine.backs_out():
+            self._was_full = True
+            return False
+        if self._was_full and not self._engine.reads_lazily:
+            return False
+        on_their_way = self._state.outbox.unsettled + self._state.ready.usable
+        if not self._engine.reads_lazily:
+            return on_their_way >= max(self._capacity.target, self._settings.concurrency)
+        waiting = 0 if reply is None else reply.waiting
+        return on_their_way + waiting >= self._settings.concurrency - self._engine.downloading()

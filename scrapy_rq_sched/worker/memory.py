@@ -22,7 +22,7 @@ class Memory:
         self._free: deque[Outgoing] = deque()
         self._limited: dict[str, deque[Outgoing]] = {}
         # By slot, when the next requests may begin, by this process's monotonic clock; 0: at once.
-        self._turns: dict[str, deque[float]] = {}
+        self._grants: dict[str, deque[float]] = {}
         # The time from which it may begin, a number that no other has, the request, its slot.
         self._later: list[tuple[float, int, Outgoing, str]] = []
         self._put_off = self._count = 0
@@ -38,7 +38,7 @@ class Memory:
     @property
     def usable(self) -> int:
         """How many requests need no turn, or have one."""
-        return len(self._free) + sum(map(len, self._turns.values()))
+        return len(self._free) + sum(map(len, self._grants.values()))
 
     def __iter__(self) -> Iterator[Outgoing]:
         later = (outgoing for _, _, outgoing, _ in self._later)
@@ -71,38 +71,38 @@ class Memory:
         self._count -= 1
         return self._free.popleft()
 
-    def turns(self) -> Iterator[tuple[str, float]]:
+    def grants(self) -> Iterator[tuple[str, float]]:
         """Yield each slot with turns, and the time of its next turn."""
-        return ((slot, times[0]) for slot, times in self._turns.items())
+        return ((slot, times[0]) for slot, times in self._grants.items())
 
     def take(self, slot: str) -> Outgoing:
         """Remove and return the next request of *slot*, and use a turn for it."""
-        times, row = self._turns[slot], self._limited[slot]
+        times, row = self._grants[slot], self._limited[slot]
         times.popleft()
         outgoing = row.popleft()
         self._count -= 1
         if not times:
-            del self._turns[slot]
+            del self._grants[slot]
         if not row:
             del self._limited[slot]
         return outgoing
 
     def asks(self, most: int) -> dict[str, int]:
         """Return how many turns are missing, by slot: at most *most* slots, and *most* turns of each."""
-        lacking = ((slot, len(row) - len(self._turns.get(slot, ()))) for slot, row in self._limited.items())
+        lacking = ((slot, len(row) - len(self._grants.get(slot, ()))) for slot, row in self._limited.items())
         return {
             slot: min(most, count) for slot, count in islice((one for one in lacking if one[1] > 0), most)
         }
 
-    def give(self, turns: Mapping[str, Iterable[float]]) -> Counter[str]:
+    def give(self, grants: Mapping[str, Iterable[float]]) -> Counter[str]:
         """Add turns; return, by slot, the number of turns that no request needs."""
-        for slot, times in turns.items():
-            self._turns.setdefault(slot, deque()).extend(times)
+        for slot, times in grants.items():
+            self._grants.setdefault(slot, deque()).extend(times)
             if slot in self._limited:
                 # With very many slots, another slot is the first to ask next time.
                 self._limited[slot] = self._limited.pop(slot)
         spare: Counter[str] = Counter()
-        for slot, times in self._turns.items():
+        for slot, times in self._grants.items():
             while len(times) > len(self._limited.get(slot, ())):
                 times.pop()
                 spare[slot] += 1
@@ -112,7 +112,7 @@ class Memory:
     def take_back(self, before: float) -> Counter[str]:
         """Remove the turns with a time before *before*; return, by slot, how many there were."""
         late: Counter[str] = Counter()
-        for slot, times in self._turns.items():
+        for slot, times in self._grants.items():
             while times and (0 < times[0] < before or before == math.inf):
                 times.popleft()
                 late[slot] += 1
@@ -127,4 +127,4 @@ class Memory:
         self._count = 0
 
     def _drop_empty(self) -> None:
-        self._turns = {slot: times for slot, times in self._turns.items() if times}
+        self._grants = {slot: times for slot, times in self._grants.items() if times}

@@ -19,26 +19,25 @@ from ..engine.bridge import EngineBridge
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.messages import Batch, Push, rank
-from ..frontier.replies import Lease, Reply, Standing, Told
+from ..frontier.replies import Lease, Membership, Order, Reply
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .admission import Admission
 from .bottleneck import Bottleneck
+from .capacity import Capacity
 from .handout import Handout
-from .intake import Intake
-from .limits import Limits
+from .intake import Intake, StartGate
 from .log.farewell import Farewell
 from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
 from .outbox import BatchOutcome, Outgoing
 from .part import Part
-from .politeness import politeness_of
-from .slot_talk import SlotTalk
-from .sower import Sower
-from .start_gate import StartGate
+from .reports import Totals
+from .seeds import SeedExpander
+from .slot_sync import SlotSync
+from .slots import politeness_of
 from .state import State
-from .totals import Totals
 
 
 class Session(Part):
@@ -73,22 +72,24 @@ class Session(Part):
         self.queue, self.dupefilter = queue, dupefilter
         self.settings, self.engine = settings, engine
         self.state = state = State(settings)
-        self.limits = limits = Limits(state, settings)
+        self.capacity = limits = Capacity(state, settings)
         self.notices = Notices(crawler.stats, spider.name)
         self._stats: Any = crawler.stats
         fingerprint = load_fingerprints(crawler, dupefilter, settings.seen_cache).of
         self._intake = Intake(
             state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
         )
-        self.politeness = politeness_of(settings, queue, engine, state.turns)
+        self.politeness = politeness_of(settings, queue, engine, state.grants)
         frontier.limit_slots(self.politeness.policy)
-        self.slot_talk = SlotTalk(state, limits, self.politeness, settings, engine, self.notices)
+        self.slot_sync = SlotSync(state, limits, self.politeness, settings, engine, self.notices)
         self.admission = Admission(state, limits, self.politeness, settings, engine)
         self._handout = Handout(
             state, limits, queue, fingerprint, self.notices, self.politeness, self.admission
         )
         crawl, refuse = crawl or self.send, self._handout.refuse
-        self._sower = Sower(state, limits, settings, spider, self._stats, crawl, refuse, engine)
+        self._seed_expander = SeedExpander(
+            state, limits, settings, spider, self._stats, crawl, refuse, engine
+        )
         self._farewell = Farewell(crawler, state, settings.lease_timeout)
         self._fullness = Fullness(frontier, state, settings.outbox_size)
         self._bottleneck = Bottleneck(state, limits, self.admission, self._stats)
@@ -103,8 +104,8 @@ class Session(Part):
         # In this order: the leases of a page are released with its pushes, and this worker asks for more
         # when it has said what it has.
         self.parts: tuple[Part, ...] = (
-            *(state, state.outbox, state.releases, state.beginnings, state.turns, state.shares),
-            *(self.slot_talk, self._totals, self._bottleneck, self),
+            *(state, state.outbox, state.releases, state.start_reports, state.grants, state.local_only),
+            *(self.slot_sync, self._totals, self._bottleneck, self),
         )
         self._batches = 0
         self._exceeds = False
@@ -161,11 +162,11 @@ class Session(Part):
             if not self.engine.reads_start():
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
-        if self.closing or state.told in (Told.PAUSE, Told.WAIT):
+        if self.closing or state.order in (Order.PAUSE, Order.WAIT):
             state.give_back()
         state.ready.look_at_stuck()
         state.ready.look_at_loaded()
-        self.slot_talk.look()
+        self.slot_sync.look()
         state.give_back_late(time.monotonic(), self.settings.lease_timeout / 2)
         if self.closing:
             if is_custom(self.queue):
@@ -175,10 +176,10 @@ class Session(Part):
 
     def batch(self) -> Batch:
         """Return the batch for the next exchange, and consider it sent. Call :meth:`prepare` first."""
-        stands_still = self.limits.stands_still
+        stands_still = self.capacity.stands_still
         self._exceeds = self.closing or stands_still
         self.state.outbox.takes_few = stands_still and not self.closing
-        self.slot_talk.closing = self.closing
+        self.slot_sync.closing = self.closing
         self._batches += 1
         batch = Batch(self._batches)
         for part in self.parts:
@@ -188,19 +189,21 @@ class Session(Part):
     def fill(self, batch: Batch) -> None:
         """Put into *batch* what this worker wants, and whether it has anything else to do."""
         state = self.state
-        batch.want = 0 if self.limits.is_full else max(0, self.wanted - self.limits.at_hand)
+        batch.want = 0 if self.capacity.is_full else max(0, self.wanted - self.capacity.at_hand)
         batch.want_seeds = self.settings.seed_batch if batch.want else 0
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = self.is_busy or bool(state.in_memory or state.outbox or into_memory)
-        batch.in_hand = len(state.ready) + len(state.sowing) + state.requests.leased + state.releases.not_sent
+        batch.in_hand = (
+            len(state.ready) + len(state.expanding) + state.requests.leased + state.releases.not_sent
+        )
         batch.exceed, batch.finishing = self._exceeds, self.finishing
 
     @property
     def wanted(self) -> int:
         """How many leases to have ready."""
-        if self.closing or self.state.told != Told.CRAWL:
+        if self.closing or self.state.order != Order.CRAWL:
             return 0
-        return self.limits.target if self.want_by_hand is None else self.want_by_hand
+        return self.capacity.target if self.want_by_hand is None else self.want_by_hand
 
     @property
     def is_busy(self) -> bool:
@@ -213,8 +216,8 @@ class Session(Part):
         """Do the regular work between exchanges."""
         if self.engine is None:
             return
-        self._sower.go_on()
-        if self.limits.tick(self.engine.downloading()):
+        self._seed_expander.go_on()
+        if self.capacity.tick(self.engine.downloading()):
             self.engine.wake()
         self._farewell.look(self.engine)
         if not self.closing:
@@ -225,8 +228,8 @@ class Session(Part):
         """Count an error of Redis, and continue without it as far as possible."""
         # The last news of the fleet may be out of date.
         self.finished.set(False)
-        if not self.limits.cut_off:
-            self.limits.cut_off = True
+        if not self.capacity.cut_off:
+            self.capacity.cut_off = True
             if self.engine is not None:
                 self.engine.wake()
         self._stats.inc_value("frontier/redis_errors")
@@ -238,12 +241,12 @@ class Session(Part):
     def apply(self, reply: Reply) -> BatchOutcome:
         """Tell all parts of the *reply*, and return what became of the batch's requests."""
         state, orphans = self.state, list[Lease]()
-        if reply.standing == Standing.REWOUND:
+        if reply.membership == Membership.ROLLED_BACK:
             if reply.lost == ("frontier",):
-                orphans = [*state.ready, *state.sowing]
+                orphans = [*state.ready, *state.expanding]
             for part in self.parts:
                 part.rolled_back()
-        elif reply.standing == Standing.LOST:
+        elif reply.membership == Membership.EXPIRED:
             state.expired()
         for part in self.parts:
             part.applied(reply)
@@ -256,21 +259,21 @@ class Session(Part):
         :param latency: seconds that the exchange took.
         """
         state = self.state
-        told_before, unbegun = state.told, len(state.ready)
+        order_before, unbegun = state.order, len(state.ready)
         self.last_reply = reply
-        self.limits.exchanged(latency)
+        self.capacity.exchanged(latency)
         self._totals.exchanged(latency)
         outcome = self.apply(reply)
-        if reply.told != told_before:
+        if reply.order != order_before:
             self._obey(reply)
         # First this worker's own state: statistics and signals run foreign code, which may raise exceptions.
         for lease in reply.leases:
             if self.closing:
                 state.ready.append(lease)
             elif lease.kind == "request":
-                self.slot_talk.take_lease(lease)
+                self.slot_sync.take_lease(lease)
         self._keep(outcome, reply)
-        self._sow_and_drop(outcome.orphans, [] if self.closing else reply.leases)
+        self._expand_and_drop(outcome.orphans, [] if self.closing else reply.leases)
         self.duplicates = outcome.duplicates
         self._stats.inc_value("frontier/exchanges")
         self.notices.reply(reply, unbegun)
@@ -280,14 +283,14 @@ class Session(Part):
         self.finished.set(reply.finished and state.is_quiet)
         news = state.ready or state.memory or self.finished.is_running != was_finished
         idle_is_over = self.finished.seconds >= self.settings.idle_before_close > 0
-        if self.engine is not None and (news or idle_is_over or reply.told != told_before):
+        if self.engine is not None and (news or idle_is_over or reply.order != order_before):
             self.engine.wake()
 
     def _obey(self, reply: Reply) -> None:
         """Obey a new instruction to all workers."""
         self._standstill.begun()
         self.notices.told(reply)
-        if reply.told == Told.STOP and self.engine is not None:
+        if reply.order == Order.STOP and self.engine is not None:
             self.engine.close(reply.stop_reason)
 
     def _keep(self, outcome: BatchOutcome, reply: Reply) -> None:
@@ -299,18 +302,18 @@ class Session(Part):
             push = Push("force", "", rank(request.priority), b"")
             self.state.memory.append(Outgoing(push, request))
 
-    def _sow_and_drop(self, orphans: list[Lease], leases: list[Lease]) -> None:
+    def _expand_and_drop(self, orphans: list[Lease], leases: list[Lease]) -> None:
         for lease in orphans:
             if lease.kind in ("request", "drop"):
                 self._intake.adopt(lease)
             else:
-                self._sower.sow(lease)
+                self._seed_expander.expand(lease)
         for lease in leases:
             if lease.kind == "drop":
                 self._drop(lease)
             elif lease.kind != "request":
-                self._sower.sow(lease)
-        self._sower.go_on()
+                self._seed_expander.expand(lease)
+        self._seed_expander.go_on()
 
     def _drop(self, lease: Lease) -> None:
         if (request := self._handout.drop(lease)) is not None:

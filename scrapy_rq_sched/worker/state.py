@@ -13,19 +13,18 @@ from itertools import chain
 from scrapy import Request
 
 from ..frontier.messages import Batch, Push
-from ..frontier.replies import Lease, Reply, Told
+from ..frontier.replies import Lease, Order, Reply
 from ..settings import FrontierSettings
-from .beginnings import Beginnings
+from .clock import ServerClock
 from .memory import Memory
 from .outbox import Outbox, Outgoing
 from .part import Part
 from .ready import Ready
 from .releases import Releases
+from .reports import LocalOnly, StartReports
 from .requests import Entry, Place, Requests
 from .seen_cache import SeenCache
-from .server_clock import ServerClock
-from .shares import Shares
-from .slot_turns import SlotTurns
+from .slots import SlotGrants
 
 
 class State(Part):
@@ -35,14 +34,14 @@ class State(Part):
     :ivar releases: leases that are no longer needed.
     :ivar ready: leases that are not begun.
     :ivar requests: the requests that the engine has.
-    :ivar sowing: the leases of seeds that are being turned into requests.
+    :ivar expanding: the leases of seeds that are being turned into requests.
     :ivar memory: requests that cannot be serialized, and are crawled from here.
     :ivar seen: fingerprints that are known to be in Redis.
-    :ivar shares: how many requests were found, and how many of them cannot be shared.
-    :ivar beginnings: the request and the seed that were begun last.
+    :ivar local_only: how many requests were found, and how many of them cannot be shared.
+    :ivar start_reports: the request and the seed that were begun last.
     :ivar clock: the server's clock.
-    :ivar turns: the use of this worker's turns of slots.
-    :ivar told: the present instruction to all workers.
+    :ivar grants: the use of this worker's turns of slots.
+    :ivar order: the present order to all workers.
     """
 
     def __init__(self, settings: FrontierSettings) -> None:
@@ -51,14 +50,14 @@ class State(Part):
         self.releases = Releases(self.outbox, replicated)
         self.ready = Ready()
         self.requests = Requests()
-        self.sowing: list[Lease] = []
+        self.expanding: list[Lease] = []
         self.memory = Memory()
         self.seen = SeenCache(settings.seen_cache)
-        self.shares = Shares()
-        self.beginnings = Beginnings(settings.max_deliveries, self.ready, self.requests)
+        self.local_only = LocalOnly()
+        self.start_reports = StartReports(settings.max_deliveries, self.ready, self.requests)
         self.clock = ServerClock()
-        self.turns = SlotTurns(self.clock)
-        self.told = Told.CRAWL
+        self.grants = SlotGrants(self.clock)
+        self.order = Order.CRAWL
         #: How many requests the engine was given.
         self.begun = 0
         self._found = 0
@@ -89,7 +88,7 @@ class State(Part):
         self.requests.begin(Entry(request, lease, slot, has_grant, self._found))
         self.ready.look_again(slot)
         if lease is not None:
-            self.beginnings.begun(lease)
+            self.start_reports.begun(lease)
 
     def reached_downloader(self, request: Request, delayed: str, at: float, slot: str = "") -> None:
         """Note that the downloader has *request*.
@@ -104,19 +103,19 @@ class State(Part):
         self.ready.look_again("" if entry is None else entry.slot)
         self.ready.look_again(slot)
         granted = entry.slot if entry is not None and entry.has_grant else ""
-        self.turns.sending(granted or delayed, at, used=bool(granted))
+        self.grants.sending(granted or delayed, at, used=bool(granted))
 
     def left_downloader(self, request: Request, slot: str) -> None:
         """Note that the download of *request*, in a slot of the downloader, is over."""
         entry = self.requests.left(request)
         self.ready.look_again(slot)
         if entry is not None and entry.has_grant:
-            self.turns.downloaded(entry.slot)
+            self.grants.downloaded(entry.slot)
 
-    def sow(self, lease: Lease) -> None:
+    def expand(self, lease: Lease) -> None:
         """Note that requests are about to be made of the seed of *lease*."""
-        self.sowing.append(lease)
-        self.beginnings.sow(lease)
+        self.expanding.append(lease)
+        self.start_reports.expand(lease)
 
     def mark_failed(self, request: Request, reason: str, traceback: str = "") -> bool:
         """Set *request* aside when the engine has finished it.
@@ -153,9 +152,9 @@ class State(Part):
         self._pages += 1
         self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
-            self.turns.unused(Counter({entry.slot: 1}))
+            self.grants.unused(Counter({entry.slot: 1}))
         elif entry.has_grant and entry.place is Place.DOWNLOADING:
-            self.turns.downloaded(entry.slot)
+            self.grants.downloaded(entry.slot)
         if entry.lease is not None:
             led_to_none = entry.found == self._found
             after = 0 if led_to_none else self.outbox.enqueued
@@ -171,18 +170,18 @@ class State(Part):
         self.ready.clear()
         if not known:
             self.requests.forget_grants()
-            self.turns.forget()
-        self.turns.unused(of_memory)
+            self.grants.forget()
+        self.grants.unused(of_memory)
 
     def give_back_late(self, now: float, patience: float) -> None:
         """Give back leases and turns that are late by *patience* seconds, for other workers to use."""
-        self.turns.unused(self.memory.take_back(now - patience))
+        self.grants.unused(self.memory.take_back(now - patience))
         self._give_back(self.ready.take_late(now, patience))
 
     def _give_back(self, leases: Iterable[Lease]) -> None:
         for lease in leases:
             self.releases.give_back(lease)
-            self.turns.returned(lease)
+            self.grants.returned(lease)
 
     def give_back_held(self) -> None:
         """Give back the leases of the requests that the engine has; their results here have no effect."""
@@ -198,7 +197,7 @@ class State(Part):
         for out in self.memory:
             self.releases.forget(out.push.mode, out.push.fingerprint)
         self.memory.clear()
-        self.turns.unused(self.memory.take_back(math.inf))
+        self.grants.unused(self.memory.take_back(math.inf))
         return count
 
     # -- questions -----------------------------------------------------------------------------
@@ -206,13 +205,13 @@ class State(Part):
     @property
     def has_news(self) -> bool:
         """Whether there is something to send."""
-        news = self.outbox or self.releases.has_news or self.beginnings.has_news or self.turns.has_news
+        news = self.outbox or self.releases.has_news or self.start_reports.has_news or self.grants.has_news
         return bool(news) or self._memory_is_done
 
     @property
     def has_undone(self) -> bool:
         """Whether a lease must be set aside, left to another worker, or reported before it is begun."""
-        return self.releases.has_undone or self.beginnings.has_news
+        return self.releases.has_undone or self.start_reports.has_news
 
     @property
     def is_at_work(self) -> bool:
@@ -222,7 +221,7 @@ class State(Part):
     @property
     def is_quiet(self) -> bool:
         """Whether this worker has nothing to do, and nothing on its way."""
-        held = self.ready or self.sowing or self.memory or self.is_at_work
+        held = self.ready or self.expanding or self.memory or self.is_at_work
         return not (held or self.has_news or len(self.releases)) and self.outbox.is_settled
 
     @property
@@ -236,7 +235,7 @@ class State(Part):
         batch.pages, self._pages, self._memory_is_done = self._pages, 0, False
 
     def applied(self, reply: Reply) -> None:  # noqa: D102
-        self.told = reply.told
+        self.order = reply.order
         self.seen.note_epoch(reply.epoch)
 
     def rolled_back(self) -> None:
@@ -249,4 +248,4 @@ class State(Part):
         # It may still have some leases, if it came back before all were taken away. And of a seed that went
         # back to the queue, it makes no more requests.
         self.give_back(known=False)
-        self.sowing.clear()
+        self.expanding.clear()

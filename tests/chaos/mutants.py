@@ -37,7 +37,8 @@ CHECK, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
     f"frontier/lua/exchange/{part}.lua" for part in ("check", "begin", "pushes", "release", "upkeep", "reply")
 )
 ADMISSION = "frontier/lua/exchange/admission.lua"
-LEAVE, LIMITS, REPORTED = (f"frontier/lua/{part}.lua" for part in ("leave", "limits", "reported"))
+LEAVE, LIMITS = "frontier/lua/scripts/leave.lua", "frontier/lua/slots/limits.lua"
+REPORTED = "frontier/lua/slots/slot_reports.lua"
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -51,7 +52,7 @@ MUTANTS = {
             "kill-give-back",
             "sigterm-twice",
         ),
-        ((UPKEEP, "  put_back(back, dead, said.most_failed, turn.now)\n", ""),),
+        ((UPKEEP, "  put_back(back, dead, header.most_failed, step.now)\n", ""),),
     ),
     "released-when-downloaded": Mutant(
         "children before the parent: a lease lasts until the callback is exhausted and its links are stored",
@@ -64,7 +65,7 @@ MUTANTS = {
         (
             (
                 REPLY,
-                "leased + delayed + seeds_count + busy == 0",
+                "leased + count + seeds_count + busy == 0",
                 "redis.call('ZCARD', WORKERS) == 1",
             ),
             (UPKEEP, "    redis.call('ZREM', WORKERS, dead)\n    redis", "    redis"),
@@ -76,12 +77,12 @@ MUTANTS = {
         (
             (
                 "worker/state.py",
-                "self.give_back(known=False)\n            # Of a seed",
-                "pass\n            # Of a seed",
+                "self.give_back(known=False)\n        self.expanding.clear()",
+                "self.expanding.clear()",
             ),
             (
-                "worker/limits.py",
-                "        return not self.cut_off and self._pace.silence",
+                "worker/capacity.py",
+                "        return not self.cut_off and self._rate.silence",
                 "        return False and self._pace.silence",
             ),
         ),
@@ -92,7 +93,7 @@ MUTANTS = {
         (
             (
                 "worker/session.py",
-                "        if self.closing or state.told in (Told.PAUSE, Told.WAIT):\n"
+                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT):\n"
                 "            state.give_back()\n",
                 "",
             ),
@@ -102,14 +103,14 @@ MUTANTS = {
     "no-count-of-deaths": Mutant(
         "a request that kills its workers is set aside",
         ("deadly-page",),
-        ((UPKEEP, "elseif deaths >= said.deaths_allowed then", "elseif false then"),),
+        ((UPKEEP, "elseif deaths >= header.deaths_allowed then", "elseif false then"),),
     ),
     "failed-exchange-forgotten": Mutant(
         "an exchange that failed is made again",
         ("cut", "break", "client-kill", "redis-restart", "redis-crash"),
         (
             (
-                "worker/exchange_loop.py",
+                "worker/loop.py",
                 "        # The same batch again, or a part of it: the frontier recognises it by its "
                 "number.\n",
                 "        self._batch = None\n",
@@ -119,7 +120,7 @@ MUTANTS = {
     "repeat-not-recognised": Mutant(
         "applied twice is applied once",
         ("swallow",),
-        ((BEGIN, "turn.repeated = last and number <= last", "turn.repeated = false"),),
+        ((BEGIN, "step.repeated = last and number <= last", "step.repeated = false"),),
     ),
     "on-the-event-loop": Mutant(
         "a thread waits for Redis, not the event loop",
@@ -157,7 +158,7 @@ MUTANTS = {
                 "        return () if self._length is None else (self._length(),)\n",
                 "        return (int(time.time() * 1000),)\n",
             ),
-            (BEGIN, "now = said.worker, server_time()", "now = said.worker, tonumber(ARGV[#ARGV])"),
+            (BEGIN, "now = header.worker, server_time()", "now = header.worker, tonumber(ARGV[#ARGV])"),
         ),
     ),
     "full-is-stored": Mutant(
@@ -166,23 +167,23 @@ MUTANTS = {
         (
             (
                 PUSHES,
-                "if full == '' then full = lacks_room(turn, before + #requests) or '' end\n",
-                "if full == '' then full = lacks_room(turn, before + #requests) or '' end\n"
-                "  stored = said.pushes\n",
+                "if full == '' then full = lacks_room(step, before + #requests) or '' end\n",
+                "if full == '' then full = lacks_room(step, before + #requests) or '' end\n"
+                "  stored = header.pushes\n",
             ),
         ),
     ),
     "older-data-not-noticed": Mutant(
         "nothing is released whose children a failover has lost",
         ("failover-not-waited",),
-        ((BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),),
+        ((BEGIN, "step.rewound = last and last < number - 1 or", "step.rewound ="),),
     ),
     "replicas-not-waited-for": Mutant(
         "with FRONTIER_WAIT_REPLICAS an exchange is over when replicas have it; and older data is noticed",
         ("failover-waited",),
         (
-            ("frontier/client.py", "wanted, sent = self.bounds.wait_replicas, ", "wanted, sent = 0, "),
-            (BEGIN, "turn.rewound = last and last < number - 1 or", "turn.rewound ="),
+            ("frontier/client.py", "wanted, sent = self.config.wait_replicas, ", "wanted, sent = 0, "),
+            (BEGIN, "step.rewound = last and last < number - 1 or", "step.rewound ="),
         ),
     ),
     "refused-is-set-aside": Mutant(
@@ -212,7 +213,7 @@ MUTANTS = {
         ("garbage-fleet",),
         (
             (
-                "frontier/lua/leases.lua",
+                "frontier/lua/store/leases.lua",
                 "  if not rank or rank ~= rank then return 'request', '0', '0', value, '' end\n",
                 "",
             ),
@@ -223,7 +224,7 @@ MUTANTS = {
         ("garbage-rest",),
         (
             (
-                "frontier/lua/queue/priority.lua",
+                "frontier/lua/store/queue/priority.lua",
                 "tonumber(redis.call('GET', COUNTER)) or 0",
                 "redis.call('GET', COUNTER) or 0",
             ),
@@ -240,7 +241,7 @@ MUTANTS = {
     "no-bound": Mutant(
         "no more wait than may",
         ("bound-slow",),
-        ((PUSHES, "if said.policy ~= 'slow' or", "if true or"),),
+        ((PUSHES, "if header.policy ~= 'slow' or", "if true or"),),
     ),
     "dropped-stays-seen": Mutant(
         "a dropped request does not count as seen",
@@ -253,8 +254,8 @@ MUTANTS = {
         (
             (
                 REPLY,
-                "leased + delayed + seeds_count + busy == 0",
-                "leased + delayed + seeds_count == 0",
+                "leased + count + seeds_count + busy == 0",
+                "leased + count + seeds_count == 0",
             ),
         ),
     ),
@@ -263,7 +264,7 @@ MUTANTS = {
         ("all-at-once",),
         (
             (
-                "frontier/lua/open.lua",
+                "frontier/lua/scripts/open.lua",
                 "and leased == 0 and now - age >= finish and (",
                 "and leased == 0 and (",
             ),
@@ -273,10 +274,10 @@ MUTANTS = {
         "a finish that nobody has cleared up is found by the next crawl",
         ("kill-finish", "kill-leave"),
         (
-            (REPLY, "then ending.note(turn.now) end", "then local kept = 0 end"),
+            (REPLY, "then crawl_end.note(step.now) end", "then local kept = 0 end"),
             (
                 LEAVE,
-                "  ending.note(now)\n",
+                "  crawl_end.note(now)\n",
                 "  redis.call('SET', FINISHED, now)\n",
             ),
             (
@@ -300,17 +301,17 @@ MUTANTS = {
     "batch-is-not-narrowed": Mutant(
         "a request that cannot be sent keeps nobody from the others",
         ("too-large",),
-        (("worker/attempt.py", "if self._whole.pushes and (at_once", "if False and (at_once"),),
+        (("worker/loop.py", "if self._whole.pushes and (at_once", "if False and (at_once"),),
     ),
     "vanished-is-lost": Mutant(
         "what the workers have in hand is stored again where all keys are deleted",
         ("flushall",),
-        (("worker/state.py", "orphans = [*self.ready, *self.sowing]", "orphans = []"),),
+        (("worker/session.py", "orphans = [*state.ready, *state.expanding]", "orphans = []"),),
     ),
     "delay-of-each-worker": Mutant(
         "all workers together keep a delay",
         ("polite-fleet", "polite-join"),
-        (("worker/politeness.py", 'limits.delay if "delay" in self._fleet', "0.0 if self._fleet"),),
+        (("worker/slots.py", 'limits.delay if "delay" in self._fleet', "0.0 if self._fleet"),),
     ),
     "turns-before-their-time": Mutant(
         "a request that was leased ahead of its time waits for it",
@@ -337,7 +338,7 @@ MUTANTS = {
         ("polite-slow",),
         (
             (
-                "worker/slot_turns.py",
+                "worker/slots.py",
                 "return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))",
                 "return at",
             ),
@@ -358,12 +359,12 @@ MUTANTS = {
     "no-end-of-places": Mutant(
         "one worker more than may be waits",
         ("max-workers",),
-        (("frontier/lua/places.lua", "if before < most - taken then", "if before < most then"),),
+        (("frontier/lua/fleet/permits.lua", "if before < most - taken then", "if before < most then"),),
     ),
     "places-of-the-dead": Mutant(
         "the place of a dead worker goes to the first in line",
         ("max-workers",),
-        (("frontier/lua/places.lua", "  redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)\n", ""),),
+        (("frontier/lua/fleet/permits.lua", "  redis.call('ZREMRANGEBYSCORE', PLACES, '-inf', now)\n", ""),),
     ),
     "orphans": Mutant(
         "workers do not outlive the supervisor that has started them",
@@ -383,7 +384,7 @@ MUTANTS = {
     "finished-by-each": Mutant(
         "a crawl is finished once, and that is recorded when the last worker has left",
         ("events",),
-        ((LEAVE, "if #others > 0 then", "ending.tell()\nif #others > 0 then"),),
+        ((LEAVE, "if #others > 0 then", "crawl_end.tell()\nif #others > 0 then"),),
     ),
     "hung-is-alive": Mutant(
         "a worker that hangs at a request is killed, so that the request can be set aside",
@@ -415,12 +416,12 @@ MUTANTS = {
     "flush-by-a-replacement": Mutant(
         "SCHEDULER_FLUSH_ON_START clears a frontier when a crawl starts, and not when a worker is replaced",
         ("flush-replaced",),
-        (("frontier/lua/open.lua", "  if took_part then return 'run' end\n", ""),),
+        (("frontier/lua/scripts/open.lua", "  if took_part then return 'run' end\n", ""),),
     ),
     "renewed-each-time": Mutant(
         "a worker that is late itself renews the leases of the silent ones once",
         ("late-survivor",),
-        (("frontier/lua/renew.lua", "if tonumber(passed[i + 1]) % 1 == 0 then", "if true then"),),
+        (("frontier/lua/fleet/renew.lua", "if tonumber(passed[i + 1]) % 1 == 0 then", "if true then"),),
     ),
     "named-limits-forgotten": Mutant(
         "the limits of single slots hold from the first request after a restart on",
@@ -430,7 +431,7 @@ MUTANTS = {
     "dead-of-other-spiders-live": Mutant(
         "the downloads of another spider's worker count while that worker is alive",
         ("limits-shared",),
-        (("frontier/lua/downloads.lua", "return sharing.lives(worker) end", "return nil end"),),
+        (("frontier/lua/slots/downloads.lua", "return shared_slots.lives(worker) end", "return nil end"),),
     ),
     "no-quiet": Mutant(
         "nothing begins for a moment when Redis has come back with older data",

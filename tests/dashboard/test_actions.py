@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.dashboard.actions import ACTIONS, Action
-from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.audit import MOST, Audit
 from scrapy_rq_sched.keys.table import KEYS
@@ -46,15 +46,15 @@ def noted(view: View) -> list[dict[str, Any]]:
 
 def test_workers_are_told_to_pause_to_drain_to_go_on_and_to_stop(app: Any, shop: list[Client]) -> None:
     for action, told in {
-        "pause": Told.PAUSE,
-        "drain": Told.DRAIN,
-        "resume": Told.CRAWL,
-        "stop": Told.STOP,
+        "pause": Order.PAUSE,
+        "drain": Order.DRAIN,
+        "resume": Order.CRAWL,
+        "stop": Order.STOP,
     }.items():
         answer = done(app, action)
         assert answer["count"] == 3
         assert "3 workers" in answer["said"]
-        assert shop[0].say().told == told
+        assert shop[0].say().order == told
 
 
 def test_seeds_are_pushed_in_their_order(app: Any, server: redis.Redis) -> None:

@@ -16,7 +16,7 @@ from scrapy_rq_sched.commands.action import Change
 from scrapy_rq_sched.commands.frontier import ACTIONS as COMMANDS
 from scrapy_rq_sched.commands.frontier import Command
 from scrapy_rq_sched.dashboard.actions import ACTIONS
-from scrapy_rq_sched.frontier.messages import Limit
+from scrapy_rq_sched.frontier.messages import BottleneckName
 from scrapy_rq_sched.inspect import View, read_status
 from scrapy_rq_sched.inspect.limit import LIMITS
 from scrapy_rq_sched.inspect.operations.operation import Observer
@@ -169,5 +169,5 @@ def test_an_interrupted_change_of_waiting_requests_tells_how_many_it_changed(
 
 
 def test_the_page_has_the_text_of_every_limit(make: Make, shop: list[Client]) -> None:
-    assert set(LIMITS) == set(get_args(Limit))
+    assert set(LIMITS) == set(get_args(BottleneckName))
     assert ask(make(), "/api/v1/about").json()["limits"] == LIMITS

@@ -45,7 +45,9 @@ def fill(server: Any, url: str) -> Client:
     dead, alive = worker(server, "crawler-2-422-aa"), worker(server, "crawler-1-411-bb")
     push(alive, {"www.books.example": 6, "api.books.example": 4, "slow.example.net": 3, "one.example": 1})
     dead.say(want=2, pages=11)
-    alive.say(want=4, pages=20, busy=True, times={"5": 1}, found=3, unshared=1, unshared_reason="a lambda")
+    alive.say(
+        want=4, pages=20, busy=True, times={"5": 1}, found=3, local_only=1, local_only_reason="a lambda"
+    )
     leases = alive.say(want=2).leases
     alive.say(failed=[Failed(lease.name, 0, "its callback raised KeyError: 'price'") for lease in leases[:1]])
     server.zadd(f"{SPIDER}:workers", {dead.name: 1})

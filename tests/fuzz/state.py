@@ -49,13 +49,13 @@ SLOT = b":requests:slot:"
 EXCHANGE: dict[str, Any] = {
     "want": 3,
     "found": 2,
-    "unshared": 1,
-    "unshared_reason": "a lambda",
+    "local_only": 1,
+    "local_only_reason": "a lambda",
     "times": {"5": 1},
     "counted": {"pagecount": 1},
     "pages": 1,
     "downloaded": {"www.books.example": 1},
-    "limit": "none",
+    "bottleneck": "none",
     "busy": True,
 }
 

@@ -48,7 +48,7 @@ def test_a_request_with_a_time_is_a_duplicate_while_it_waits(join: Join, server:
 def test_a_request_with_a_past_time_waits_in_the_queue(join: Join, server: redis.Redis) -> None:
     worker = join("a")
     push_later(worker, server_ms(server) - 1, "1")
-    assert (worker.say().waiting, worker.say().delayed) == (1, 0)
+    assert (worker.say().waiting, worker.say().parked) == (1, 0)
 
 
 def test_a_request_with_a_time_comes_back_from_a_dead_worker(join: Join, server: redis.Redis) -> None:
@@ -80,7 +80,7 @@ def test_a_refused_request_is_kept_with_its_cause_and_is_due_for_another_worker(
     refused = first.say(refused=[(lease.name, "no callback")], want=1)
     (entry,) = server.zrange("s:delayed", 0, -1)
     assert b"~refused" in entry
-    assert (refused.leases, refused.delayed, refused.later, refused.next_parked) == ([], 1, 0, None)
+    assert (refused.leases, refused.parked, refused.later, refused.next_parked) == ([], 1, 0, None)
     assert [lease.payload for lease in other.say(want=1).leases] == [b"1"]
 
 
@@ -91,7 +91,7 @@ def test_a_worker_learns_when_the_first_request_that_was_set_back_is_due(
     park(server, now + 60_000, "b/1.1", "x.test", "later")
     park(server, now + 30_000, "b/1.2", "x.test", "sooner")
     reply = worker.say(want=2)
-    assert (reply.leases, reply.delayed, reply.later, reply.finished) == ([], 2, 2, False)
+    assert (reply.leases, reply.parked, reply.later, reply.finished) == ([], 2, 2, False)
     assert reply.next_parked == now + 30_000
     assert reply.now is not None
     assert now <= reply.now < now + 30_000
@@ -105,7 +105,7 @@ def test_a_due_request_whose_slot_has_no_turn_goes_back_to_the_queue_of_its_slot
     assert len(worker.say(want=1).leases) == 1
     park(server, server_ms(server) - 1, "b/1.1", "x.test", "2")
     reply = worker.say(want=1)
-    assert (reply.leases, reply.delayed, reply.waiting) == ([], 0, 1)
+    assert (reply.leases, reply.parked, reply.waiting) == ([], 0, 1)
     assert server.zrange("s:requests:slot:x.test", 0, -1) == [b"2"]
     assert reply.next_turn is not None
     assert reply.next_turn > server_ms(server) + 30_000

@@ -10,7 +10,7 @@ import redis
 
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
-from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
 from ..client import Client
@@ -33,49 +33,49 @@ def worker(server: redis.Redis) -> Worker:
 @pytest.mark.parametrize("name", ["pagecount", "itemcount", "errorcount"])
 def test_all_are_told_to_stop_when_together_they_have_done_as_much(worker: Worker, name: str) -> None:
     one, other = worker("one", **{name: 10}), worker("other", **{name: 10})
-    assert one.say(counted={name: 6}).told == Told.CRAWL
-    assert other.say(counted={name: 3}).told == Told.CRAWL
+    assert one.say(counted={name: 6}).order == Order.CRAWL
+    assert other.say(counted={name: 3}).order == Order.CRAWL
     reply = other.say(counted={name: 1})
-    assert (reply.told, reply.stop_reason) == (Told.STOP, f"closespider_{name}")
+    assert (reply.order, reply.stop_reason) == (Order.STOP, f"closespider_{name}")
     reply = one.say()
-    assert (reply.told, reply.stop_reason) == (Told.STOP, f"closespider_{name}")
+    assert (reply.order, reply.stop_reason) == (Order.STOP, f"closespider_{name}")
 
 
 def test_a_repeated_exchange_counts_once(worker: Worker) -> None:
     one = worker("one", pagecount=10)
     one.say(counted={"pagecount": 6})
-    assert one.repeat(counted={"pagecount": 6}).told == Told.CRAWL
-    assert one.say(counted={"pagecount": 3}).told == Told.CRAWL
-    assert one.say(counted={"pagecount": 1}).told == Told.STOP
+    assert one.repeat(counted={"pagecount": 6}).order == Order.CRAWL
+    assert one.say(counted={"pagecount": 3}).order == Order.CRAWL
+    assert one.say(counted={"pagecount": 1}).order == Order.STOP
 
 
 def test_what_has_no_limit_is_not_counted_against_another(worker: Worker) -> None:
     one = worker("one", pagecount=10)
-    assert one.say(counted={"itemcount": 100, "errorcount": 100, "pagecount": 9}).told == Told.CRAWL
+    assert one.say(counted={"itemcount": 100, "errorcount": 100, "pagecount": 9}).order == Order.CRAWL
 
 
 def test_one_that_joins_while_the_others_close_is_told_so_too(worker: Worker) -> None:
     one = worker("one", pagecount=10)
-    assert one.say(counted={"pagecount": 10}).told == Told.STOP
+    assert one.say(counted={"pagecount": 10}).order == Order.STOP
     late = worker("late", pagecount=10)
-    assert late.say().told == Told.STOP
+    assert late.say().order == Order.STOP
 
 
 def test_a_fleet_that_starts_anew_may_do_as_much_again(worker: Worker) -> None:
     one = worker("one", pagecount=10)
     one.push("a", "b")
-    assert one.say(counted={"pagecount": 10}).told == Told.STOP
+    assert one.say(counted={"pagecount": 10}).order == Order.STOP
     one.frontier.leave(False, True)
     again = worker("again", pagecount=10)
     reply = again.say(counted={"pagecount": 9}, want=1)
-    assert (reply.told, len(reply.leases)) == (Told.CRAWL, 1)
-    assert again.say(counted={"pagecount": 1}).told == Told.STOP
+    assert (reply.order, len(reply.leases)) == (Order.CRAWL, 1)
+    assert again.say(counted={"pagecount": 1}).order == Order.STOP
 
 
 def test_a_fleet_closes_after_so_many_seconds(worker: Worker) -> None:
     one = worker("one", timeout=0.3)
-    assert one.say().told == Told.CRAWL
-    wait_until(lambda: one.say().told == Told.STOP, timeout=5)
+    assert one.say().order == Order.CRAWL
+    wait_until(lambda: one.say().order == Order.STOP, timeout=5)
     assert one.say().stop_reason == "closespider_timeout"
 
 
@@ -84,8 +84,8 @@ def test_the_time_is_counted_anew_where_redis_has_lost_when_it_began(
 ) -> None:
     one = worker("one", timeout=0.3)
     server.hdel(one.frontier.keys.meta, "run_since")
-    assert one.say().told == Told.CRAWL
-    wait_until(lambda: one.say().told == Told.STOP, timeout=5)
+    assert one.say().order == Order.CRAWL
+    wait_until(lambda: one.say().order == Order.STOP, timeout=5)
 
 
 def test_who_stops_the_fleet_by_hand_is_the_reason_then(worker: Worker, server: redis.Redis) -> None:
@@ -103,7 +103,7 @@ def test_garbage_in_the_counts_counts_as_nothing(worker: Worker, server: redis.R
     one = worker("one", pagecount=10, timeout=1000)
     meta = one.frontier.keys.meta
     server.hset(meta, mapping={"run_itemcount": garbage, "run_errorcount": garbage, "stop_reason": garbage})
-    assert one.say(counted={"pagecount": 1}).told == Told.CRAWL
+    assert one.say(counted={"pagecount": 1}).order == Order.CRAWL
     assert one.say(counted={"pagecount": 9}).stop_reason == "closespider_pagecount"
 
 

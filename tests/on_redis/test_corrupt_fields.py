@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
-from scrapy_rq_sched.frontier.messages import Failed, Push, Turns
+from scrapy_rq_sched.frontier.messages import Failed, Push, UsedGrants
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
 from ..client import Client, payloads
@@ -53,14 +53,14 @@ def speak(worker: Client, name: str) -> tuple[list[str], int]:
         "pushes": [Push("filter", f"fp-{name}", 9, name.encode())],
         "want": 10,
         "found": 2,
-        "unshared": 1,
-        "unshared_reason": "a lambda",
+        "local_only": 1,
+        "local_only_reason": "a lambda",
         "times": {"5": 1},
         "counted": {"pagecount": 1},
         "pages": 1,
-        "turns": {"x": Turns(1, 0)},
+        "grants": {"x": UsedGrants(1, 0)},
         "downloaded": {"x": 1},
-        "limit": "none",
+        "bottleneck": "none",
         "busy": True,
     }
     reply = worker.repeat(**said)

@@ -30,11 +30,11 @@ def stream(server: redis.Redis) -> Stream:
     return Stream(Keys("s", hash_tag=needs_hash_tag(server)).events, "s")
 
 
-Told = Callable[..., list[tuple[str, str]]]
+Order = Callable[..., list[tuple[str, str]]]
 
 
 @pytest.fixture
-def told(server: redis.Redis, stream: Stream) -> Told:
+def told(server: redis.Redis, stream: Stream) -> Order:
     """Return what gives the events since it was asked last: their types, and whom they concern."""
     last = "0-0"
 
@@ -56,17 +56,17 @@ def the_last(server: redis.Redis, stream: Stream) -> Event:
     return event
 
 
-def test_who_joins_first_starts_the_crawl(join: Join, told: Told) -> None:
+def test_who_joins_first_starts_the_crawl(join: Join, told: Order) -> None:
     join("a"), join("b")
     assert told() == [("crawl_started", "a"), ("worker_joined", "a"), ("worker_joined", "b")]
 
 
-def test_a_join_whose_reply_was_lost_is_told_once(join: Join, told: Told) -> None:
+def test_a_join_whose_reply_was_lost_is_told_once(join: Join, told: Order) -> None:
     join("a").open()
     assert told() == [("crawl_started", "a"), ("worker_joined", "a")]
 
 
-def test_a_finished_crawl_is_told_once_and_the_next_one_starts_anew(join: Join, told: Told) -> None:
+def test_a_finished_crawl_is_told_once_and_the_next_one_starts_anew(join: Join, told: Order) -> None:
     a, b = join("a"), join("b")
     a.push("one", mode="start")
     (lease,) = a.take(1)
@@ -104,7 +104,7 @@ def crawl_one_page(worker: Client, name: str = "one") -> None:
     worker.say(finished=[worker.take(1)[0].name], pages=1, in_hand=0)
 
 
-def test_a_crawl_that_another_worker_continues_has_not_finished(join: Join, told: Told) -> None:
+def test_a_crawl_that_another_worker_continues_has_not_finished(join: Join, told: Order) -> None:
     a, b = join("a"), join("b")
     crawl_one_page(a)
     told()
@@ -117,7 +117,7 @@ def test_a_crawl_that_another_worker_continues_has_not_finished(join: Join, told
 
 
 def test_a_finished_worker_waits_until_every_other_is_heard_or_dead(
-    join: Join, told: Told, server: redis.Redis
+    join: Join, told: Order, server: redis.Redis
 ) -> None:
     a, b, killed = join("a"), join("b"), join("killed")
     crawl_one_page(a)
@@ -138,7 +138,7 @@ def test_a_finished_worker_waits_until_every_other_is_heard_or_dead(
 
 @pytest.mark.parametrize("flush", [False, True])
 def test_the_next_crawl_records_the_end_of_one_whose_last_worker_was_killed(
-    join: Join, told: Told, server: redis.Redis, flush: bool
+    join: Join, told: Order, server: redis.Redis, flush: bool
 ) -> None:
     a, b = join("a"), join("killed")
     crawl_one_page(a)
@@ -169,7 +169,7 @@ def _note_the_finish_as_before(worker: Client, stream: Stream) -> None:
 
 
 def test_a_finish_that_an_older_worker_recorded_is_recorded_once(
-    join: Join, told: Told, stream: Stream
+    join: Join, told: Order, stream: Stream
 ) -> None:
     a, older = join("a"), _of_older_version(join("older"))
     crawl_one_page(a)
@@ -181,7 +181,7 @@ def test_a_finish_that_an_older_worker_recorded_is_recorded_once(
 
 
 def test_a_finish_beside_an_older_worker_is_recorded_before_it_clears_the_frontier(
-    join: Join, told: Told, stream: Stream
+    join: Join, told: Order, stream: Stream
 ) -> None:
     a, older = join("a"), _of_older_version(join("older"))
     crawl_one_page(a)
@@ -194,7 +194,7 @@ def test_a_finish_beside_an_older_worker_is_recorded_before_it_clears_the_fronti
 
 
 def test_a_finish_that_an_older_worker_recorded_after_more_pages_is_recorded_once(
-    join: Join, told: Told, stream: Stream
+    join: Join, told: Order, stream: Stream
 ) -> None:
     a, b = join("a"), join("b")
     crawl_one_page(a)
@@ -211,7 +211,7 @@ def test_a_finish_that_an_older_worker_recorded_after_more_pages_is_recorded_onc
 
 
 def test_a_worker_whose_data_were_lost_records_the_end_when_it_leaves(
-    join: Join, told: Told, server: redis.Redis
+    join: Join, told: Order, server: redis.Redis
 ) -> None:
     a, b = join("a"), join("b")
     server.flushall()
@@ -224,7 +224,7 @@ def test_a_worker_whose_data_were_lost_records_the_end_when_it_leaves(
 
 
 def test_a_worker_that_dies_is_told_once_and_again_when_it_is_back(
-    join: Join, told: Told, server: redis.Redis
+    join: Join, told: Order, server: redis.Redis
 ) -> None:
     a, b = join("a"), join("b")
     a.push(*(f"r{number}" for number in range(300)))
@@ -241,7 +241,7 @@ def test_a_worker_that_dies_is_told_once_and_again_when_it_is_back(
     assert told() == []
 
 
-def test_a_worker_that_leaves_something_behind_has_left_and_is_not_lost(join: Join, told: Told) -> None:
+def test_a_worker_that_leaves_something_behind_has_left_and_is_not_lost(join: Join, told: Order) -> None:
     a, b = join("a"), join("b")
     a.push("one")
     a.take(1)
@@ -252,7 +252,7 @@ def test_a_worker_that_leaves_something_behind_has_left_and_is_not_lost(join: Jo
     assert told() == [("worker_left", "a")]
 
 
-def test_what_all_are_told_is_told_when_it_changes(join: Join, told: Told, redis_url: str) -> None:
+def test_what_all_are_told_is_told_when_it_changes(join: Join, told: Order, redis_url: str) -> None:
     join("a")
     told()
     control = Control(view(redis_url))
@@ -276,7 +276,7 @@ def test_what_is_set_aside_is_told_with_its_reason(join: Join, server: redis.Red
     assert len(events[0].details["reason"]) == 1000
 
 
-def test_a_limit_is_reached_once_for_the_fleet(server: redis.Redis, told: Told) -> None:
+def test_a_limit_is_reached_once_for_the_fleet(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a, b = (
         Client(server, name, "priority", 30, 5, keys=keys, close=CloseLimits(pagecount=2)).open()
@@ -290,7 +290,7 @@ def test_a_limit_is_reached_once_for_the_fleet(server: redis.Redis, told: Told) 
 
 
 def test_a_slot_that_is_blocked_is_free_again_when_somebody_says_so(
-    join: Join, told: Told, redis_url: str
+    join: Join, told: Order, redis_url: str
 ) -> None:
     join("a").push("one", slot="h")
     told()
@@ -303,7 +303,7 @@ def test_a_slot_that_is_blocked_is_free_again_when_somebody_says_so(
 
 
 def test_a_slot_is_free_again_when_its_time_is_over_and_it_is_asked(
-    join: Join, told: Told, redis_url: str
+    join: Join, told: Order, redis_url: str
 ) -> None:
     a = join("a")
     a.push("one", slot="h")
@@ -316,7 +316,7 @@ def test_a_slot_is_free_again_when_its_time_is_over_and_it_is_asked(
 
 
 def test_a_crawl_without_a_page_for_long_stands_still_until_there_is_one(
-    server: redis.Redis, told: Told
+    server: redis.Redis, told: Order
 ) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.2).open()
@@ -329,14 +329,16 @@ def test_a_crawl_without_a_page_for_long_stands_still_until_there_is_one(
     assert told() == [("crawl_going_on", "")]
 
 
-def has_stalled_at_once(a: Client, told: Told) -> bool:
+def has_stalled_at_once(a: Client, told: Order) -> bool:
     """Return whether the next exchanges find that the crawl stands still."""
     for _ in range(3):
         a.say()
     return any(kind == "crawl_stalled" for kind, _ in told())
 
 
-def test_what_comes_after_a_time_with_nothing_to_do_is_no_standstill(server: redis.Redis, told: Told) -> None:
+def test_what_comes_after_a_time_with_nothing_to_do_is_no_standstill(
+    server: redis.Redis, told: Order
+) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=1.5).open()
     begun = server.time()[0]
@@ -345,7 +347,7 @@ def test_what_comes_after_a_time_with_nothing_to_do_is_no_standstill(server: red
     assert not has_stalled_at_once(a, told)
 
 
-def test_the_end_of_a_block_is_no_standstill(server: redis.Redis, told: Told, redis_url: str) -> None:
+def test_the_end_of_a_block_is_no_standstill(server: redis.Redis, told: Order, redis_url: str) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=1.5).open()
     a.push("one", slot="h")
@@ -354,7 +356,7 @@ def test_the_end_of_a_block_is_no_standstill(server: redis.Redis, told: Told, re
     assert not has_stalled_at_once(a, told)
 
 
-def test_a_page_now_and_then_is_no_standstill(server: redis.Redis, told: Told) -> None:
+def test_a_page_now_and_then_is_no_standstill(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=2.5).open()
     a.push(*(f"r{number}" for number in range(20)))
@@ -374,7 +376,7 @@ def test_a_page_now_and_then_is_no_standstill(server: redis.Redis, told: Told) -
     assert "crawl_stalled" not in [kind for kind, _ in told()]
 
 
-def test_a_crawl_whose_keys_were_deleted_may_stand_still(server: redis.Redis, told: Told) -> None:
+def test_a_crawl_whose_keys_were_deleted_may_stand_still(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.2).open()
     server.hdel(keys.meta, "going_since", "began")
@@ -387,7 +389,7 @@ def test_a_crawl_whose_keys_were_deleted_may_stand_still(server: redis.Redis, to
 
 @pytest.mark.parametrize("why", ["nothing to do", "paused"])
 def test_a_crawl_that_has_nothing_to_do_does_not_stand_still(
-    server: redis.Redis, told: Told, redis_url: str, why: str
+    server: redis.Redis, told: Order, redis_url: str, why: str
 ) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.1).open()
@@ -400,7 +402,7 @@ def test_a_crawl_that_has_nothing_to_do_does_not_stand_still(
     assert told() == []
 
 
-def test_a_full_queue_is_told_once_until_there_is_room(server: redis.Redis, told: Told) -> None:
+def test_a_full_queue_is_told_once_until_there_is_room(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, max_waiting=10).open()
     told()
@@ -416,7 +418,7 @@ def test_a_full_queue_is_told_once_until_there_is_room(server: redis.Redis, told
 
 @pytest.mark.single("its memory is bounded")
 def test_a_redis_without_memory_is_told_once_until_it_has_room(
-    join: Join, server: redis.Redis, told: Told
+    join: Join, server: redis.Redis, told: Order
 ) -> None:
     a = join("a")
     told()
@@ -440,7 +442,7 @@ def test_so_many_are_kept_as_the_setting_says(server: redis.Redis, stream: Strea
     assert 50 <= server.xlen(stream.key) <= 200
 
 
-def test_a_fleet_that_is_to_tell_nothing_tells_nothing(server: redis.Redis, told: Told) -> None:
+def test_a_fleet_that_is_to_tell_nothing_tells_nothing(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     Client(server, "a", "priority", 30, 5, keys=keys, max_events=0).open().push("one")
     assert told() == []
@@ -515,7 +517,7 @@ def test_an_event_is_said_in_words_whatever_its_details_are(kind: str) -> None:
 
 
 def test_a_crawl_that_persists_starts_anew_however_late_the_next_worker_comes(
-    server: redis.Redis, join: Join, told: Told
+    server: redis.Redis, join: Join, told: Order
 ) -> None:
     a = join("a")
     a.push("one", mode="start")
@@ -528,7 +530,7 @@ def test_a_crawl_that_persists_starts_anew_however_late_the_next_worker_comes(
     assert told() == [("crawl_started", "b"), ("worker_joined", "b")]
 
 
-def test_a_late_exchange_of_a_worker_that_has_left_has_it_join_again(join: Join, told: Told) -> None:
+def test_a_late_exchange_of_a_worker_that_has_left_has_it_join_again(join: Join, told: Order) -> None:
     a, b = join("a"), join("b")
     a.push("one")
     a.take(1)
@@ -541,7 +543,7 @@ def test_a_late_exchange_of_a_worker_that_has_left_has_it_join_again(join: Join,
 
 @pytest.mark.parametrize("persist", [False, True])
 def test_a_worker_that_sleeps_through_the_end_is_lost_and_the_end_is_told_once(
-    join: Join, told: Told, server: redis.Redis, persist: bool
+    join: Join, told: Order, server: redis.Redis, persist: bool
 ) -> None:
     a, sleeper = join("a"), join("sleeper")
     sleeper.say()
@@ -558,7 +560,7 @@ def test_a_worker_that_sleeps_through_the_end_is_lost_and_the_end_is_told_once(
     assert [kind for kind, _ in told()] == ["worker_joined", "worker_left"]
 
 
-def test_who_was_started_before_the_end_and_comes_after_it_starts_no_crawl(join: Join, told: Told) -> None:
+def test_who_was_started_before_the_end_and_comes_after_it_starts_no_crawl(join: Join, told: Order) -> None:
     a = join("a")
     a.push("one", mode="start")
     a.say(finished=[a.take(1)[0].name])
@@ -570,7 +572,7 @@ def test_who_was_started_before_the_end_and_comes_after_it_starts_no_crawl(join:
 
 
 def test_a_join_that_is_repeated_late_is_told_again_as_one(
-    join: Join, told: Told, server: redis.Redis
+    join: Join, told: Order, server: redis.Redis
 ) -> None:
     a, b = join("a"), join("b")
     server.zadd(a.frontier.keys.workers, {"a": 1})

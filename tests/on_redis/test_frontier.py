@@ -13,7 +13,7 @@ import redis
 from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push
-from scrapy_rq_sched.frontier.replies import Standing
+from scrapy_rq_sched.frontier.replies import Membership
 from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Join, failed, payloads
@@ -123,9 +123,9 @@ def test_a_worker_given_up_for_dead_is_told_so_and_frees_nothing_of_anothers(
     wait_until(lambda: alive.say().returned)
     assert payloads(alive.take(1)) == ["one"]
     reply = slow.say(finished=[lease.name])
-    assert reply.standing == Standing.LOST
+    assert reply.membership == Membership.EXPIRED
     assert server.hlen("s:leases:alive") == 1
-    assert slow.say().standing == Standing.KNOWN
+    assert slow.say().membership == Membership.CURRENT
 
 
 def test_nobody_counts_as_dead_because_redis_was_away(join: Join) -> None:
@@ -135,7 +135,7 @@ def test_nobody_counts_as_dead_because_redis_was_away(join: Join) -> None:
     deadline = time.monotonic() + 0.3
     wait_until(lambda: time.monotonic() > deadline)  # neither gets through
     assert second.say().returned == 0
-    assert first.say().standing == Standing.KNOWN
+    assert first.say().membership == Membership.CURRENT
 
 
 def test_leases_that_a_worker_does_not_know_of_go_back(join: Join, server: redis.Redis) -> None:
@@ -179,7 +179,7 @@ def test_a_worker_that_was_heard_since_an_outage_is_excused_in_the_next_one(join
         deadline = time.monotonic() + 0.3
         wait_until(lambda by=deadline: time.monotonic() > by)  # neither gets through
         assert second.say().returned == 0
-        assert first.say().standing == Standing.KNOWN
+        assert first.say().membership == Membership.CURRENT
 
 
 def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
@@ -323,7 +323,7 @@ def test_a_refused_request_is_set_back_for_a_worker_that_has_not_refused_it(
     old.push("one")
     (lease,) = old.take(1)
     reply = old.say(refused=[(lease.name, "no callback 'x'")])
-    assert (reply.delayed, reply.finished) == (1, False)
+    assert (reply.parked, reply.finished) == (1, False)
     taken: list[str] = []
     wait_until(lambda: taken.extend(payloads(new.take(1))) or taken)
     assert taken == ["one"]
@@ -507,7 +507,7 @@ def test_a_worker_whose_crawl_was_finished_without_it_adds_nothing(join: Join, s
     last.say(finished=[lease.name], in_hand=0)
     assert last.frontier.leave(finished=True, persist=False).cleared
     reply = asleep.push("child")
-    assert reply.standing == Standing.LOST
+    assert reply.membership == Membership.EXPIRED
     assert reply.duplicates == (0,)
     server.rpush("s:start_urls", "seed")
     again = asleep.say(pushes=[Push("filter", "fp-x", 0, b"x")], want=5, want_seeds=5)
@@ -524,9 +524,9 @@ def test_that_a_worker_was_given_up_is_said_again_in_a_repeat(join: Join) -> Non
     slow.push("one")
     slow.take(1)
     wait_until(lambda: alive.say().dead)
-    assert slow.say().standing == Standing.LOST
-    assert slow.repeat().standing == Standing.LOST
-    assert slow.say().standing == Standing.KNOWN
+    assert slow.say().membership == Membership.EXPIRED
+    assert slow.repeat().membership == Membership.EXPIRED
+    assert slow.say().membership == Membership.CURRENT
 
 
 def test_a_counter_that_somebody_has_overwritten_loses_no_push(join: Join, server: redis.Redis) -> None:

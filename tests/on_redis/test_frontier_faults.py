@@ -14,7 +14,7 @@ from scrapy_rq_sched.connection import ResponseError
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.errors import FrontierMismatchError
 from scrapy_rq_sched.frontier.messages import FORMAT, Batch, Failed, Finished, Push
-from scrapy_rq_sched.frontier.replies import Standing
+from scrapy_rq_sched.frontier.replies import Membership
 from scrapy_rq_sched.frontier.scripts import Script, register
 
 from ..client import Client, Join, failed, payloads
@@ -213,7 +213,7 @@ def test_a_redis_with_older_data_releases_nothing_of_what_it_does_not_know_the_c
     rewind(server, older)
     # The worker does not know: all that it has said was answered.
     reply = worker.say(finished=[parent.name])
-    assert reply.standing == Standing.REWOUND
+    assert reply.membership == Membership.ROLLED_BACK
     assert reply.waiting == 1
     assert payloads(worker.take(1)) == ["parent"]
 
@@ -237,9 +237,9 @@ def test_that_redis_has_older_data_is_said_again_in_a_repeat(join: Join, server:
     worker.push("one")
     worker.push("two")
     rewind(server, older)
-    assert worker.say().standing == Standing.REWOUND
-    assert worker.repeat().standing == Standing.REWOUND
-    assert worker.say().standing == Standing.KNOWN
+    assert worker.say().membership == Membership.ROLLED_BACK
+    assert worker.repeat().membership == Membership.ROLLED_BACK
+    assert worker.say().membership == Membership.CURRENT
 
 
 def test_a_worker_that_redis_with_older_data_never_knew_releases_nothing(
@@ -251,7 +251,7 @@ def test_a_worker_that_redis_with_older_data_never_knew_releases_nothing(
     worker = join("a")
     (lease,) = worker.take(1)
     rewind(server, older)
-    assert worker.say(finished=[lease.name]).standing == Standing.REWOUND
+    assert worker.say(finished=[lease.name]).membership == Membership.ROLLED_BACK
     assert payloads(other.take(1)) == ["one"]
 
 
@@ -264,7 +264,7 @@ def test_a_worker_that_joins_a_server_that_was_away_takes_nobody_for_dead(
     server.zadd("s:workers", {"old": 1})
     new = join("new", server_age=1.0)
     assert new.say().returned == 0
-    assert old.say().standing == Standing.KNOWN
+    assert old.say().membership == Membership.CURRENT
 
 
 def test_a_flush_right_after_redis_was_away_clears_no_crawl(join: Join, server: redis.Redis) -> None:
@@ -357,7 +357,10 @@ def test_one_death_is_one_death_of_each_of_equal_requests(server: redis.Redis) -
 # -- garbage -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", ["leasing.seeds", "leasing.delayed", "turns.take", "leasing.drop"])
+PHASES = "lease_others.seeds, lease_others.share, lease_others.parked, serve_slots.take, lease_others.drop"
+
+
+@pytest.mark.parametrize("step", PHASES.split(", "))
 def test_a_step_that_fails_after_requests_were_handed_out_loses_none_of_them(
     join: Join, server: redis.Redis, discipline: str, step: str
 ) -> None:
@@ -366,7 +369,7 @@ def test_a_step_that_fails_after_requests_were_handed_out_loses_none_of_them(
     server.rpush("s:start_urls", "seed")
     right = worker.frontier._exchange
     # The step does its work, and then fails.
-    steps = b"local steps = {leasing.seeds, leasing.share, leasing.delayed, turns.take, leasing.drop}"
+    steps = f"local phases = {{{PHASES}}}".encode()
     fails = f"function(turn) {step}(turn) error('injected') end".encode()
     wrong = right.text.replace(steps, steps.replace(step.encode(), fails))
     assert wrong != right.text
@@ -531,7 +534,7 @@ def test_a_refused_seed_is_left_to_a_worker_that_has_not_refused_it(join: Join, 
     old, new = join("old"), join("new")
     server.rpush("s:start_urls", "one")
     (seed,) = old.say(want_seeds=1).leases
-    assert old.say(refused=[(seed.name, "no callback")]).delayed == 1
+    assert old.say(refused=[(seed.name, "no callback")]).parked == 1
     assert payloads(new.say(want_seeds=1).leases) == ["one"]
 
 
@@ -593,7 +596,7 @@ def test_a_score_that_lua_reads_and_redis_does_not_costs_nothing(
         server.hset("s:leases:dead", "1.9", "request 5\0x 0 bad")
         server.zadd("s:workers", {"dead": 1})
     reply = worker.say()
-    assert reply.waiting + reply.delayed == 4
+    assert reply.waiting + reply.parked == 4
     assert sorted(payloads(worker.take(10))) == ["a", "b", "bad", "c"]
 
 

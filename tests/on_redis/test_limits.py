@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.connection import needs_hash_tag
-from scrapy_rq_sched.frontier.messages import Push, Turns
+from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.frontier.scripts import compose
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits, SlotPolicy
@@ -118,13 +118,13 @@ def test_a_slot_that_was_not_asked_for_long_has_no_turns_to_catch_up(join: Join,
 
 def test_no_other_worker_has_a_turn_while_one_has_not_begun_its_own(join: Join, server: redis.Redis) -> None:
     worker, other = join("a", bounds={"slots": SlotLimits(delay=0.01)}), join("b")
-    other.frontier.bounds = worker.frontier.bounds
+    other.frontier.config = worker.frontier.config
     push(worker, "a", 9)
     take(worker)
     until = time.monotonic() + 0.1
     while time.monotonic() < until:
         assert take(other) == []
-    worker.say(turns={"a": Turns(1, server_ms(server))})
+    worker.say(grants={"a": UsedGrants(1, server_ms(server))})
     wait_until(lambda: take(other))
 
 
@@ -136,7 +136,7 @@ def test_the_next_turn_is_a_delay_after_the_last_that_was_begun_though_it_was_la
     (lease,) = take(worker)
     late = lease.begin + 300
     wait_until(lambda: server_ms(server) > late)
-    worker.say(turns={"a": Turns(1, late)})
+    worker.say(grants={"a": UsedGrants(1, late)})
     (following,) = take(worker, ahead=AHEAD)[:1]
     assert following.begin == pytest.approx(late + 10_000, abs=0.01)
 
@@ -145,7 +145,7 @@ def test_who_has_asked_a_slot_has_its_next_turn_before_others(join: Join, server
     worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(worker, "a", 9)
     take(worker)
-    worker.say(turns={"a": Turns(1, 0)})
+    worker.say(grants={"a": UsedGrants(1, 0)})
     assert take(other, ahead=AHEAD) == []
     assert begins(take(worker, ahead=15_000), server) == [10]
 
@@ -393,7 +393,7 @@ def test_a_pattern_fits_the_same_slots_in_redis_as_in_a_worker(
 ) -> None:
     rule = SlotRule(glob)
     policy = SlotPolicy(patterns=((glob, SlotLimits(delay=1)),))
-    text = compose("slot_patterns").rpartition(b"return slot_patterns")[0]
+    text = compose("slots/slot_patterns").rpartition(b"return slot_patterns")[0]
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     server.hset(keys.meta, "slot_patterns", policy.to_wire()["patterns"])
     try:
@@ -491,7 +491,7 @@ def test_a_repeated_exchange_gives_the_same_turns_again_and_no_others(
     worker = join(bounds=DELAY)
     push(worker, "a", 9)
     take(worker)
-    said = {"want": 100, "ahead": 25_000, "turns": {"a": Turns(1, 0)}}
+    said = {"want": 100, "ahead": 25_000, "grants": {"a": UsedGrants(1, 0)}}
     first = worker.say(**said)
     state = server.hgetall("s:slots:state:a")
     again = worker.repeat(**said)
@@ -516,7 +516,7 @@ def test_what_a_worker_gives_back_leaves_its_slot_free(join: Join, server: redis
     worker, other = join("a", bounds=limits), join("b", bounds=limits)
     push(worker, "a", 9)
     (lease,) = take(worker)
-    worker.say(given_back=[lease.name], turns={"a": Turns(1, 0)})
+    worker.say(given_back=[lease.name], grants={"a": UsedGrants(1, 0)})
     wait_until(lambda: take(other))
 
 
@@ -591,7 +591,7 @@ def test_the_state_of_a_slot_has_a_time_to_live(join: Join, server: redis.Redis)
     (lease,) = take(worker)
     # A download may take longer than an unused state is kept.
     assert 80_000_000 < server.pttl("s:slots:state:a") <= 86_500_000
-    worker.say(turns={"a": Turns(1, lease.begin)}, downloaded={"a": 1})
+    worker.say(grants={"a": UsedGrants(1, lease.begin)}, downloaded={"a": 1})
     assert 0 < server.pttl("s:slots:state:a") <= 700_000
 
 
@@ -679,14 +679,14 @@ def test_of_limits_that_were_set_in_part_the_rest_is_that_of_all(join: Join, slo
     slots.set("a", SlotRule("a", concurrency=1))
     push(worker, "a", 9)
     take(worker)
-    worker.say(downloaded={"a": 1}, turns={"a": Turns(1, 0)})
+    worker.say(downloaded={"a": 1}, grants={"a": UsedGrants(1, 0)})
     assert take(worker) == []
 
 
 def test_a_request_that_has_no_turn_moves_the_next_one_on(join: Join, server: redis.Redis) -> None:
     worker = join(bounds=DELAY)
     push(worker, "a", 9)
-    worker.say(turns={"a": Turns(0, server_ms(server))})
+    worker.say(grants={"a": UsedGrants(0, server_ms(server))})
     assert take(worker) == []
     assert by_time(server) == pytest.approx(10_000, abs=500)
 
@@ -760,9 +760,9 @@ def test_a_turn_that_began_nothing_costs_no_time(join: Join, server: redis.Redis
     worker = join(bounds=DELAY)
     push(worker, "a", 5)
     take(worker)
-    worker.say(turns={"a": Turns(1, server_ms(server))})
+    worker.say(grants={"a": UsedGrants(1, server_ms(server))})
     assert begins(take(worker, ahead=15_000), server) == [10]
-    worker.say(turns={"a": Turns(1, 0, 1)})
+    worker.say(grants={"a": UsedGrants(1, 0, 1)})
     assert begins(take(worker, ahead=15_000), server) == [10]
 
 
@@ -781,7 +781,7 @@ def test_a_slot_is_left_for_a_moment_to_the_worker_that_had_it(join: Join, serve
     one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(one, "a", 5)
     take(one)
-    one.say(turns={"a": Turns(1, server_ms(server))})
+    one.say(grants={"a": UsedGrants(1, server_ms(server))})
     due = is_due(server)
     leases = take(other)
     assert not leases or server_ms(server) > due + LEFT_FOR
@@ -794,7 +794,7 @@ def test_a_slot_that_its_worker_has_left_alone_is_anothers(join: Join, server: r
     one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(one, "a", 5)
     take(one)
-    one.say(turns={"a": Turns(1, server_ms(server))})
+    one.say(grants={"a": UsedGrants(1, server_ms(server))})
     is_due(server, since=LEFT_FOR + 50)
     assert len(take(other)) == 1
 
@@ -803,7 +803,7 @@ def test_the_slots_of_a_worker_that_has_left_are_anybodys(join: Join, server: re
     one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(one, "a", 5)
     lease = take(one)[0]
-    one.say(turns={"a": Turns(1, server_ms(server))}, finished=[lease.name])
+    one.say(grants={"a": UsedGrants(1, server_ms(server))}, finished=[lease.name])
     one.frontier.leave(False, True)
     assert not server.exists("s:slots:of:a")
     is_due(server)
@@ -814,7 +814,7 @@ def test_a_worker_forgets_slots_that_have_no_requests(join: Join, server: redis.
     worker = join(bounds={"slots": SlotLimits(delay=0.01)})
     push(worker, "a", 2)
     wait_until(lambda: take(worker))
-    worker.say(turns={"a": Turns(1, server_ms(server))})
+    worker.say(grants={"a": UsedGrants(1, server_ms(server))})
     wait_until(lambda: take(worker))
     wait_until(lambda: not take(worker) and not server.exists("s:slots:of:a"))
 
@@ -836,7 +836,7 @@ def test_a_slot_that_another_worker_has_taken_over_is_in_its_index_only(
     one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(one, "a", 9)
     take(one)
-    one.say(turns={"a": Turns(1, server_ms(server))})
+    one.say(grants={"a": UsedGrants(1, server_ms(server))})
     is_due(server, since=LEFT_FOR + 50)
     assert server.zscore("s:slots:of:a", "a") is not None
     assert len(take(other)) == 1
@@ -851,9 +851,9 @@ def test_who_has_enough_of_a_slot_that_is_due_is_told_when_another_gives_somethi
     push(worker, "a", 9)
     push(worker, "b", 9)
     assert len(take(worker)) == 2
-    worker.say(turns={"a": Turns(1, server_ms(server)), "b": Turns(1, server_ms(server))})
+    worker.say(grants={"a": UsedGrants(1, server_ms(server)), "b": UsedGrants(1, server_ms(server))})
     is_due(server)
-    reply = worker.say(want=5, sated=["a"])
+    reply = worker.say(want=5, saturated=["a"])
     assert reply.leases == []
     assert reply.next_turn is not None
     assert 8_000 < reply.next_turn - server_ms(server) < 10_000
@@ -872,7 +872,7 @@ def test_a_longer_delay_of_before_is_not_waited_for(join: Join, server: redis.Re
     before = join("a", bounds={"slots": SlotLimits(delay=86_400)})
     push(before, "a", 9)
     (lease,) = take(before)
-    before.say(turns={"a": Turns(1, lease.begin)}, finished=[lease.name])
+    before.say(grants={"a": UsedGrants(1, lease.begin)}, finished=[lease.name])
     before.frontier.leave(False, True)
     worker = join("b", bounds={"slots": SlotLimits(delay=0.05)})
     server.zadd("s:slots", {"a": 0})
@@ -885,8 +885,8 @@ def test_a_report_that_comes_late_does_not_set_back_when_a_slot_was_asked_last(
     one, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(one, "a", 9)
     (lease,) = take(one)
-    one.say(turns={"a": Turns(1, lease.begin)})
-    other.say(turns={"a": Turns(0, lease.begin - 5_000)})
+    one.say(grants={"a": UsedGrants(1, lease.begin)})
+    other.say(grants={"a": UsedGrants(0, lease.begin - 5_000)})
     assert float(server.hget("s:slots:state:a", "sent")) == pytest.approx(lease.begin, abs=0.01)
 
 
@@ -896,7 +896,7 @@ def test_the_end_of_a_download_does_not_offer_a_slot_that_is_left_to_its_worker(
     worker = join(bounds=DELAY)
     push(worker, "a", 9)
     (lease,) = take(worker)
-    worker.say(turns={"a": Turns(1, lease.begin)})
+    worker.say(grants={"a": UsedGrants(1, lease.begin)})
     score = server.zscore("s:slots", "a")
     worker.say(downloaded={"a": 1})
     assert server.zscore("s:slots", "a") == score
@@ -908,7 +908,7 @@ def test_status_tells_when_the_next_turn_is_though_the_slot_is_left_to_its_worke
     worker = join(bounds=DELAY)
     push(worker, "a", 9)
     (lease,) = take(worker)
-    worker.say(turns={"a": Turns(1, lease.begin)}, finished=[lease.name])
+    worker.say(grants={"a": UsedGrants(1, lease.begin)}, finished=[lease.name])
     status = read_status(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
     assert status.next_turn_in == pytest.approx(10, abs=0.9)
 
@@ -919,7 +919,7 @@ def test_a_shorter_delay_that_somebody_sets_is_kept_from_then_on(
     worker = join(bounds={"slots": SlotLimits(delay=600)})
     push(worker, "a", 9)
     (lease,) = take(worker)
-    worker.say(turns={"a": Turns(1, lease.begin)})
+    worker.say(grants={"a": UsedGrants(1, lease.begin)})
     Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")).set("a", SlotRule("a", delay=20))
     (following,) = take(worker, ahead=AHEAD)[:1]
     assert following.begin - lease.begin >= 20_000

@@ -30,8 +30,8 @@ from hypothesis.stateful import (
 )
 
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Bounds, Failed, Finished, Push
-from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push
+from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.keys import Keys
 
 from ..client import compact_member, compact_members
@@ -53,7 +53,7 @@ SETTINGS = settings(
 
 KEYS = Keys("s")
 #: No test lasts as long: a worker dies when the test says so.
-BOUNDS = Bounds(lease_timeout=100_000.0, max_deliveries=3)
+BOUNDS = FleetConfig(lease_timeout=100_000.0, max_deliveries=3)
 #: Later than any test, in the server's milliseconds.
 FAR_FUTURE = 2**52
 
@@ -115,7 +115,7 @@ class Member:
     held: list[Held] = field(default_factory=list)
     #: The last request and the last seed that it has said it had begun.
     begun: Held | None = None
-    sown: Held | None = None
+    expanded: Held | None = None
     #: What it had begun when it was given up for dead.
     taken_away: list[Held] = field(default_factory=list)
 
@@ -137,7 +137,7 @@ class Said:
     busy: bool = False
     in_hand: int = 0
     begun: Held | None = None
-    sown: Held | None = None
+    expanded: Held | None = None
     #: Whether the pushes are left out, as after failures. What led to them is not released then.
     left_out: bool = False
 
@@ -151,7 +151,7 @@ class Said:
             suspects=self.suspects,
             in_hand=self.in_hand,
             begun=self.begun.name if self.begun else "",
-            sown=self.sown.name if self.sown else "",
+            expanded=self.expanded.name if self.expanded else "",
             pushes=[push for push, _ in self.pushes],
             finished=[Finished(held.name, after) for held in self.finished],
             given_back=[held.name for held in self.given_back],
@@ -173,7 +173,7 @@ class Model:
     def __init__(self, discipline: str) -> None:
         self.discipline = discipline
         self.queues: dict[str, list[Entry]] = {"": []}  # of each slot, the next one first
-        self.turns: list[str] = []  # slots with requests, the next one first
+        self.grants: list[str] = []  # slots with requests, the next one first
         self.seeds: list[Entry] = []
         self.delayed: list[Entry] = []
         self.failed: list[tuple[Entry, int]] = []  # with the deaths that it had
@@ -258,7 +258,7 @@ class Model:
             if member.reclaimed:
                 self.told.append(("worker_joined", name))
             member.exchange, member.lost, member.reclaimed = said.number, lost, False
-            member.begun, member.sown = said.begun, said.sown
+            member.begun, member.expanded = said.begun, said.expanded
         member.busy = said.busy or said.left_out
         dead = [] if lost else self.dead()[:4]
         returned = sum(self._reclaim(other) for other in dead)
@@ -266,11 +266,11 @@ class Model:
             self._hand_out(name, member, said)
         self.due = []
         return {
-            "standing": Standing.LOST if lost else Standing.KNOWN,
+            "membership": Membership.EXPIRED if lost else Membership.CURRENT,
             "stored": 0 if said.left_out else len(said.pushes),
             "duplicates": member.duplicates,
             "waiting": len(self.waiting),
-            "delayed": len(self.delayed),
+            "parked": len(self.delayed),
             "seeds": len(self.seeds),
             "workers": len(self.registered()),
             "leased": None if self.waiting else self.leased(),
@@ -301,8 +301,8 @@ class Model:
 
     def _queue_of(self, entry: Entry) -> list[Entry]:
         """Return the queue that *entry* comes into; its slot has a turn from now on."""
-        if entry.slot and entry.slot not in self.turns:
-            self.turns.append(entry.slot)
+        if entry.slot and entry.slot not in self.grants:
+            self.grants.append(entry.slot)
         return self.queues.setdefault(entry.slot, [])
 
     def _sort(self) -> None:
@@ -372,7 +372,7 @@ class Model:
             self.told.append(("worker_lost", name))
         others = []
         for held in member.held:
-            entry, last = held.entry, member.begun if held.entry.kind == "request" else member.sown
+            entry, last = held.entry, member.begun if held.entry.kind == "request" else member.expanded
             begun = last is not None and held.order <= last.order
             if not member.left:  # to leave is not to die
                 entry.died += begun
@@ -429,15 +429,15 @@ class Model:
             return before - most
 
         while want > 0:
-            due, flat = self.turns[:want], bool(self.queues[""])
+            due, flat = self.grants[:want], bool(self.queues[""])
             each = math.ceil(want / max(1, len(due) + flat))
             from_flat = take("", each)
             for slot in due:
                 if want <= 0:
                     break
                 take(slot, each)
-                self.turns.remove(slot)
-                self.turns += [slot] if self.queues[slot] else []
+                self.grants.remove(slot)
+                self.grants += [slot] if self.queues[slot] else []
             if not due and not from_flat:
                 break
         for place, entry in enumerate(taken):
@@ -745,12 +745,12 @@ class Crawl(RuleBasedStateMachine):
         worker.unanswered = None if answered else said
         if answered:
             worker.believes_held[:0] = said.kept
-            if reply.standing == Standing.LOST:
+            if reply.membership == Membership.EXPIRED:
                 worker.dropped += worker.believes_held[begun:]
                 del worker.believes_held[begun:]
             worker.believes_held += leases
             worker.given += [held for held in leases if held not in worker.given]
-        event(f"standing: {reply.standing.name}, repeats: {bool(repeats)}")
+        event(f"membership: {reply.membership.name}, repeats: {bool(repeats)}")
         return reply
 
     def compose(self, worker: Worker, pushes: Any, fates: Any, forgotten: Any, numbers: Any) -> Said:
@@ -768,7 +768,7 @@ class Crawl(RuleBasedStateMachine):
         said.given_back += worker.dropped
         worker.dropped = []
         said.in_hand = len(worker.believes_held)
-        said.begun, said.sown = worker.last_begun("request"), worker.last_begun("list")
+        said.begun, said.expanded = worker.last_begun("request"), worker.last_begun("list")
         said.suspects = sum(held.deaths >= 2 for held in worker.believes_held)
         said.left_out = said.left_out and bool(said.pushes)
         return said
@@ -798,7 +798,7 @@ class Crawl(RuleBasedStateMachine):
         assert self.contents() == before
         assert sorted(shown(again.leases)) == sorted(shown(reply.leases))
         assert (again.returned, again.set_aside, again.dead) == (0, 0, ())
-        for name in ("standing", "epoch", "duplicates", "waiting", "delayed", "seeds", "workers", "leased"):
+        for name in ("membership", "epoch", "duplicates", "waiting", "parked", "seeds", "workers", "leased"):
             assert getattr(again, name) == getattr(reply, name), name
         assert again.finished == reply.finished
 
@@ -865,7 +865,7 @@ class Crawl(RuleBasedStateMachine):
                 pipe.hgetall(f"s:leases:{name}")
             replies = pipe.execute()
         queues, replies = replies[: len(model.queues)], replies[len(model.queues) :]
-        turns, in_slots, seeds, delayed, failed, seen, started, workers, history, *held = replies
+        grants, in_slots, seeds, delayed, failed, seen, started, workers, history, *held = replies
         if model.discipline == "fifo":
             for queue in queues:
                 queue.reverse()  # it is taken from the tail
@@ -880,7 +880,7 @@ class Crawl(RuleBasedStateMachine):
         assert Counter([*waiting, *seeds, *delayed, *aside, *leased]) == Counter(model.accepted)
 
         assert waiting == [entry.payload for entry in model.waiting]
-        assert [slot.decode() for slot in turns] == model.turns
+        assert [slot.decode() for slot in grants] == model.grants
         assert int(in_slots or 0) == len(model.waiting) - len(model.queues[""])
         assert seeds == [entry.payload for entry in model.seeds]
         assert set(delayed) == {entry.payload for entry in model.delayed}

@@ -74,7 +74,7 @@ def test_garbage_at_the_key_of_a_slot_stops_no_other(worker: Client, server: red
 
 def test_a_worker_that_has_enough_of_a_slot_is_given_others(worker: Client) -> None:
     push(worker, ("a1", "a", 5), ("b1", "b", 4), ("b2", "b", 3))
-    assert payloads(worker.say(want=9, sated=["a"]).leases) == ["b1", "b2"]
+    assert payloads(worker.say(want=9, saturated=["a"]).leases) == ["b1", "b2"]
     assert payloads(worker.take(9)) == ["a1"]
 
 

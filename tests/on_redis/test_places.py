@@ -12,7 +12,7 @@ import redis
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import FleetFinishedError, FleetFullError, FleetStoppedError
 from scrapy_rq_sched.frontier.client import Opened, Waiting
-from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Client
@@ -122,7 +122,7 @@ def test_an_exchange_keeps_the_place(arrive: Arrive, server: redis.Redis) -> Non
     assert a.place == 0
     until = time.monotonic() + 1.2
     while time.monotonic() < until:
-        assert a.client.say().told == Told.CRAWL
+        assert a.client.say().order == Order.CRAWL
         assert waiting.place == 1
         time.sleep(0.05)
 
@@ -131,7 +131,7 @@ def test_a_worker_that_was_not_heard_keeps_its_place_as_long_as_nobody_takes_it(
     slow = arrive("slow", 1, lease=0.1)
     assert slow.place == 0
     time.sleep(0.2)
-    assert slow.client.say().told == Told.CRAWL
+    assert slow.client.say().order == Order.CRAWL
 
 
 def test_a_worker_whose_place_was_taken_begins_nothing_until_it_has_one_again(arrive: Arrive) -> None:
@@ -140,10 +140,10 @@ def test_a_worker_whose_place_was_taken_begins_nothing_until_it_has_one_again(ar
     slow.client.push("one", "two")
     wait_until(lambda: other.place == 0, timeout=5)
     reply = slow.client.say(want=1)
-    assert (reply.told, reply.leases) == (Told.WAIT, [])
+    assert (reply.order, reply.leases) == (Order.WAIT, [])
     other.leave()
     reply = slow.client.say(want=1)
-    assert (reply.told, len(reply.leases)) == (Told.CRAWL, 1)
+    assert (reply.order, len(reply.leases)) == (Order.CRAWL, 1)
 
 
 def test_a_worker_without_a_place_adds_what_only_it_can_add(arrive: Arrive) -> None:
@@ -151,15 +151,15 @@ def test_a_worker_without_a_place_adds_what_only_it_can_add(arrive: Arrive) -> N
     assert slow.place == 0
     slow.client.push("one")
     wait_until(lambda: other.place == 0, timeout=5)
-    assert slow.client.say(busy=True, want=1).told == Told.WAIT
+    assert slow.client.say(busy=True, want=1).order == Order.WAIT
     (lease,) = other.client.take(1)
     other.client.say(finished=[lease.name], in_hand=0)
     # Else the fleet would wait for the rest of its start() to no end.
     reply = slow.client.say(busy=True, want=1)
-    assert (reply.told, reply.leases) == (Told.CRAWL, [])
+    assert (reply.order, reply.leases) == (Order.CRAWL, [])
     slow.client.push("two")
     reply = slow.client.say(busy=True, want=1)
-    assert (reply.told, reply.leases) == (Told.WAIT, [])
+    assert (reply.order, reply.leases) == (Order.WAIT, [])
 
 
 def test_a_paused_crawl_stays_paused_for_a_worker_without_a_place(
@@ -169,7 +169,7 @@ def test_a_paused_crawl_stays_paused_for_a_worker_without_a_place(
     assert slow.place == 0
     wait_until(lambda: other.place == 0, timeout=5)
     server.hset(slow.client.frontier.keys.meta, "state", "paused")
-    assert slow.client.say(busy=True, want=1).told == Told.PAUSE
+    assert slow.client.say(busy=True, want=1).order == Order.PAUSE
 
 
 def test_who_waits_when_the_crawl_is_finished_does_not_join(arrive: Arrive, server: redis.Redis) -> None:
@@ -190,9 +190,9 @@ def test_what_all_are_told_is_told_to_one_that_has_lost_its_place(
     wait_until(lambda: other.place == 0, timeout=5)
     meta = slow.client.frontier.keys.meta
     server.hset(meta, "state", "paused")
-    assert slow.client.say().told == Told.WAIT
+    assert slow.client.say().order == Order.WAIT
     server.hset(meta, "stop", 2**52)
-    assert slow.client.say().told == Told.STOP
+    assert slow.client.say().order == Order.STOP
 
 
 def test_a_worker_is_refused_if_it_is_not_to_wait(arrive: Arrive, server: redis.Redis) -> None:
@@ -205,10 +205,10 @@ def test_a_worker_is_refused_if_it_is_not_to_wait(arrive: Arrive, server: redis.
 def test_who_waits_when_the_fleet_is_told_to_stop_does_not_join(arrive: Arrive, server: redis.Redis) -> None:
     a, waiting = arrive("a", 1), arrive("waiting", 1)
     assert (a.place, waiting.place) == (0, 1)
-    assert a.client.say().told == Told.CRAWL
+    assert a.client.say().order == Order.CRAWL
     seconds, micros = server.time()
     server.hset(a.client.frontier.keys.meta, "stop", f"{seconds}{micros:06}")
-    assert a.client.say().told == Told.STOP
+    assert a.client.say().order == Order.STOP
     a.leave()
     with pytest.raises(FleetStoppedError):
         waiting.ask()
@@ -232,7 +232,7 @@ def test_after_an_outage_nobody_takes_the_places_of_those_that_could_not_be_hear
     time.sleep(0.4)  # Redis answers nobody
     assert waiting.place == 1
     assert later.place == 2
-    assert a.client.say().told == Told.CRAWL
+    assert a.client.say().order == Order.CRAWL
 
 
 def test_a_worker_in_line_that_is_always_late_gets_the_place_of_a_dead_worker(arrive: Arrive) -> None:
@@ -253,7 +253,7 @@ def test_after_a_restart_of_redis_nobody_takes_the_places_of_those_that_could_no
     assert a.place == 0
     time.sleep(0.3)
     assert isinstance(new.ask(server_age=0.3), Waiting)
-    assert a.client.say().told == Told.CRAWL
+    assert a.client.say().order == Order.CRAWL
 
 
 def test_the_limits_of_workers_may_differ(arrive: Arrive) -> None:
@@ -284,7 +284,7 @@ def test_a_place_outlives_a_full_memory(arrive: Arrive, server: redis.Redis) -> 
     assert (a.place, waiting.place) == (0, 1)
     server.config_set("maxmemory", used // 2)
     try:
-        assert a.client.say().told == Told.CRAWL
+        assert a.client.say().order == Order.CRAWL
         assert waiting.place == 1
         a.leave()
         assert waiting.place == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from scrapy_rq_sched.frontier.client import Waiting
-from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Client
@@ -94,8 +94,8 @@ class Fleet(RuleBasedStateMachine):
     def one_exchanges(self, who: int) -> None:
         if (worker := self.one_of(who, has_joined=True)) is None:
             return
-        told = worker.client.say(in_hand=0).told
-        assert told == (Told.WAIT if self.expect(worker.client.name) else Told.CRAWL)
+        told = worker.client.say(in_hand=0).order
+        assert told == (Order.WAIT if self.expect(worker.client.name) else Order.CRAWL)
 
     @rule(who=WHO)
     def one_leaves(self, who: int) -> None:

@@ -13,7 +13,7 @@ from scrapy_rq_sched.errors import FleetFinishedError, FleetFullError, FrontierM
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.client import Opened, Waiting
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
-from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
 from ..client import MADE_WITH, Client
@@ -381,7 +381,7 @@ def test_a_fresh_worker_in_a_late_worker_s_company_has_its_full_limits(worker: W
     opened(worker("late", close=limit), age=60.0, run="b", replaced="first")
     fresh = worker("fresh", close=limit)
     opened(fresh, persist=True)
-    assert fresh.say(counted={"pagecount": 2}).told == Told.CRAWL
+    assert fresh.say(counted={"pagecount": 2}).order == Order.CRAWL
 
 
 def test_a_late_worker_that_finds_work_starts_a_crawl(worker: Worker, server: redis.Redis) -> None:
@@ -478,43 +478,43 @@ def test_a_replacement_of_a_worker_in_line_learns_of_the_finish(worker: Worker) 
 
 
 @pytest.fixture
-def page(worker: Worker) -> Callable[..., Told]:
+def page(worker: Worker) -> Callable[..., Order]:
     """Return what has a worker join, crawl some pages of at most ten, and close; it returns the order."""
 
-    def crawl(name: str, pages: int, returns: bool = False, **options: Any) -> Told:
+    def crawl(name: str, pages: int, returns: bool = False, **options: Any) -> Order:
         made = worker(name, close=CloseLimits(pagecount=10))
         opened(made, **options)
         made.push("a", "b")
-        told = made.say(counted={"pagecount": pages}).told
+        told = made.say(counted={"pagecount": pages}).order
         made.frontier.leave(False, False, returns)
         return told
 
     return crawl
 
 
-def test_a_restarted_worker_continues_the_counts_of_its_fleet(page: Callable[..., Told]) -> None:
-    assert page("first", 6, run="r", returns=True) == Told.CRAWL
-    assert page("second", 3, run="r", replaced="first") == Told.CRAWL
-    assert page("third", 1, run="r") == Told.STOP
+def test_a_restarted_worker_continues_the_counts_of_its_fleet(page: Callable[..., Order]) -> None:
+    assert page("first", 6, run="r", returns=True) == Order.CRAWL
+    assert page("second", 3, run="r", replaced="first") == Order.CRAWL
+    assert page("third", 1, run="r") == Order.STOP
 
 
-def test_the_counts_belong_to_the_runs_of_all_supervisors(page: Callable[..., Told], worker: Worker) -> None:
+def test_the_counts_belong_to_the_runs_of_all_supervisors(page: Callable[..., Order], worker: Worker) -> None:
     one = worker("one", close=CloseLimits(pagecount=10))
     opened(one, run="a")
-    assert page("other", 6, run="b") == Told.CRAWL
+    assert page("other", 6, run="b") == Order.CRAWL
     one.push("c")
     one.frontier.leave(False, False)
-    assert page("other again", 3, run="b") == Told.CRAWL
-    assert page("one again", 1, run="a") == Told.STOP
+    assert page("other again", 3, run="b") == Order.CRAWL
+    assert page("one again", 1, run="a") == Order.STOP
 
 
 @pytest.mark.parametrize("runs", [("a", "b"), ("", ""), ("a", "")])
 def test_the_next_run_of_a_command_has_its_full_limits(
-    page: Callable[..., Told], runs: tuple[str, str]
+    page: Callable[..., Order], runs: tuple[str, str]
 ) -> None:
-    assert page("first", 10, run=runs[0]) == Told.STOP
-    assert page("second", 9, run=runs[1]) == Told.CRAWL
-    assert page("third", 10, run="c") == Told.STOP
+    assert page("first", 10, run=runs[0]) == Order.STOP
+    assert page("second", 9, run=runs[1]) == Order.CRAWL
+    assert page("third", 10, run="c") == Order.STOP
 
 
 def test_the_time_of_a_fleet_continues_over_a_restart(worker: Worker, server: redis.Redis) -> None:
@@ -529,10 +529,10 @@ def test_the_time_of_a_fleet_continues_over_a_restart(worker: Worker, server: re
 
 
 def test_a_second_supervisor_in_the_gap_of_a_replacement_continues_the_counts(
-    page: Callable[..., Told],
+    page: Callable[..., Order],
 ) -> None:
-    assert page("first", 9, run="a", returns=True) == Told.CRAWL
-    assert page("other", 1, run="b") == Told.STOP
+    assert page("first", 9, run="a", returns=True) == Order.CRAWL
+    assert page("other", 1, run="b") == Order.STOP
 
 
 def test_a_fleet_of_seeds_without_links_continues_its_counts_over_a_replacement(worker: Worker) -> None:
@@ -542,7 +542,7 @@ def test_a_fleet_of_seeds_without_links_continues_its_counts_over_a_replacement(
     first.frontier.leave(False, False, True)
     second = worker("second", close=CloseLimits(pagecount=10))
     opened(second, run="r", replaced="first")
-    assert second.say(counted={"pagecount": 1}).told == Told.STOP
+    assert second.say(counted={"pagecount": 1}).order == Order.STOP
 
 
 def test_a_new_crawl_has_its_full_limits_though_a_worker_of_the_last_one_still_counts_as_alive(
@@ -555,7 +555,7 @@ def test_a_new_crawl_has_its_full_limits_though_a_worker_of_the_last_one_still_c
     first.frontier.leave(True, True)
     fresh = worker("fresh", close=CloseLimits(pagecount=10))
     opened(fresh, persist=True)
-    assert fresh.say(counted={"pagecount": 2}).told == Told.CRAWL
+    assert fresh.say(counted={"pagecount": 2}).order == Order.CRAWL
 
 
 def test_only_the_latest_runs_of_a_crawl_are_kept(worker: Worker, server: redis.Redis) -> None:

@@ -36,7 +36,7 @@ def all_needs(name: str) -> set[str]:
 
 NEEDED = {needed for name in NAMES for needed in scripts.needs(name)}
 #: Those that Redis is given: nothing needs them, and they are no variant of a part.
-STEPS = [name for name in NAMES if name not in NEEDED and not name.startswith(("queue/", "filter/"))]
+STEPS = [name for name in NAMES if name not in NEEDED and not name.startswith("store/")]
 SCRIPTS = [
     (name, queue, dupefilter)
     for name in STEPS
@@ -46,7 +46,7 @@ SCRIPTS = [
 
 
 def test_the_scripts_are_all_there() -> None:
-    assert {"exchange", "open", "leave", "requeue", "filter_step", "stats", "items", "doctor"} <= set(STEPS)
+    assert all(name.startswith("scripts/") for name in STEPS)
     assert len(SCRIPTS) > 50
 
 
@@ -77,9 +77,10 @@ def test_a_lua_file_is_read_at_a_glance(name: str) -> None:
             begun = None
 
 
+VARIED = ("store/queue/", "store/filter/")
 #: The names that modules have in the scripts, and what says that they are needed.
 MODULES = {
-    module[1].decode(): name if "/" not in name or name.startswith("exchange/") else module[1].decode()
+    module[1].decode(): module[1].decode() if name.startswith(VARIED) else name
     for name in NAMES
     if name not in STEPS and (module := scripts.RETURNS.search(scripts.part(name)))
 }
@@ -90,11 +91,11 @@ def used_modules(name: str) -> set[str]:
     code = re.sub(r"--.*|'[^'\n]*'|\"[^\"\n]*\"", "", scripts.part(name).decode())
     used = set()
     for module, needed in MODULES.items():
-        file = needed if needed not in VARIANTS else f"{needed}/{VARIANTS[needed][0]}"
+        file = needed if needed not in VARIANTS else f"store/{needed}/{VARIANTS[needed][0]}"
         is_function = f"local function {module}(" in scripts.part(file).decode()
         if re.search(rf"(?<![\w.]){module}{'[(]' if is_function else '[.]'}", code):
             used.add(needed)
-    return used - {name, name.partition("/")[0] if name.startswith(("queue/", "filter/")) else name}
+    return used - {name, name.split("/")[1] if name.startswith(VARIED) else name}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,9 +104,9 @@ def test_a_lua_file_names_all_that_it_needs_and_nothing_else(name: str) -> None:
 
 
 def test_a_part_that_several_need_is_there_once() -> None:
-    text = scripts.compose("exchange", "fifo", "compact")
+    text = scripts.compose("scripts/exchange", "fifo", "compact")
     assert text.count(scripts.part("keys")) == 1
-    assert text.count(scripts.part("leases")) == 1
+    assert text.count(scripts.part("store/leases")) == 1
 
 
 @pytest.mark.parametrize(("name", "queue", "dupefilter"), SCRIPTS)
@@ -122,12 +123,12 @@ def test_the_tree_of_a_script_is_printed(capsys: pytest.CaptureFixture[str]) -> 
     main(["filter_step"])
     rows = [line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     assert [(file, lines.isdigit()) for file, lines in rows] == [
-        ("filter_step", True),
+        ("scripts/filter_step", True),
         ("  keys", True),
         ("    helpers", True),
-        ("  seen", True),
+        ("  store/seen", True),
         ("    keys", False),
-        ("  filter/exact", True),
+        ("  store/filter/exact", True),
         ("    keys", False),
         ("5 files", True),
     ]
@@ -138,19 +139,19 @@ def test_the_tree_of_a_script_is_printed(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_tree_of_an_unknown_script_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["exchnge"])
-    assert "frontier/lua has no file exchnge.lua" in capsys.readouterr().err
+    assert "frontier/lua/scripts has no file exchnge.lua" in capsys.readouterr().err
 
 
 def test_the_doctor_tries_every_command_of_a_workers_scripts() -> None:
     worker_steps = [
         (name, queue, dupefilter)
         for name, queue, dupefilter in SCRIPTS
-        if name in ("exchange", "open", "leave", "filter_step")
+        if name in [f"scripts/{name}" for name in ("exchange", "open", "leave", "filter_step")]
     ]
     text = b"".join(scripts.compose(*step) for step in worker_steps).decode()
     called = set(re.findall(r"(?:redis\.p?call|filter\.call|\bpop)\('([A-Z]+)'", text))
     for ends in re.findall(r"= list_queue\((.*)\)", text):
         called.update(re.findall(r"[A-Z]+", ends))
-    tried = set(re.findall(r"'([A-Z]+)'", scripts.part("doctor").decode()))
+    tried = set(re.findall(r"'([A-Z]+)'", scripts.part("scripts/doctor").decode()))
     assert len(called) > 30
     assert called <= tried

@@ -10,7 +10,7 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.connection import needs_hash_tag
-from scrapy_rq_sched.frontier.messages import Push, Turns
+from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
@@ -54,7 +54,7 @@ def test_nobody_takes_the_turns_of_another_spiders_worker(
     one, other = spider("one", brief), spider("other", brief)
     assert len(one.take(1)) == 1
     assert other.take(9) == []
-    one.say(turns={"a": Turns(1, float(server.hget("polite:a", "tat") or 0))})
+    one.say(grants={"a": UsedGrants(1, float(server.hget("polite:a", "tat") or 0))})
     wait_until(lambda: other.take(1))
 
 
@@ -64,13 +64,13 @@ class Eager:
     def __init__(self, worker: Client) -> None:
         self.worker = worker
         self.count = 0
-        self._turns: dict[str, Turns] = {}
+        self._grants: dict[str, UsedGrants] = {}
         self._downloaded: dict[str, int] = {}
 
     def take(self) -> None:
-        leases = self.worker.say(want=9, ahead=200, turns=self._turns, downloaded=self._downloaded).leases
+        leases = self.worker.say(want=9, ahead=200, grants=self._grants, downloaded=self._downloaded).leases
         self.count += len(leases)
-        self._turns = {"a": Turns(len(leases), leases[-1].begin)} if leases else {}
+        self._grants = {"a": UsedGrants(len(leases), leases[-1].begin)} if leases else {}
         self._downloaded = {"a": len(leases)} if leases else {}
 
 
@@ -93,7 +93,7 @@ def test_spiders_whose_frontiers_saw_other_clocks_have_one_time(
     one, other = spider("one", limits), spider("other", limits)
     server.hset("one:meta", "clock", (server.time()[0] + 3600) * 1000)  # somebody has set it back
     wait_until(lambda: one.take(1))
-    one.say(turns={"a": Turns(1, 0)})
+    one.say(grants={"a": UsedGrants(1, 0)})
     wait_until(lambda: other.take(1))
 
 
@@ -221,7 +221,7 @@ def test_a_spider_that_waits_for_a_long_delay_has_the_next_turn(spider: Callable
     long = SlotLimits(delay=2.5)
     one, other = spider("one", long), spider("other", long)
     assert len(one.take(1)) == 1
-    one.say(turns={"a": Turns(1, 0)})
+    one.say(grants={"a": UsedGrants(1, 0)})
     assert other.take(9) == []
     met: list[str] = []
 

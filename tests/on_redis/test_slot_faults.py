@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.errors import RedisUnsuitableError
-from scrapy_rq_sched.frontier.messages import Push, Turns
+from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.operations.clear import clear
@@ -113,7 +113,7 @@ def test_a_slot_that_sleeps_and_was_deleted_does_not_keep_the_crawl_open(
     worker = join(bounds={"slots": SlotLimits(delay=3600)})
     push(worker, "a", 2)
     (lease,) = take(worker)
-    worker.say(finished=[lease.name], turns={"a": Turns(1, 0)})
+    worker.say(finished=[lease.name], grants={"a": UsedGrants(1, 0)})
     server.delete("s:requests:slot:a")
     assert worker.say(want=5, in_hand=0).finished
 
@@ -264,7 +264,7 @@ def test_turns_of_requests_in_memory_do_not_outlive_older_data(join: Join, serve
     assert worker.say(asks={"x": 1}).given
     worker.number += 5  # as if Redis had lost five exchanges
     worker.say(in_hand=0)
-    worker.say(in_hand=0, turns={"x": Turns(1, 0)}, downloaded={"x": 1})  # what it had, it does not use
+    worker.say(in_hand=0, grants={"x": UsedGrants(1, 0)}, downloaded={"x": 1})  # what it had, it does not use
     push(other, "x", 1)
     server.hdel("s:meta", "rewound")
     assert len(take(other)) == 1
@@ -287,7 +287,7 @@ def test_a_block_outlives_what_is_in_flight(join: Join, server: redis.Redis, red
     push(worker, "a", 3)
     take(worker)
     slots_of(redis_url).block("a", 36_000)
-    worker.say(turns={"a": Turns(1, 0)})
+    worker.say(grants={"a": UsedGrants(1, 0)})
     assert server.pttl("s:slots:state:a") > 36_000_000
 
 

@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.frontier.custom_queue import CustomQueueFrontier
 from scrapy_rq_sched.frontier.messages import Batch
-from scrapy_rq_sched.frontier.replies import Told
+from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.inspect import Control, View, read_status
 
 from ..client import Join, payloads
@@ -39,7 +39,7 @@ def test_nothing_is_handed_out_while_the_crawl_is_paused_or_drained(
     worker.push("one")
     getattr(control(redis_url), what)()
     reply = worker.say(want=5, want_seeds=5)
-    assert (reply.told, reply.leases, reply.waiting) == (Told(what), [], 1)
+    assert (reply.order, reply.leases, reply.waiting) == (Order(what), [], 1)
 
 
 def test_seeds_stay_where_they_are_while_the_crawl_is_paused(
@@ -68,7 +68,7 @@ def test_what_was_found_is_stored_and_what_is_done_released_while_the_crawl_is_p
 def test_a_worker_that_joins_later_is_told_too(join: Join, redis_url: str) -> None:
     join("a").push("one")
     control(redis_url).pause()
-    assert join("b").say(want=5).told == Told.PAUSE
+    assert join("b").say(want=5).order == Order.PAUSE
 
 
 def test_a_crawl_that_is_resumed_goes_on(join: Join, redis_url: str) -> None:
@@ -78,7 +78,7 @@ def test_a_crawl_that_is_resumed_goes_on(join: Join, redis_url: str) -> None:
     worker.say(want=5)
     control(redis_url).resume()
     reply = worker.say(want=5)
-    assert (reply.told, payloads(reply.leases)) == (Told.CRAWL, ["one"])
+    assert (reply.order, payloads(reply.leases)) == (Order.CRAWL, ["one"])
 
 
 def test_only_those_that_are_there_are_told_to_stop(join: Join, redis_url: str) -> None:
@@ -86,7 +86,7 @@ def test_only_those_that_are_there_are_told_to_stop(join: Join, redis_url: str) 
     old.push("one")
     assert control(redis_url).stop() == 1
     new = join("new")
-    assert old.say(want=5).told == Told.STOP
+    assert old.say(want=5).order == Order.STOP
     assert payloads(new.say(want=5).leases) == ["one"]
 
 
@@ -97,7 +97,7 @@ def test_a_worker_that_redis_has_forgotten_is_not_told_of_a_stop_before(
     worker.push("one")
     control(redis_url).stop()
     server.delete("s:worker:a")
-    assert worker.say(want=5).told == Told.CRAWL
+    assert worker.say(want=5).order == Order.CRAWL
 
 
 def test_what_workers_were_told_does_not_hold_for_the_next_crawl(
@@ -110,7 +110,7 @@ def test_what_workers_were_told_does_not_hold_for_the_next_crawl(
     worker.say(finished=[lease.name], in_hand=0)
     worker.frontier.leave(finished=True, persist=True)
     assert server.exists("s:meta")
-    assert join("next").say(want=5).told == Told.CRAWL
+    assert join("next").say(want=5).order == Order.CRAWL
 
 
 def test_a_frontier_that_is_not_there_cannot_be_paused(redis_url: str) -> None:
@@ -123,7 +123,7 @@ def test_what_somebody_has_written_there_stops_nobody(join: Join, server: redis.
     worker.push("one")
     server.hset("s:meta", mapping={"state": "dancing", "stop": "soon", "pages": "many", "exporting": "x"})
     reply = worker.say(want=5, pages=1)
-    assert (reply.told, payloads(reply.leases)) == (Told.CRAWL, ["one"])
+    assert (reply.order, payloads(reply.leases)) == (Order.CRAWL, ["one"])
     assert server.hget("s:meta", "pages") == b"1"
 
 

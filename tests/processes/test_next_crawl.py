@@ -382,7 +382,7 @@ def test_a_crawl_without_any_request_ends_as_finished(fleet: Fleet) -> None:
 def test_status_and_doctor_say_that_the_work_is_not_shared(join: Join, server: redis.Redis) -> None:
     worker = join("worker")
     worker.push("one")
-    worker.say(found=200, unshared=196, unshared_reason="meta['kept'] is a set")
+    worker.say(found=200, local_only=196, local_only_reason="meta['kept'] is a set")
     found = server.hmget("s:meta", "found", "unshared", "unshared_reason")
     assert found == [b"200", b"196", b"meta['kept'] is a set"]
     status = replace(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.frontier.replies import Lease, Told
+from scrapy_rq_sched.frontier.replies import Lease, Order
 from scrapy_rq_sched.worker.block import Block, Cause
 from scrapy_rq_sched.worker.outbox import Outgoing
 from scrapy_rq_sched.worker.ready import Ready, Timed
@@ -75,14 +75,14 @@ def test_a_worker_without_requests_is_empty(worker: Session) -> None:
 
 def test_an_order_comes_before_what_is_at_hand(worker: Session) -> None:
     worker.state.ready.append(lease(1))
-    worker.state.told = Told.PAUSE
+    worker.state.order = Order.PAUSE
     assert cause_of(worker) is Cause.ORDER
 
 
 def test_a_full_outbox_comes_first() -> None:
     worker = a_worker(outbox_size=10)
     enqueue(worker, 10)
-    worker.state.told = Told.PAUSE
+    worker.state.order = Order.PAUSE
     assert cause_of(worker) is Cause.ROOM
 
 

@@ -10,16 +10,16 @@ from scrapy import Request
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched.frontier.messages import Batch, Limit
-from scrapy_rq_sched.frontier.replies import Lease, Reply, Told
+from scrapy_rq_sched.frontier.messages import Batch, BottleneckName
+from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.inspect.limit import limit_of
 from scrapy_rq_sched.inspect.status import Status, Worker
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import bottleneck
 from scrapy_rq_sched.worker.admission import Admission
 from scrapy_rq_sched.worker.bottleneck import Bottleneck
-from scrapy_rq_sched.worker.limits import Limits
-from scrapy_rq_sched.worker.politeness import Politeness
+from scrapy_rq_sched.worker.capacity import Capacity
+from scrapy_rq_sched.worker.slots import Politeness
 from scrapy_rq_sched.worker.state import State
 
 WAITING = Reply(b"1", waiting=100)
@@ -34,7 +34,7 @@ class Looks:
         monkeypatch.setattr(bottleneck.time, "process_time", lambda: self.cpu)
         settings = FrontierSettings(concurrency=1)
         self.state = State(settings)
-        self.limits = Limits(self.state, settings)
+        self.limits = Capacity(self.state, settings)
         self.stats = MemoryStatsCollector(get_crawler())
         self.slots = Mock(load=lambda slot: 0)
         admission = Admission(self.state, self.limits, Politeness(), settings, self)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ class Looks:
         for number in range(count):
             self.state.begin(Request(f"http://h/{number}"), Lease(f"1.{number}", "request", 0, b"x"))
 
-    def look(self, seconds: float = 30, reply: Reply = WAITING, busy: float = 0.1) -> Limit | None:
+    def look(self, seconds: float = 30, reply: Reply = WAITING, busy: float = 0.1) -> BottleneckName | None:
         """Look for so long, with a share of the processor's time, and return what is said then."""
         for _ in range(round(10 * seconds)):
             self.now, self.cpu = self.now + 0.1, self.cpu + 0.1 * busy
@@ -60,7 +60,7 @@ class Looks:
             self.bottleneck.look(reply, self)  # type: ignore[arg-type]
         batch = Batch(1)
         self.bottleneck.fill(batch)
-        return batch.limit
+        return batch.bottleneck
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_an_outage_is_a_limit_of_redis(looks: Looks) -> None:
 
 
 def test_a_paused_worker_is_limited_by_nothing(looks: Looks) -> None:
-    looks.state.told = Told.PAUSE
+    looks.state.order = Order.PAUSE
     assert looks.look() is None
 
 
@@ -133,7 +133,7 @@ def test_a_moment_is_no_limit(looks: Looks) -> None:
     assert looks.look(3) is None
 
 
-def limit(*said: Limit, state: str = "crawling", **fields: Any) -> Limit:
+def limit(*said: BottleneckName, state: str = "crawling", **fields: Any) -> BottleneckName:
     workers = [Worker(f"w{number}", True, limit=its) for number, its in enumerate(said)]
     return limit_of(Status("s", "s:requests", state, 0.0, workers=workers, **fields))
 

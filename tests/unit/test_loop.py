@@ -12,8 +12,8 @@ from twisted.internet.defer import succeed
 from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.client import Left
 from scrapy_rq_sched.frontier.replies import Reply
-from scrapy_rq_sched.worker.exchange_loop import ExchangeLoop
-from scrapy_rq_sched.worker.rhythm import PLENTY, POLL_UNKNOWN, Rhythm
+from scrapy_rq_sched.worker.loop import ExchangeLoop
+from scrapy_rq_sched.worker.schedule import PLENTY, POLL_UNKNOWN, ExchangeSchedule
 from scrapy_rq_sched.worker.session import Session
 
 from .test_worker import a_worker, answer, finish
@@ -44,26 +44,28 @@ def worker(clock: Waited) -> Session:
 
 
 @pytest.fixture
-def rhythm(worker: Session) -> Rhythm:
-    return Rhythm(worker)
+def rhythm(worker: Session) -> ExchangeSchedule:
+    return ExchangeSchedule(worker)
 
 
-def an_idle_rhythm(**settings: object) -> Rhythm:
-    return Rhythm(a_worker(flush_interval=INTERVAL, **settings))
+def an_idle_rhythm(**settings: object) -> ExchangeSchedule:
+    return ExchangeSchedule(a_worker(flush_interval=INTERVAL, **settings))
 
 
-def is_due(rhythm: Rhythm, reply: Reply | None) -> bool:
+def is_due(rhythm: ExchangeSchedule, reply: Reply | None) -> bool:
     rhythm._session.last_reply = reply
     return rhythm.is_due()
 
 
-def test_news_is_told_at_once_while_others_may_wait_for_it(rhythm: Rhythm, clock: Waited) -> None:
+def test_news_is_told_at_once_while_others_may_wait_for_it(rhythm: ExchangeSchedule, clock: Waited) -> None:
     rhythm.exchanged()
     assert is_due(rhythm, None)
     assert is_due(rhythm, Reply(b"1", waiting=8, workers=2))
 
 
-def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(rhythm: Rhythm, clock: Waited) -> None:
+def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(
+    rhythm: ExchangeSchedule, clock: Waited
+) -> None:
     plenty = Reply(b"1", waiting=9, workers=2)
     rhythm.exchanged()
     assert not is_due(rhythm, plenty)
@@ -73,14 +75,16 @@ def test_news_waits_for_more_of_it_while_there_is_more_than_all_want(rhythm: Rhy
     assert is_due(rhythm, plenty)
 
 
-def test_no_news_waits_for_as_long_as_a_lease(rhythm: Rhythm, clock: Waited) -> None:
+def test_no_news_waits_for_as_long_as_a_lease(rhythm: ExchangeSchedule, clock: Waited) -> None:
     rhythm._lease_timeout = 0.3
     rhythm.exchanged()
     clock.now += 0.051
     assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 
-def test_a_worker_that_runs_low_does_not_wait(rhythm: Rhythm, worker: Session, clock: Waited) -> None:
+def test_a_worker_that_runs_low_does_not_wait(
+    rhythm: ExchangeSchedule, worker: Session, clock: Waited
+) -> None:
     rhythm.exchanged()
     for _ in range(3):
         worker.state.ready.remove(next(worker.state.ready.heads()))
@@ -88,7 +92,7 @@ def test_a_worker_that_runs_low_does_not_wait(rhythm: Rhythm, worker: Session, c
 
 
 def test_a_release_that_will_be_waited_for_does_not_wait(
-    rhythm: Rhythm, worker: Session, clock: Waited
+    rhythm: ExchangeSchedule, worker: Session, clock: Waited
 ) -> None:
     rhythm.exchanged()
     finish(worker, 5)
@@ -98,7 +102,7 @@ def test_a_release_that_will_be_waited_for_does_not_wait(
 def test_a_heartbeat_is_due_though_something_waits_and_nothing_is_needed(clock: Waited) -> None:
     worker = a_worker(concurrency=16, flush_interval=INTERVAL)
     answer(worker, leases=15)
-    rhythm = Rhythm(worker)
+    rhythm = ExchangeSchedule(worker)
     rhythm.exchanged()
     reply = Reply(b"1", waiting=100)
     assert not is_due(rhythm, reply)
@@ -119,7 +123,7 @@ def test_the_more_workers_idle_the_longer_each_takes_until_it_asks_again(
     assert is_due(rhythm, reply)
 
 
-def test_a_worker_that_closes_does_not_wait(rhythm: Rhythm, clock: Waited) -> None:
+def test_a_worker_that_closes_does_not_wait(rhythm: ExchangeSchedule, clock: Waited) -> None:
     rhythm.exchanged()
     rhythm._session.closing = True
     assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
@@ -147,7 +151,7 @@ def test_a_worker_that_was_given_none_of_what_is_due_does_not_ask_at_every_momen
 def test_an_idle_worker_sleeps_until_the_first_request_that_was_set_back_is_due(clock: Waited) -> None:
     rhythm = an_idle_rhythm()
     rhythm._session.state.clock.note(clock.now, clock.now, 0.0)
-    reply = Reply(b"1", leased=0, delayed=2, later=2, now=0.0, next_parked=700.0)
+    reply = Reply(b"1", leased=0, parked=2, later=2, now=0.0, next_parked=700.0)
     rhythm.exchanged()
     clock.now += 0.69
     assert not is_due(rhythm, reply)

@@ -41,25 +41,25 @@ def test_turns_are_asked_for_that_are_lacking() -> None:
 def test_a_request_uses_the_first_turn_of_its_slot() -> None:
     memory = filled()
     memory.give({"a": [5.0, 6.0]})
-    assert list(memory.turns()) == [("a", 5.0)]
+    assert list(memory.grants()) == [("a", 5.0)]
     assert memory.take("a").request.url.endswith("/1")
-    assert list(memory.turns()) == [("a", 6.0)]
+    assert list(memory.grants()) == [("a", 6.0)]
     assert memory.take("a").request.url.endswith("/2")
-    assert list(memory.turns()) == []
+    assert list(memory.grants()) == []
     assert memory.asks(9) == {"b": 1}
 
 
 def test_a_turn_that_nothing_is_left_for_is_told_of() -> None:
     memory = filled()
     assert memory.give({"b": [5.0, 6.0], "c": [7.0]}) == Counter({"b": 1, "c": 1})
-    assert list(memory.turns()) == [("b", 5.0)]
+    assert list(memory.grants()) == [("b", 5.0)]
 
 
 def test_turns_that_are_late_are_taken_back_and_asked_for_again() -> None:
     memory = filled()
     memory.give({"a": [5.0, 9.0], "b": [6.0]})
     assert memory.take_back(before=7.0) == Counter({"a": 1, "b": 1})
-    assert list(memory.turns()) == [("a", 9.0)]
+    assert list(memory.grants()) == [("a", 9.0)]
     assert memory.asks(9) == {"a": 1, "b": 1}
 
 

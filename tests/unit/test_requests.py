@@ -27,17 +27,17 @@ def begin(state: State, has_grant: bool = True) -> Request:
 
 def news_of(state: State) -> Batch:
     batch = Batch(1)
-    state.turns.fill(batch)
+    state.grants.fill(batch)
     return batch
 
 
 def test_a_grant_is_unused_if_its_request_ends_without_reaching_the_downloader(state: State) -> None:
     request = begin(state)
     state.finish_all_but([request])
-    assert not state.turns.has_news
+    assert not state.grants.has_news
     state.finish_all_but([])
     batch = news_of(state)
-    assert (batch.turns["a"].used, batch.turns["a"].unused, batch.downloaded) == (1, 1, {"a": 1})
+    assert (batch.grants["a"].used, batch.grants["a"].unused, batch.downloaded) == (1, 1, {"a": 1})
 
 
 def test_a_download_is_over_once(state: State) -> None:
@@ -68,7 +68,7 @@ def test_the_grants_that_the_frontier_has_forgotten_are_not_reported(state: Stat
     state.give_back(known=False)
     state.reached_downloader(request, "", 5.0)
     state.finish_all_but([])
-    assert not state.turns.has_news
+    assert not state.grants.has_news
 
 
 def test_a_request_that_its_own_callback_yields_again_keeps_its_lease_until_both_end(state: State) -> None:

@@ -97,5 +97,5 @@ def test_a_worker_without_a_supervisor_is_a_minute_old_at_most(monkeypatch: pyte
 
 def test_a_finish_is_known_for_longer_than_any_restart_takes() -> None:
     longest = LONGEST_PAUSE + identity.LONGEST_START
-    (grace,) = re.findall(r"\nlocal GRACE = (\d+)\n", part("lost").decode())
+    (grace,) = re.findall(r"\nlocal GRACE = (\d+)\n", part("fleet/lost").decode())
     assert 3 * longest <= int(grace) / 1000 <= LATE_WORKER_GRACE

@@ -15,7 +15,7 @@ from scrapy_rq_sched.codec.slots import LONGEST, AssignedSlot, forget_assigned_s
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
-from scrapy_rq_sched.worker.politeness import Politeness
+from scrapy_rq_sched.worker.slots import Politeness
 
 # -- names -------------------------------------------------------------------------------------------
 

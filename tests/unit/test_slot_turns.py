@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from scrapy_rq_sched.frontier.messages import Batch, Turns
+from scrapy_rq_sched.frontier.messages import Batch, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.worker.block import Block, Cause
+from scrapy_rq_sched.worker.clock import ServerClock
 from scrapy_rq_sched.worker.ready import Ready, Timed
-from scrapy_rq_sched.worker.server_clock import ServerClock
-from scrapy_rq_sched.worker.slot_turns import SlotTurns
+from scrapy_rq_sched.worker.slots import SlotGrants
 
 from ..crawl import wait_until
 
@@ -100,95 +100,95 @@ def test_a_clock_that_has_jumped_is_believed_at_once() -> None:
 
 
 @pytest.fixture
-def turns() -> SlotTurns:
-    return SlotTurns(ServerClock())
+def grants() -> SlotGrants:
+    return SlotGrants(ServerClock())
 
 
-def said(turns: SlotTurns) -> dict[str, Turns]:
+def said(grants: SlotGrants) -> dict[str, UsedGrants]:
     batch = Batch(1)
-    turns.fill(batch)
-    return batch.turns
+    grants.fill(batch)
+    return batch.grants
 
 
-def test_a_turn_is_used_when_its_request_is_sent_and_not_before(turns: SlotTurns) -> None:
-    turns.begun("a", 5.0, 5.0)
-    assert not turns.has_news
-    turns.sending("a", 5.5, used=True)
-    assert said(turns) == {"a": Turns(1, 5500)}
-    assert not turns.has_news
+def test_a_turn_is_used_when_its_request_is_sent_and_not_before(grants: SlotGrants) -> None:
+    grants.begun("a", 5.0, 5.0)
+    assert not grants.has_news
+    grants.sending("a", 5.5, used=True)
+    assert said(grants) == {"a": UsedGrants(1, 5500)}
+    assert not grants.has_news
 
 
-def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(turns: SlotTurns) -> None:
-    turns.returned(lease("1", "a", 5000))
-    assert said(turns) == {"a": Turns(1, 0, 1)}
+def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(grants: SlotGrants) -> None:
+    grants.returned(lease("1", "a", 5000))
+    assert said(grants) == {"a": UsedGrants(1, 0, 1)}
 
 
-def test_a_lease_without_a_time_has_no_turn_to_give_back(turns: SlotTurns) -> None:
-    turns.returned(lease("2", "a"))
-    assert not turns.has_news
+def test_a_lease_without_a_time_has_no_turn_to_give_back(grants: SlotGrants) -> None:
+    grants.returned(lease("2", "a"))
+    assert not grants.has_news
 
 
-def test_a_turn_is_not_used_while_its_request_waits_in_the_downloader(turns: SlotTurns) -> None:
+def test_a_turn_is_not_used_while_its_request_waits_in_the_downloader(grants: SlotGrants) -> None:
     soon = time.monotonic() + 0.05
-    turns.begun("a", 5.0, 5.0)
-    turns.sending("a", soon, used=True)
-    assert said(turns) == {}
-    wait_until(lambda: turns.has_news)
-    assert said(turns) == {"a": Turns(1, round(1000 * soon, 3))}
+    grants.begun("a", 5.0, 5.0)
+    grants.sending("a", soon, used=True)
+    assert said(grants) == {}
+    wait_until(lambda: grants.has_news)
+    assert said(grants) == {"a": UsedGrants(1, round(1000 * soon, 3))}
 
 
-def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 13.0)
-    assert turns.earliest("a", 20.0) == pytest.approx(13 + 0.99 * 10)
-    assert turns.earliest("b", 20.0) == 20
+def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 13.0)
+    assert grants.earliest("a", 20.0) == pytest.approx(13 + 0.99 * 10)
+    assert grants.earliest("b", 20.0) == 20
 
 
-def test_a_turn_that_was_late_is_made_up_for(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 13.0)
+def test_a_turn_that_was_late_is_made_up_for(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 13.0)
     # The frontier knew of it: it has moved the next turn on.
-    assert turns.earliest("a", 14.0, gap=1.0) == 14
-    assert turns.earliest("a", 11.0, gap=1.0) == pytest.approx(13 + 0.99)
+    assert grants.earliest("a", 14.0, gap=1.0) == 14
+    assert grants.earliest("a", 11.0, gap=1.0) == pytest.approx(13 + 0.99)
 
 
-def test_turns_that_are_apart_by_less_than_the_gap_stay_so_far_apart(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 13.0)
-    assert turns.earliest("a", 10.5, gap=1.0) == pytest.approx(13 + 0.99 * 0.5)
+def test_turns_that_are_apart_by_less_than_the_gap_stay_so_far_apart(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 13.0)
+    assert grants.earliest("a", 10.5, gap=1.0) == pytest.approx(13 + 0.99 * 0.5)
 
 
-def test_the_gap_counts_from_when_a_request_was_sent(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 10.0)
-    turns.sending("a", 14.0, used=True)
-    assert turns.earliest("a", 20.0) == pytest.approx(14 + 0.99 * 10)
+def test_the_gap_counts_from_when_a_request_was_sent(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 10.0)
+    grants.sending("a", 14.0, used=True)
+    assert grants.earliest("a", 20.0) == pytest.approx(14 + 0.99 * 10)
 
 
-def test_a_request_that_has_no_turn_counts_for_its_slot(turns: SlotTurns) -> None:
-    turns.sending("a", 7.0, used=False)
-    assert said(turns) == {"a": Turns(0, 7000)}
+def test_a_request_that_has_no_turn_counts_for_its_slot(grants: SlotGrants) -> None:
+    grants.sending("a", 7.0, used=False)
+    assert said(grants) == {"a": UsedGrants(0, 7000)}
 
 
-def test_the_gap_is_kept_however_often_something_is_said_in_between(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 13.0)
-    turns.sending("a", 13.0, used=True)
+def test_the_gap_is_kept_however_often_something_is_said_in_between(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 13.0)
+    grants.sending("a", 13.0, used=True)
     for _ in range(3):
-        said(turns)
-    assert turns.earliest("a", 20.0) == pytest.approx(13 + 0.99 * 10)
+        said(grants)
+    assert grants.earliest("a", 20.0) == pytest.approx(13 + 0.99 * 10)
 
 
-def test_where_gaps_may_be_nothing_a_late_turn_delays_none(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 13.0)
-    assert turns.earliest("a", 11.0, gap=0.0) == 13
+def test_where_gaps_may_be_nothing_a_late_turn_delays_none(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 13.0)
+    assert grants.earliest("a", 11.0, gap=0.0) == 13
 
 
-def test_the_gap_counts_from_the_corrected_time_of_sending(turns: SlotTurns) -> None:
-    turns.begun("a", 10.0, 10.0)
-    turns.sending("a", 10.1, used=True)
-    turns.sent("a", 10.1, 10.4)
-    assert turns.earliest("a", 20.0) == pytest.approx(10.4 + 0.99 * 10)
-    assert said(turns) == {"a": Turns(1, 10_400)}
+def test_the_gap_counts_from_the_corrected_time_of_sending(grants: SlotGrants) -> None:
+    grants.begun("a", 10.0, 10.0)
+    grants.sending("a", 10.1, used=True)
+    grants.sent("a", 10.1, 10.4)
+    assert grants.earliest("a", 20.0) == pytest.approx(10.4 + 0.99 * 10)
+    assert said(grants) == {"a": UsedGrants(1, 10_400)}
 
 
-def test_the_time_of_sending_is_not_corrected_after_a_later_request(turns: SlotTurns) -> None:
-    turns.sending("a", 10.0, used=False)
-    turns.sending("a", 12.0, used=False)
-    turns.sent("a", 10.0, 10.5)
-    assert turns.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)
+def test_the_time_of_sending_is_not_corrected_after_a_later_request(grants: SlotGrants) -> None:
+    grants.sending("a", 10.0, used=False)
+    grants.sending("a", 12.0, used=False)
+    grants.sent("a", 10.0, 10.5)
+    assert grants.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)

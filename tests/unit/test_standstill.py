@@ -11,16 +11,16 @@ from scrapy import Request
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.frontier.client import Frontier, Opened
-from scrapy_rq_sched.frontier.messages import Bounds, Push
-from scrapy_rq_sched.frontier.replies import Lease, Reply, Told
+from scrapy_rq_sched.frontier.messages import FleetConfig, Push
+from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker.admission import Admission
-from scrapy_rq_sched.worker.limits import Limits
+from scrapy_rq_sched.worker.capacity import Capacity
 from scrapy_rq_sched.worker.log import fullness, notices, standstill
 from scrapy_rq_sched.worker.log.fullness import Fullness
 from scrapy_rq_sched.worker.log.standstill import Standstill
-from scrapy_rq_sched.worker.politeness import Politeness
+from scrapy_rq_sched.worker.slots import Politeness
 from scrapy_rq_sched.worker.state import State
 
 URL = "http://example.com/"
@@ -45,7 +45,7 @@ class Engine:
 def a_standstill(spider: str = "s", **settings: Any) -> tuple[Standstill, State]:
     read = FrontierSettings(**settings)
     state = State(read)
-    limits = Limits(state, read)
+    limits = Capacity(state, read)
     admission = Admission(state, limits, Politeness(), read, None)
     return Standstill(state, limits, admission, read, spider, [f"{spider}:start_urls"]), state
 
@@ -71,10 +71,10 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
         ("go back to the queue 30 s after its last exchange", {"reply": Reply(b"1", leased=1)}),
         ("2 workers still read start(), or have", {"reply": Reply(b"1", leased=0, busy=2)}),
         ("1 worker still reads start(), or has", {"reply": Reply(b"1", leased=0, busy=1)}),
-        ("5 requests are left for another worker", {"reply": Reply(b"1", leased=0, delayed=5)}),
+        ("5 requests are left for another worker", {"reply": Reply(b"1", leased=0, parked=5)}),
         (
             "5 requests wait for their time; the first may begin in less than a second",
-            {"reply": Reply(b"1", leased=0, delayed=5, later=5, next_parked=1.0)},
+            {"reply": Reply(b"1", leased=0, parked=5, later=5, next_parked=1.0)},
         ),
         ("waits for seeds in s:start_urls", {"reply": Reply(b"1", leased=0, busy=0)}),
         (
@@ -104,14 +104,14 @@ def test_the_reason_is_named(expected: str, situation: dict[str, Any]) -> None:
 def test_a_command_that_is_suggested_quotes_the_name_of_the_spider(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     still, worker = a_standstill(spider="my shop")
-    worker.told = Told.PAUSE
+    worker.order = Order.PAUSE
     _, text = still.reason(Reply(b"1", waiting=2), 0, "")
     assert text.endswith("2 requests are in the queue. To resume, run: scrapy frontier resume 'my shop'")
     server = connection.get_redis(host="localhost")
-    frontier = Frontier(server, Keys("my shop"), "a", "priority", Bounds())
+    frontier = Frontier(server, Keys("my shop"), "a", "priority", FleetConfig())
     found = {"waiting": 0, "seen": 5, "seeds": 0, "leased": 0, "workers": 1, "failed": 2, "unshared": 0}
     notices.from_before(frontier, Opened(flushed=False, kept_for="", **found))
-    notices.Notices(Mock(), "my shop").told(Reply(b"1", told=Told.DRAIN))
+    notices.Notices(Mock(), "my shop").told(Reply(b"1", order=Order.DRAIN))
     commands = [message.partition(" run: ")[2] for message in caplog.messages]
     assert commands == [f"scrapy frontier {action} 'my shop'" for action in ("clear", "failed", "resume")]
 
@@ -162,7 +162,7 @@ def test_an_idle_spider_says_once_that_it_waits_for_seeds(
 
 def a_fullness(**bounds: Any) -> Fullness:
     server = connection.get_redis(host="localhost", password="secret")
-    frontier = Frontier(server, Keys("s"), "a", "priority", Bounds(**bounds))
+    frontier = Frontier(server, Keys("s"), "a", "priority", FleetConfig(**bounds))
     return Fullness(frontier, State(FrontierSettings()), 10_000)
 
 

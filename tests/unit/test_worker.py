@@ -14,10 +14,10 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched import PriorityQueue, RFPDupeFilter
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push, rank
-from scrapy_rq_sched.frontier.replies import Lease, Reply, Standing
+from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.settings import FrontierSettings
-from scrapy_rq_sched.worker import outbox, start_counts
-from scrapy_rq_sched.worker.attempt import Attempt
+from scrapy_rq_sched.worker import intake, outbox
+from scrapy_rq_sched.worker.loop import Attempt
 from scrapy_rq_sched.worker.outbox import BATCH_PUSHES, BatchOutcome
 from scrapy_rq_sched.worker.session import Session
 
@@ -54,7 +54,7 @@ def answer(worker: Session, leases: int = 0, latency: float = 0.001, stored: int
 
 
 def take(worker: Session, reply: Reply, latency: float = 0.001) -> BatchOutcome:
-    worker.limits.exchanged(latency)
+    worker.capacity.exchanged(latency)
     return worker.apply(reply)
 
 
@@ -95,9 +95,9 @@ def test_a_quarter_more_are_at_work_than_the_concurrent_requests(concurrency: in
     worker = a_worker(concurrency=concurrency)
     answer(worker, leases=4)
     hold(worker, at_work - 1)
-    assert worker.limits.has_capacity
+    assert worker.capacity.has_capacity
     hold(worker, 1)
-    assert not worker.limits.has_capacity
+    assert not worker.capacity.has_capacity
 
 
 def finish(worker: Session, count: int) -> None:
@@ -109,22 +109,22 @@ def test_no_more_are_finished_and_not_released_than_twice_the_concurrent_request
     worker = a_worker(concurrency=4)
     answer(worker, leases=4)
     finish(worker, 7)
-    assert worker.limits.has_capacity
+    assert worker.capacity.has_capacity
     finish(worker, 1)
-    assert not worker.limits.has_capacity
+    assert not worker.capacity.has_capacity
     worker.batch()
-    assert not worker.limits.has_capacity
+    assert not worker.capacity.has_capacity
     answer(worker)
-    assert worker.limits.has_capacity
+    assert worker.capacity.has_capacity
 
 
 def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
     worker = a_worker(concurrency=4)
     finish(worker, 5)
-    assert not worker.limits.awaits_release
+    assert not worker.capacity.awaits_release
     finish(worker, 1)
-    assert worker.limits.awaits_release
-    assert worker.limits.has_capacity
+    assert worker.capacity.awaits_release
+    assert worker.capacity.has_capacity
 
 
 @pytest.mark.parametrize("unreleased", [0, 8])
@@ -137,30 +137,30 @@ def test_callbacks_that_wait_raise_the_limit_whatever_waits_to_be_released(
     answer(worker, leases=4)
     finish(worker, unreleased)
     hold(worker, 5)
-    assert [worker.limits.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
+    assert [worker.capacity.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
     worker.state.releases.rolled_back()
-    assert worker.limits.has_capacity
+    assert worker.capacity.has_capacity
 
 
 def test_a_release_is_not_waited_for_where_redis_is_far() -> None:
     worker = a_worker(concurrency=4)
     answer(worker, latency=0.02)
     finish(worker, 8)
-    assert worker.limits.has_capacity
+    assert worker.capacity.has_capacity
 
 
 def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
     worker = a_worker(concurrency=4)
     answer(worker)
     finish(worker, 8)
-    worker.limits.cut_off = True
-    assert worker.limits.has_capacity
+    worker.capacity.cut_off = True
+    assert worker.capacity.has_capacity
 
 
 def test_the_outbox_has_a_bound_beyond_which_nothing_is_begun() -> None:
     worker = a_worker(outbox_size=10)
     enqueue(worker, 10)
-    assert worker.limits.is_full
+    assert worker.capacity.is_full
     assert worker.batch().want == 16
     answer(worker)
     enqueue(worker, 5000)
@@ -245,11 +245,11 @@ def test_a_worker_whose_every_page_waits_for_room_stands_still() -> None:
     worker.state.finish_all_but(())
     worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.limits.stands_still
+    assert worker.capacity.stands_still
     batch = worker.batch()
     assert batch.exceed
     settle(worker, stored=10, full="exceeded")
-    assert not worker.limits.stands_still
+    assert not worker.capacity.stands_still
 
 
 def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
@@ -259,7 +259,7 @@ def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
     worker.state.finish_all_but(())
     worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.limits.has_capacity
+    assert worker.capacity.has_capacity
     assert not worker.batch().exceed
 
 
@@ -291,7 +291,7 @@ def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_what_it_found() ->
     worker.state.finish_all_but(())
     worker.batch()
     take(worker, Reply(b"1", stored=4, replicated=False), 0.02)
-    assert not worker.limits.has_capacity
+    assert not worker.capacity.has_capacity
 
 
 def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
@@ -302,7 +302,7 @@ def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
     enqueue(worker, 1)
     worker.state.finish_all_but(requests[:1])
     worker.batch()
-    settle(worker, stored=1, standing=Standing.REWOUND)
+    settle(worker, stored=1, membership=Membership.ROLLED_BACK)
     assert len(worker.state.ready) + worker.state.requests.leased == 0
     worker.state.finish_all_but(())
     assert worker.batch().finished == []
@@ -313,7 +313,7 @@ def test_what_is_being_crawled_when_older_data_comes_keeps_the_fleet_from_its_en
     hold(worker, 1)
     requests = begun_by(worker)
     worker.batch()
-    settle(worker, standing=Standing.REWOUND)
+    settle(worker, membership=Membership.ROLLED_BACK)
     worker.state.finish_all_but(requests)
     assert worker.batch().busy
     settle(worker)
@@ -329,7 +329,7 @@ def test_start_requests_that_older_data_may_lack_are_sent_again() -> None:
     settle(worker, stored=2)
     enqueue(worker, 1, payload=b"new")
     worker.batch()
-    settle(worker, stored=1, standing=Standing.REWOUND)
+    settle(worker, stored=1, membership=Membership.ROLLED_BACK)
     assert [push.payload for push in worker.batch().pushes] == [b"start"]
 
 
@@ -391,13 +391,13 @@ def test_a_batch_says_what_was_begun_last() -> None:
 def test_a_suspect_is_begun_only_when_redis_knows_of_it() -> None:
     worker = a_worker()
     (suspect,) = leases(1, deaths=3)
-    assert not worker.state.beginnings.is_known(suspect)
-    worker.state.beginnings.announce(suspect)
+    assert not worker.state.start_reports.is_known(suspect)
+    worker.state.start_reports.announce(suspect)
     assert worker.state.has_news
     assert worker.batch().begun == suspect.name
-    assert not worker.state.beginnings.is_known(suspect)
+    assert not worker.state.start_reports.is_known(suspect)
     answer(worker)
-    assert worker.state.beginnings.is_known(suspect)
+    assert worker.state.start_reports.is_known(suspect)
     assert not worker.state.has_news
 
 
@@ -419,7 +419,7 @@ def test_what_was_ready_is_an_orphan_where_the_frontier_is_gone_and_not_where_it
         worker = a_worker()
         worker.state.ready.extend(leases(2))
         worker.batch()
-        reply = Reply(b"1", standing=Standing.REWOUND, lost=lost)
+        reply = Reply(b"1", membership=Membership.ROLLED_BACK, lost=lost)
         assert len(take(worker, reply, 0.001).orphans) == orphans
         assert not worker.state.ready
 
@@ -504,8 +504,8 @@ def test_a_mark_that_cannot_be_sent_either_is_left_out() -> None:
 def test_equal_start_requests_are_numbered_and_the_oldest_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(start_counts, "MOST", 2)
-    counts = start_counts.StartCounts()
+    monkeypatch.setattr(intake, "MOST", 2)
+    counts = intake.StartCounts()
     numbers = [(fingerprint, counts.number_of(fingerprint)) for fingerprint in "aabcaabc"]
     assert len(set(numbers)) == len(numbers)
     assert numbers[:2] == [("a", "1"), ("a", "2")]
@@ -531,10 +531,10 @@ def test_any_priority_is_a_number_that_redis_takes(priority: Any, number: float)
 def test_several_suspect_seeds_are_sown_when_redis_knows_of_the_last() -> None:
     worker = a_worker()
     first, second = Lease("3.1", "list", 3, b"x"), Lease("3.2", "list", 3, b"x")
-    worker.state.sow(first)
-    worker.state.sow(second)
-    assert not worker.state.beginnings.may_sow(first)
-    assert worker.batch().sown == second.name
+    worker.state.expand(first)
+    worker.state.expand(second)
+    assert not worker.state.start_reports.may_expand(first)
+    assert worker.batch().expanded == second.name
     answer(worker)
-    assert worker.state.beginnings.may_sow(first)
-    assert worker.state.beginnings.may_sow(second)
+    assert worker.state.start_reports.may_expand(first)
+    assert worker.state.start_reports.may_expand(second)

@@ -125,7 +125,7 @@ def needs(name: str) -> list[str]:
 
 def variants(queue: str, dupefilter: str) -> dict[str, str]:
     """Return the file that stands for each name that stands for several files in the needs of a file."""
-    return {"queue": f"queue/{queue}", "filter": f"filter/{dupefilter}"}
+    return {"queue": f"store/queue/{queue}", "filter": f"store/filter/{dupefilter}"}
 
 
 #: Keys whose types are not in this check: the queue and the filter check their own, and events are optional.
@@ -149,15 +149,15 @@ def key_names(script: bytes) -> bytes:
 
 
 def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
-    """Return the script ``lua/<name>.lua`` together with all files that it needs, each once.
+    """Return the file ``lua/<name>.lua`` together with all files that it needs, each once.
 
     A file that ends with ``return name`` is a module: later files use it by that name. It is wrapped in a
     function of its own, so that its local variables do not count towards the 200 that Lua allows in one
     function, and its functions are created in half the time. Each call of a script creates all functions
     again, but the functions of a module marked as "seldom used" only if the call uses them.
 
-    :param queue: the file ``lua/queue/<queue>.lua`` stands for ``queue`` in the needs of a file.
-    :param dupefilter: the file ``lua/filter/<dupefilter>.lua`` stands for ``filter``.
+    :param queue: the file ``lua/store/queue/<queue>.lua`` stands for ``queue`` in the needs of a file.
+    :param dupefilter: the file ``lua/store/filter/<dupefilter>.lua`` stands for ``filter``.
     """
     stands_for = variants(queue, dupefilter)
     texts: dict[str, bytes] = {}
@@ -186,16 +186,16 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
 
 
 def register(server: Any, name: str, queue: str = "", dupefilter: str = "") -> Script:
-    """Return the script that :func:`compose` returns, for calls on *server*."""
-    return Script(server, compose(name, queue, dupefilter))
+    """Return the script ``lua/scripts/<name>.lua``, for calls on *server*: see :func:`compose`."""
+    return Script(server, compose(f"scripts/{name}", queue, dupefilter))
 
 
 def filter_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     """Return a function that queries or changes the filter at *key* outside an exchange.
 
-    :param kind: the filter's file, ``lua/filter/<kind>.lua``.
-    :return: ``step(what, fingerprint="")``, with the actions of ``lua/filter_step.lua``. It blocks until
-        Redis answers.
+    :param kind: the filter's file, ``lua/store/filter/<kind>.lua``.
+    :return: ``step(what, fingerprint="")``, with the actions of ``lua/scripts/filter_step.lua``. It blocks
+        until Redis answers.
     """
     script = register(server, "filter_step", dupefilter=kind)
     # This step uses only the third of the keys in lua/keys.lua.

@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 
 def tree(name: str, queue: str = "priority", dupefilter: str = "exact") -> Iterator[Node]:
-    """Yield the files of the script ``lua/<name>.lua``, each before the files that it needs.
+    """Yield the files of ``lua/<name>.lua``, each before the files that it needs.
 
     :param queue: the queue discipline, and :param dupefilter: the filter, as for
         :func:`~scrapy_rq_sched.frontier.scripts.compose`.
@@ -47,14 +47,16 @@ def tree(name: str, queue: str = "priority", dupefilter: str = "exact") -> Itera
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tree of the script that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m scrapy_rq_sched.frontier.scripts", description=__doc__)
-    parser.add_argument("script", help="the name of a file in frontier/lua, such as exchange or open")
-    parser.add_argument("--queue", default="priority", help="a file in lua/queue (default: %(default)s)")
-    parser.add_argument("--filter", default="exact", help="a file in lua/filter (default: %(default)s)")
+    parser.add_argument("script", help="the name of a file in frontier/lua/scripts, such as exchange or open")
+    parser.add_argument(
+        "--queue", default="priority", help="a file in lua/store/queue (default: %(default)s)"
+    )
+    parser.add_argument("--filter", default="exact", help="a file in lua/store/filter (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
-        nodes = list(tree(options.script, options.queue, options.filter))
+        nodes = list(tree(f"scripts/{options.script}", options.queue, options.filter))
     except FileNotFoundError as error:
-        parser.error(f"frontier/lua has no file {Path(error.filename).name}")
+        parser.error(f"frontier/lua/scripts has no file {Path(error.filename).name}")
     for depth, file, lines in nodes:
         print(f"{'  ' * depth + file:<40} {lines or '(above)':>7}")
     files = [node for node in nodes if node.lines]

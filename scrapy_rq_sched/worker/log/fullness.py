@@ -33,7 +33,7 @@ class Fullness:
             self._no_memory()
         else:
             self._has_room_again()
-        most = self._frontier.bounds.max_waiting
+        most = self._frontier.config.max_waiting
         if reply.full == "bound":
             self._once(
                 logging.INFO,

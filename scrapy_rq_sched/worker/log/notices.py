@@ -14,9 +14,9 @@ from ...assembly.queue import is_custom
 from ...errors import counted, frontier_command, one_line
 from ...frontier.client import Frontier, Opened
 from ...frontier.close_limits import CLOSED_BY
-from ...frontier.replies import Reply, Standing, Told
+from ...frontier.replies import Membership, Order, Reply
 from ...servers.topology import address
-from ..shares import Shares
+from ..reports import LocalOnly
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +68,10 @@ def failed_list(frontier: Frontier, entries: int) -> None:
         )
 
 
-def last_word(shares: Shares) -> None:
+def last_word(local_only: LocalOnly) -> None:
     """Log at the end that many requests could not be shared, if this is so."""
-    if shares.are_many:
-        logger.error("%s", shares)
+    if local_only.are_many:
+        logger.error("%s", local_only)
 
 
 def weaker_guarantees(queue: Any, dupefilter: Any) -> None:
@@ -110,13 +110,13 @@ class Notices:
 
         :param unbegun: how many leases this worker had not begun before the reply.
         """
-        if reply.standing == Standing.REWOUND and reply.epoch and not reply.lost:
+        if reply.membership == Membership.ROLLED_BACK and reply.epoch and not reply.lost:
             self._stats.inc_value("frontier/rewound")
             logger.warning(
                 "Redis came back with older data (after a crash or a failover). The requests that this "
                 "worker held are in the queue again, and pages that were crawled since are crawled again"
             )
-        elif reply.standing == Standing.LOST:
+        elif reply.membership == Membership.EXPIRED:
             self._stats.inc_value("frontier/lost")
             logger.warning(
                 "This worker was silent for longer than FRONTIER_LEASE_TIMEOUT and counted as dead: it has "
@@ -212,10 +212,10 @@ class Notices:
                 counted(count, "request was not crawled", "requests were not crawled"),
             )
 
-    def shares(self, shares: Shares) -> None:
+    def local_only(self, counts: LocalOnly) -> None:
         """Log how many requests cannot be shared, if there are many and it is time to check."""
-        if shares.is_due() and shares.are_many:
-            logger.error("%s", shares)
+        if counts.is_due() and counts.are_many:
+            logger.error("%s", counts)
 
     def _lost(self, lost: tuple[str, ...]) -> None:
         what, count = lost[0], "".join(lost[1:])
@@ -261,23 +261,23 @@ class Notices:
 
     def told(self, reply: Reply) -> None:
         """Log a new instruction to all workers."""
-        told = reply.told
+        told = reply.order
         resume = frontier_command("resume", self._spider)
-        if told == Told.WAIT:
+        if told == Order.WAIT:
             logger.warning(
                 "This worker of spider %r sent no heartbeat for longer than FRONTIER_LEASE_TIMEOUT, and "
                 "another worker has taken its place (FRONTIER_MAX_WORKERS). It begins no page until a place "
                 "is free",
                 self._spider,
             )
-        elif told == Told.CRAWL:
+        elif told == Order.CRAWL:
             logger.info("The crawl of spider %r continues", self._spider)
-        elif told == Told.PAUSE:
+        elif told == Order.PAUSE:
             logger.info(
                 "The crawl of spider %r is paused: this worker begins no page. To resume, run: %s",
                 *(self._spider, resume),
             )
-        elif told == Told.DRAIN:
+        elif told == Order.DRAIN:
             logger.info(
                 "The crawl of spider %r is drained: this worker finishes the requests that it holds, and "
                 "takes no more. To resume, run: %s",

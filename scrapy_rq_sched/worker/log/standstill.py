@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from ...engine.bridge import EngineBridge
 from ...errors import counted, frontier_command, one_line
-from ...frontier.replies import Reply, Told
+from ...frontier.replies import Order, Reply
 from ...settings import FrontierSettings
 from ..admission import Admission
 from ..block import Cause
-from ..limits import Limits
+from ..capacity import Capacity
 from ..state import State
 
 logger = logging.getLogger(__name__)
@@ -31,14 +31,14 @@ class Standstill:
     def __init__(
         self,
         state: State,
-        limits: Limits,
+        capacity: Capacity,
         admission: Admission,
         settings: FrontierSettings,
         spider: str,
         seeds_keys: Sequence[str],
     ) -> None:
         self._state = state
-        self._limits = limits
+        self._capacity = capacity
         self._admission = admission
         self._spider = spider
         self._settings = settings
@@ -57,7 +57,7 @@ class Standstill:
         An outage of Redis has its own log lines.
         """
         now = time.monotonic()
-        if now - self._since < AFTER or self._limits.cut_off:
+        if now - self._since < AFTER or self._capacity.cut_off:
             return
         kind, reason = self.reason(reply, engine.downloading(), engine.backs_out())
         if kind == self._said[1] and (now - self._said[0] < AGAIN or kind == "seeds"):
@@ -75,18 +75,18 @@ class Standstill:
         if reply is None:
             return "first", "Redis has not answered yet"
         waiting = counted(reply.waiting, "request is", "requests are")
-        if state.told == Told.WAIT:
+        if state.order == Order.WAIT:
             return (
                 "place",
                 "another worker has taken the place of this one, which waits in line (FRONTIER_MAX_WORKERS)",
             )
-        if state.told != Told.CRAWL:
-            return state.told.value, (
-                f"the crawl is {'paused' if state.told == Told.PAUSE else 'drained'}, and {waiting} in the "
+        if state.order != Order.CRAWL:
+            return state.order.value, (
+                f"the crawl is {'paused' if state.order == Order.PAUSE else 'drained'}, and {waiting} in the "
                 f"queue. To resume, run: {frontier_command('resume', self._spider)}"
             )
         block = self._admission.block(time.monotonic())
-        if (block is not None and block.cause is Cause.ROOM) or self._limits.stands_still:
+        if (block is not None and block.cause is Cause.ROOM) or self._capacity.stands_still:
             why = {
                 "memory": "Redis is out of memory",
                 "bound": "the queue has reached FRONTIER_MAX_WAITING",
@@ -128,8 +128,8 @@ class Standstill:
                 f"{counted(reply.workers, 'worker')}. The requests of a dead worker go back to the queue "
                 f"{self._settings.lease_timeout:g} s after its last exchange"
             )
-        if reply.delayed > reply.later:
-            left = reply.delayed - reply.later
+        if reply.parked > reply.later:
+            left = reply.parked - reply.later
             return "delayed", (
                 f"{counted(left, 'request is', 'requests are')} left for another worker, because "
                 "this one lacks the code for them, or because workers died of them"

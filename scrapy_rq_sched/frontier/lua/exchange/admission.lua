@@ -1,26 +1,26 @@
--- Needs: keys, slots, own_slots, number_of, downloads, limits, sharing, events, exchange/said, exchange/slot_policy
+-- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/limits, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
 -- Admission: whether a request may begin now; and if not, why, and from when. No other module decides this. The worker's
 -- own rules are in worker/admission.py. To add a rule, add it to one of the lists OF_SLOT, OF_ENTRY and OF_PUSH; the first
 -- rule that refuses counts.
 --
 -- A rule about a slot is asked before requests are taken from its queue:
 --   rule(state, ask)  -> nil; or the time (milliseconds) at which to ask again, the cause, and whether other spiders that
---                     share the slot are told that this one has asked (see sharing.lua)
--- state: of the slot, see limits.lua; ask: worker, now, ahead, lease_ms, not_before; most: how many turns are wanted, which
+--                     share the slot are told that this one has asked (see slots/shared_slots.lua)
+-- state: of the slot, see slots/limits.lua; ask: worker, now, ahead, lease_ms, not_before; most: how many turns are wanted, which
 -- a rule may reduce
 --
 -- A rule about an entry is asked after a request or seed was taken from its queue, before it becomes a lease:
---   rule.is_off(turn)          -> whether it refuses nothing in this exchange; then it is not asked
---   rule.refuses(turn, entry)  -> nil; or from when any worker may ask again: now, if only this worker may not have it
---   rule.admitted(turn, entry) note that the entry becomes a lease
+--   rule.is_off(step)          -> whether it refuses nothing in this exchange; then it is not asked
+--   rule.refuses(step, entry)  -> nil; or from when any worker may ask again: now, if only this worker may not have it
+--   rule.admitted(step, entry) note that the entry becomes a lease
 --   rule.cause                 why; rule.is_for_seeds: whether seeds from the seeds' keys are also asked about
 -- entry: request; deaths: how many of its workers died; history: its history
--- turn: remembered: whether any request has a history; suspects: how many suspects this worker holds
+-- step: remembered: whether any request has a history; suspects: how many suspects this worker holds
 -- A refused entry is set back (leases.park) with that time and the cause, whatever refused it. Workers sleep until the
 -- first of all these times.
 --
 -- A rule about a push is asked before the request enters a queue:
---   rule.defers(turn, entry)   -> nil; or from when it may begin. entry: the further fields of Push
+--   rule.defers(step, entry)   -> nil; or from when it may begin. entry: the further fields of Push
 local admission = {}
 -- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
 -- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
@@ -35,7 +35,7 @@ local function is_blocked(state, ask)
 end
 
 local function is_of_another_spider(state)
-  if sharing.is_left_to_another(state) then return state.asked, 'spider' end
+  if shared_slots.is_left_to_another(state) then return state.asked, 'spider' end
 end
 
 -- The slot is asked again when a download has ended; or after a lease's time, in case no worker reports that.
@@ -83,14 +83,14 @@ end
 -- Tell the worker limits that were set during the crawl, because its settings have others.
 function admission.tell(state)
   if not state.is_set then return end
-  admission.told = admission.told or {}
-  admission.told[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
+  admission.limits_told = admission.limits_told or {}
+  admission.limits_told[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
 end
 
 -- Find at most *most* turns of a slot.
 -- -> when each may begin (limits.AT_ONCE: at once), when there may be more turns, and the slot's state; nil if the slot
 -- has no limits
-function admission.turns(turn, slot, most)
+function admission.grants(step, slot, most)
   local state, now = limits.of(slot, slot_policy.all), slots.now()
   admission.tell(state)
   if state.blocked > 0 and state.blocked <= now then
@@ -100,15 +100,15 @@ function admission.turns(turn, slot, most)
   end
   if state.delay + state.concurrency == 0 and state.blocked == 0 then return nil end
   -- Each slot may have sent a request that Redis has forgotten.
-  local rewound = number_of(turn.meta.rewound, 0)
+  local rewound = number_of(step.meta.rewound, 0)
   local ask = {
-    worker = turn.worker, now = now, ahead = said.ahead or 0, lease_ms = said.lease_ms, most = most,
+    worker = step.worker, now = now, ahead = header.ahead or 0, lease_ms = header.lease_ms, most = most,
     not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0,
   }
   for _, rule in ipairs(OF_SLOT) do
     local again_at, cause, has_asked = rule(state, ask)
     if again_at then
-      if has_asked then sharing.ask_for(state, again_at) end
+      if has_asked then shared_slots.ask_for(state, again_at) end
       admission.why = admission.why or cause
       return {}, again_at, state
     end
@@ -127,8 +127,8 @@ end
 -- A request that this worker has refused is for other workers, while there is one that has not refused it.
 local refused = {cause = 'refused', is_for_seeds = true}
 
-function refused.is_off(turn)
-  return not turn.remembered
+function refused.is_off(step)
+  return not step.remembered
 end
 
 -- -> whether all workers that are alive have refused the request
@@ -139,9 +139,9 @@ function admission.is_refused_by_all(history, now)
   return true
 end
 
-function refused.refuses(turn, entry)
-  local is_its_own = string.find(entry.history, 'refused:' .. turn.worker .. '@', 1, true)
-  return is_its_own and not admission.is_refused_by_all(entry.history, turn.now) and at_once()
+function refused.refuses(step, entry)
+  local is_its_own = string.find(entry.history, 'refused:' .. step.worker .. '@', 1, true)
+  return is_its_own and not admission.is_refused_by_all(entry.history, step.now) and at_once()
 end
 
 function refused.admitted() end
@@ -150,40 +150,40 @@ function refused.admitted() end
 -- blamed for its deaths. For seeds the worker itself takes care of this, except for seeds that were set back.
 local suspect = {cause = 'suspect'}
 
-function suspect.is_off(turn)
-  return not turn.remembered
+function suspect.is_off(step)
+  return not step.remembered
 end
 
-function suspect.refuses(turn, entry)
-  return entry.deaths >= said.suspicious and turn.suspects > 0 and at_once()
+function suspect.refuses(step, entry)
+  return entry.deaths >= header.suspicious and step.suspects > 0 and at_once()
 end
 
-function suspect.admitted(turn, entry)
-  if entry.deaths >= said.suspicious then turn.suspects = turn.suspects + 1 end
+function suspect.admitted(step, entry)
+  if entry.deaths >= header.suspicious then step.suspects = step.suspects + 1 end
 end
 
 local OF_ENTRY = {refused, suspect}
 
 -- Find the rules that may refuse an entry in this exchange.
-function admission.prepare(turn)
-  turn.rules = {}
+function admission.prepare(step)
+  step.rules = {}
   for _, rule in ipairs(OF_ENTRY) do
-    if not rule.is_off(turn) then turn.rules[#turn.rules + 1] = rule end
+    if not rule.is_off(step) then step.rules[#step.rules + 1] = rule end
   end
 end
 
 -- -> nil if this worker may have the entry; or from when to ask again, and why
-function admission.refusal(turn, entry, is_seed)
-  for _, rule in ipairs(turn.rules) do
-    local due = (rule.is_for_seeds or not is_seed) and rule.refuses(turn, entry)
+function admission.refusal(step, entry, is_seed)
+  for _, rule in ipairs(step.rules) do
+    local due = (rule.is_for_seeds or not is_seed) and rule.refuses(step, entry)
     if due then return due, rule.cause end
   end
 end
 
 -- Note that the entry becomes a lease.
-function admission.admitted(turn, entry, is_seed)
-  for _, rule in ipairs(turn.rules) do
-    if rule.is_for_seeds or not is_seed then rule.admitted(turn, entry) end
+function admission.admitted(step, entry, is_seed)
+  for _, rule in ipairs(step.rules) do
+    if rule.is_for_seeds or not is_seed then rule.admitted(step, entry) end
   end
 end
 
@@ -199,11 +199,11 @@ end
 local OF_PUSH = {time}
 
 -- -> nil if the i-th push may begin; or from when, and why
-function admission.deferral(turn, i)
+function admission.deferral(step, i)
   local entry = {}
-  for name, column in pairs(said.columns) do entry[name] = column[i] end
+  for name, column in pairs(header.columns) do entry[name] = column[i] end
   for _, rule in ipairs(OF_PUSH) do
-    local due = rule.defers(turn, entry)
+    local due = rule.defers(step, entry)
     if due then return due, rule.cause end
   end
 end

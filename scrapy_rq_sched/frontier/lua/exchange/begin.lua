@@ -1,7 +1,7 @@
--- Needs: keys, queue, put_back, places, renew, exporting, number_of, exchange/said, exchange/limited
+-- Needs: keys, queue, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
 -- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
--- turn: the state of this exchange
+-- step: the state of this exchange
 --   worker, held, own: the worker's name, the key of its leases, and its own key
 --   now; waiting, seen: the numbers of waiting requests and of fingerprints before the exchange; holds: the number of
 --     the worker's leases
@@ -12,7 +12,7 @@
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   standing: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
 --   over: the crawl was finished and cleared without this worker
---   told: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
+--   order: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
 --   lost: data that disappeared though no script removed it
 local begin = {}
 
@@ -20,12 +20,12 @@ local begin = {}
 begin.NOTICED = 10
 
 -- All fields are listed here, so that Lua allocates the table only once.
-function begin.turn()
-  local worker, now = said.worker, server_time()
+function begin.new()
+  local worker, now = header.worker, server_time()
   return {
     worker = worker, held = LEASES .. worker, own = WORKER .. worker, now = now,
-    prefix = said.exchange .. '.', second = tostring(math.floor(now / 1000)), suspects = said.suspects or 0,
-    want = said.want, want_seeds = said.want_seeds, delayed = 0, told = '', standing = 0,
+    prefix = header.exchange .. '.', second = tostring(math.floor(now / 1000)), suspects = header.suspects or 0,
+    want = header.want, want_seeds = header.want_seeds, parked = 0, order = '', membership = 0,
     waiting = 0, seen = 0, holds = 0, before = false, meta = false, deadline = false, pages = false, last = false, format = false,
     made = false, has_rare = false, full_memory = false, repeated = false, rewound = false, over = false, lost = '',
     duplicates = false, stored = 0, full = '', kept = 0, remembered = false, busy = false, dead = false, returned = 0,
@@ -37,11 +37,11 @@ end
 -- Move deadlines that are too late. Otherwise, after the clock was set back, dead workers would count as alive until
 -- the clock has caught up.
 local function cut_deadlines(now)
-  local latest = now + said.lease_ms
+  local latest = now + header.lease_ms
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. latest, '+inf', 'LIMIT', '0', '100')) do
     local is_hash = redis.call('TYPE', WORKER .. name)['ok'] == 'hash'
     local lease = is_hash and redis.call('HGET', WORKER .. name, 'lease')
-    local its_latest = now + number_of(lease, said.lease_ms)
+    local its_latest = now + number_of(lease, header.lease_ms)
     if tonumber(redis.call('ZSCORE', WORKERS, name)) > its_latest then
       redis.call('ZADD', WORKERS, its_latest, name)
     end
@@ -51,94 +51,94 @@ end
 -- Renew the worker's deadline. Redis refuses this first write when its memory is full. Then nothing is pushed, but the
 -- worker stays alive, and releasing its finished requests makes room.
 -- -> nil, or an error: then nothing was changed
-function begin.heartbeat(turn)
-  local now, deadline = turn.now, turn.now + said.lease_ms
-  local was_late = turn.deadline and tonumber(turn.deadline) <= now
+function begin.heartbeat(step)
+  local now, deadline = step.now, step.now + header.lease_ms
+  local was_late = step.deadline and tonumber(step.deadline) <= now
   local was_away = was_late and redis.call('ZCOUNT', WORKERS, '(' .. now, '+inf') == 0
-  local beat = redis.pcall('ZADD', WORKERS, deadline, turn.worker)
-  turn.full_memory = has_failed(beat)
-  if turn.full_memory then
-    if not string.find(turn.full_memory, 'OOM', 1, true) then return beat end
+  local beat = redis.pcall('ZADD', WORKERS, deadline, step.worker)
+  step.full_memory = has_failed(beat)
+  if step.full_memory then
+    if not string.find(step.full_memory, 'OOM', 1, true) then return beat end
     despite_full_memory()
-    redis.call('ZADD', WORKERS, deadline, turn.worker)
+    redis.call('ZADD', WORKERS, deadline, step.worker)
   end
   -- No worker is alive, so Redis was down. All workers get a full lease again before they count as dead.
-  if was_away then renew(WORKERS, now, said.lease_ms) end
+  if was_away then renew(WORKERS, now, header.lease_ms) end
   cut_deadlines(now)
 end
 
-function begin.recognise(turn)
-  local before, number = turn.before, said.exchange
+function begin.recognise(step)
+  local before, number = step.before, header.exchange
   local last = number_of(before.exchange, nil)
-  turn.last = last
-  turn.repeated = last and number <= last
-  turn.rewound = last and last < number - 1 or number > 1 and not last
-  turn.standing = turn.rewound and 2 or before.reclaimed and 1 or 0
-  if turn.repeated then
-    local answer = redis.call('HGET', turn.own, 'answered') or ''
-    local stored, standing, duplicates = string.match(answer, '^(%d+) (%d) ?([%d ]*)$')
-    turn.answered = {stored = tonumber(stored) or 0, duplicates = duplicates or ''}
-    turn.standing = math.max(turn.standing, tonumber(standing) or 0)
+  step.last = last
+  step.repeated = last and number <= last
+  step.rewound = last and last < number - 1 or number > 1 and not last
+  step.membership = step.rewound and 2 or before.reclaimed and 1 or 0
+  if step.repeated then
+    local answer = redis.call('HGET', step.own, 'answered') or ''
+    local stored, membership, duplicates = string.match(answer, '^(%d+) (%d) ?([%d ]*)$')
+    step.answered = {stored = tonumber(stored) or 0, duplicates = duplicates or ''}
+    step.membership = math.max(step.membership, tonumber(membership) or 0)
   end
   -- All requests that this worker still finds were crawled before. While it holds leases of the finished crawl, it gets
   -- none of another crawl.
-  turn.over = turn.standing > 0 and not turn.made and redis.call('EXISTS', FINISHED) == 1 or before.over == '1'
+  step.over = step.membership > 0 and not step.made and redis.call('EXISTS', FINISHED) == 1 or before.over == '1'
 end
 
 -- -> the data that disappeared because somebody deleted, evicted or emptied a key; '' if there is none
-local function what_is_lost(turn)
-  local meta, made = turn.meta, turn.made
-  if not turn.over and (not made or turn.rewound and not turn.last and meta.lost) then return 'frontier' end
-  if made and queue.type and turn.waiting == 0 and number_of(meta.waiting, 0) >= begin.NOTICED then
+local function what_is_lost(step)
+  local meta, made = step.meta, step.made
+  if not step.over and (not made or step.rewound and not step.last and meta.lost) then return 'frontier' end
+  if made and queue.type and step.waiting == 0 and number_of(meta.waiting, 0) >= begin.NOTICED then
     return 'requests ' .. meta.waiting
   end
-  if made and turn.seen == 0 and number_of(meta.seen, 0) >= begin.NOTICED then return 'dupefilter ' .. meta.seen end
+  if made and step.seen == 0 and number_of(meta.seen, 0) >= begin.NOTICED then return 'dupefilter ' .. meta.seen end
   return ''
 end
 
-local TOLD = {paused = 'pause', draining = 'drain'}
+local ORDERS = {paused = 'pause', draining = 'drain'}
 
 -- Find the orders for this worker. An order to stop does not concern workers that joined after it.
-function begin.orders(turn)
-  local meta = turn.meta
-  turn.lost = what_is_lost(turn)
-  turn.told = TOLD[meta.state] or ''
+function begin.orders(step)
+  local meta = step.meta
+  step.lost = what_is_lost(step)
+  step.order = ORDERS[meta.state] or ''
   -- A worker that was not heard in time may have lost its place to another.
-  local most = said.max_workers
-  if most and places.take(turn.worker, most, turn.now, said.lease_ms, said.lease_ms) then
-    turn.want, turn.want_seeds = 0, 0
+  local most = header.max_workers
+  if most and permits.take(step.worker, most, step.now, header.lease_ms, header.lease_ms) then
+    step.want, step.want_seeds = 0, 0
     -- But if only this worker can still add requests, it must go on: the others would wait for it forever.
-    if not (said.busy and turn.waiting == 0) then turn.told = 'wait' end
+    if not (header.busy and step.waiting == 0) then step.order = 'wait' end
   end
-  local joined = meta.stop and tonumber(turn.before.joined)
-  if joined and joined < (tonumber(meta.stop) or 0) then turn.told = 'stop' end
-  exporting.on = meta.exporting and number_of(meta.exporting, 0) > turn.now
-  if turn.over or turn.told ~= '' then turn.want, turn.want_seeds = 0, 0 end
+  local joined = meta.stop and tonumber(step.before.joined)
+  if joined and joined < (tonumber(meta.stop) or 0) then step.order = 'stop' end
+  export_notes.on = meta.exporting and number_of(meta.exporting, 0) > step.now
+  if step.over or step.order ~= '' then step.want, step.want_seeds = 0, 0 end
 end
 
 -- Redis came back with older data, or with none. The pushes of the lost exchanges are lost, so their pages must be
 -- crawled again: put the worker's leases back. All caches of fingerprints are invalid, and so are the worker's
 -- releases.
-function begin.rewind(turn)
-  if turn.rewound then
-    if not turn.over then change_epoch() end
-    local held = pairs_of(redis.call('HGETALL', turn.held))
-    put_back(held, turn.worker, said.most_failed, turn.now)
-    redis.call('DEL', turn.held)
-    limited.release(held, turn.worker)
-    if not turn.over then limited.be_quiet(turn) end
-    turn.holds = 0
-  elseif turn.lost == 'frontier' then
+function begin.rewind(step)
+  if step.rewound then
+    if not step.over then change_epoch() end
+    local held = pairs_of(redis.call('HGETALL', step.held))
+    put_back(held, step.worker, header.most_failed, step.now)
+    redis.call('DEL', step.held)
+    slot_admission.release(held, step.worker)
+    if not step.over then slot_admission.be_quiet(step) end
+    step.holds = 0
+  elseif step.lost == 'frontier' then
     change_epoch()
-    limited.be_quiet(turn)
+    slot_admission.be_quiet(step)
   end
-  if turn.standing == 1 and not turn.repeated and limited.is_on(turn) then
+  if step.membership == 1 and not step.repeated and slot_admission.is_on(step) then
     -- The worker had counted as dead and has forgotten its turns. Release all of them, also for leases that no worker
     -- has reclaimed yet.
-    limited.release(pairs_of(redis.call('HGETALL', turn.held)), turn.worker)
+    slot_admission.release(pairs_of(redis.call('HGETALL', step.held)), step.worker)
   end
   -- The other workers will find a new frontier. This mark tells them that they have lost data, too.
-  if turn.lost == 'frontier' and not turn.made then redis.call('HSET', META, 'lost', turn.now) end
+  if step.lost == 'frontier' and not step.made then redis.call('HSET', META, 'lost', step.now) end
 end
 
 return begin

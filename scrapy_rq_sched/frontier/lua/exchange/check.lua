@@ -1,58 +1,58 @@
--- Needs: keys, queue, slots, waiting, in_slots, filter, exchange/said
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, exchange/header
 -- Decide whether to refuse an exchange, before anything is changed. This reads the state of the crawl and of the
 -- worker, which also shows whether a key has a wrong type.
 --
--- check(turn)  -> nil, or an error
+-- check(step)  -> nil, or an error
 
 -- -> nil, or the error for a key that could not be read; in most cases it has a wrong type
-local function read(turn)
+local function read(step)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
     'in_slots_estimated')
-  local own = redis.pcall('HMGET', turn.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
+  local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
-  turn.format = meta[23]
+  step.format = meta[23]
   in_slots.know(meta[12], meta[24])
   slots.know(meta[13], meta[14])
-  turn.deadline, turn.holds = redis.pcall('ZSCORE', WORKERS, turn.worker), redis.pcall('HLEN', turn.held)
-  turn.waiting, turn.seen, turn.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
-  local replies = {meta, own, turn.deadline, turn.holds, turn.waiting, turn.seen, turn.pages,
+  step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
+  step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
+  local replies = {meta, own, step.deadline, step.holds, step.waiting, step.seen, step.pages,
     redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
-    said.max_workers and redis.pcall('ZCARD', PLACES)}
+    header.max_workers and redis.pcall('ZCARD', PLACES)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end
-  turn.named_slots = replies[10]
-  turn.meta = {
+  step.named_slots = replies[10]
+  step.meta = {
     epoch = meta[1], state = meta[2], stop = meta[3], pages = meta[4], exporting = meta[5],
     finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], rewound = meta[11],
     rules = meta[15], slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
     no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22],
   }
-  turn.before = {
+  step.before = {
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],
   }
-  turn.made = meta[1] and true
+  step.made = meta[1] and true
 end
 
-local function check(turn)
-  turn.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, SLOTS_CLEARED, filter.rare()) > 0
-  local failure = read(turn)
+local function check(step)
+  step.has_rare = redis.call('EXISTS', DELAYED, HISTORY, FAILED, FINISHED, EXPORTED, CONVERTING, SLOTS_CLEARED, filter.rare()) > 0
+  local failure = read(step)
   -- A version with another format has continued the crawl while this worker was silent. This comes first, because the
   -- types may be others, too.
-  if turn.format and turn.format ~= said.format then return redis.error_reply('FORMAT ' .. turn.format) end
-  local problem = (failure or turn.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
-    or wrong_type({{turn.held, 'hash'}, {turn.own, 'hash'}})
+  if step.format and step.format ~= header.format then return redis.error_reply('FORMAT ' .. step.format) end
+  local problem = (failure or step.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
+    or wrong_type({{step.held, 'hash'}, {step.own, 'hash'}})
     or queue.type and wrong_type({{REQUESTS, queue.type}}))
   if problem then return wrong_type_error(problem) end
   if failure then return failure end
-  local converted_from = turn.has_rare and redis.call('HGET', CONVERTING, 'from')
+  local converted_from = step.has_rare and redis.call('HGET', CONVERTING, 'from')
   if converted_from then
     return redis.error_reply('CONVERTING ' .. (converted_from == 'import' and 'A frontier is being imported here'
       or 'The requests are being converted to another serializer'))
   end
-  if turn.before.gone then return redis.error_reply('GONE This worker has left the frontier') end
+  if step.before.gone then return redis.error_reply('GONE This worker has left the frontier') end
 end
 
 return check

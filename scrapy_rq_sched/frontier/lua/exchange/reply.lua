@@ -1,46 +1,46 @@
--- Needs: keys, slots, own_slots, waiting, in_slots, seeds, filter, fleet, ending, number_of, exchange/said, exchange/begin, exchange/limited, exchange/admission, exchange/changes
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, filter, fleet/fleet, fleet/crawl_end, number_of, exchange/header, exchange/begin, exchange/slot_admission, exchange/admission, exchange/conditions
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
 -- crawl.
-local function note_pages(turn)
-  local second = math.floor(turn.now / 1000)
+local function note_pages(step)
+  local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local latest, done = string.match(turn.pages or '', '^(%d+) (%d+)')
+  local latest, done = string.match(step.pages or '', '^(%d+) (%d+)')
   if tonumber(latest) == ten_seconds then
-    redis.call('LSET', PAGES, 0, ten_seconds .. ' ' .. done + said.pages .. ' ' .. turn.waiting)
+    redis.call('LSET', PAGES, 0, ten_seconds .. ' ' .. done + header.pages .. ' ' .. step.waiting)
   else
-    redis.call('LPUSH', PAGES, ten_seconds .. ' ' .. said.pages .. ' ' .. turn.waiting)
+    redis.call('LPUSH', PAGES, ten_seconds .. ' ' .. header.pages .. ' ' .. step.waiting)
     redis.call('LTRIM', PAGES, 0, 360)
   end
 end
 
-local function note(turn, finished)
-  if turn.over then return in_slots.settle() end
-  local counts = said.pages > 0 and turn.made and not turn.repeated
-  if counts then note_pages(turn) end
+local function note(step, finished)
+  if step.over then return in_slots.write() end
+  local counts = header.pages > 0 and step.made and not step.repeated
+  if counts then note_pages(step) end
   local fields = {
-    'waiting', turn.waiting, 'seen', turn.seen,
-    'pages', number_of(turn.meta.pages, 0) + (counts and said.pages or 0),
+    'waiting', step.waiting, 'seen', step.seen,
+    'pages', number_of(step.meta.pages, 0) + (counts and header.pages or 0),
   }
-  in_slots.settle(fields)
-  if not turn.repeated then slots.keep_time(fields) end
+  in_slots.write(fields)
+  if not step.repeated then slots.keep_time(fields) end
   redis.call('HSET', META, unpack(fields))
   -- Note the end only if this worker closes because of it: a worker that stays open, as a RedisSpider does, waits for
   -- more. A worker that missed the end of its crawl does not know when that was.
-  if finished and said.finishing and turn.before.over ~= '0' then ending.note(turn.now) end
+  if finished and header.finishing and step.before.over ~= '0' then crawl_end.note(step.now) end
 end
 
 -- -> the other worker that has the turns of the only slot with waiting requests; nil if there are several slots
-local function owner_of_the_slot(turn, n_slots)
+local function owner_of_the_slot(step, n_slots)
   if n_slots ~= 1 then return nil end
   local owner = redis.pcall('HGET', SLOT .. redis.call('ZRANGE', SLOTS, 0, 0)[1], 'owner')
-  return type(owner) == 'string' and owner ~= turn.worker and owner or nil
+  return type(owner) == 'string' and owner ~= step.worker and owner or nil
 end
 
 -- -> the number of entries that were set back, how many of these are not due, and when the first of them is due
-local function parked(turn)
-  local count = (turn.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
+local function parked(step)
+  local count = (step.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
   if count == 0 then return 0, nil, nil end
   local after = '(' .. math.floor(slots.now())
   local later = redis.call('ZCOUNT', DELAYED, after, 'inf')
@@ -51,42 +51,42 @@ end
 -- The fields of the reply are those of Reply in replies.py. leased, busy: -1 if they were not counted; forgotten:
 -- entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone: its crawl
 -- has finished without this worker, or somebody has cleared it
-local function reply(turn)
+local function reply(step)
   local seeds_count, problem = seeds.count()
-  local delayed, later, next_parked = parked(turn)
+  local count, later, next_parked = parked(step)
   local leased, busy, finished = -1, -1, false
   flush()
-  turn.waiting, turn.seen = waiting.length(), filter.count()
+  step.waiting, step.seen = waiting.length(), filter.count()
   -- The fleet is finished if there are no requests and seeds anywhere, and no worker can still add any.
-  if turn.waiting == 0 then
-    leased, busy = fleet.lately(turn.now)
-    finished = leased + delayed + seeds_count + busy == 0
+  if step.waiting == 0 then
+    leased, busy = fleet.lately(step.now)
+    finished = leased + count + seeds_count + busy == 0
   end
-  if turn.lost == '' and not turn.over and in_slots.missing >= begin.NOTICED then
-    turn.lost = string.format('requests %.0f', in_slots.missing)
+  if step.lost == '' and not step.over and in_slots.missing >= begin.NOTICED then
+    step.lost = string.format('requests %.0f', in_slots.missing)
   end
-  note(turn, finished)
-  local is_limited, in_vain = limited.is_on(turn), said.want > 0 and #turn.leases == 0
-  local next_turn = is_limited and own_slots.next(turn.worker, in_vain) or nil
+  note(step, finished)
+  local is_limited, in_vain = slot_admission.is_on(step), header.want > 0 and #step.leases == 0
+  local next_turn = is_limited and own_slots.next(step.worker, in_vain) or nil
   local n_slots = is_limited and slots.count() or nil
-  if not turn.over then changes.note(turn, leased, next_turn) end
+  if not step.over then conditions.note(step, leased, next_turn) end
   local why = in_vain and (admission.why or next_turn and next_turn > slots.now() and 'delay') or nil
   local head = cjson.encode({
-    standing = turn.standing, duplicates = turn.duplicates, stored = turn.stored, full = turn.full,
-    told = turn.told, lost = turn.lost, returned = turn.returned, dead = table.concat(turn.dead, ' '),
-    waiting = turn.waiting, delayed = delayed, seeds = seeds_count, workers = turn.workers,
+    membership = step.membership, duplicates = step.duplicates, stored = step.stored, full = step.full,
+    order = step.order, lost = step.lost, returned = step.returned, dead = table.concat(step.dead, ' '),
+    waiting = step.waiting, parked = count, seeds = seeds_count, workers = step.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
     next_turn = next_turn, now = (is_limited or next_parked) and slots.now() or nil,
     later = later, next_parked = next_parked, why = why,
-    limits = admission.told, slots = n_slots,
-    wants_policy = turn.wants_policy or nil, other_limits = turn.other_limits or nil,
-    owner = in_vain and owner_of_the_slot(turn, n_slots) or nil,
-    limits_changed = turn.meta.limits_changed or nil, given = limited.given, ask_at = limited.ask_at,
-    stop_reason = turn.told == 'stop' and turn.meta.stop_reason or nil,
+    limits = admission.limits_told, slots = n_slots,
+    wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
+    owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
+    limits_changed = step.meta.limits_changed or nil, given = slot_admission.given, ask_at = slot_admission.ask_at,
+    stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil,
-    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = turn.over and turn.standing > 0 and '' or epoch or turn.meta.epoch or '',
+    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or epoch or step.meta.epoch or '',
   })
-  return {head, turn.leases}
+  return {head, step.leases}
 end
 
 return reply

@@ -1,9 +1,9 @@
--- Needs: keys, slots, number_of, exchange/said
+-- Needs: keys, slots/slots, number_of, exchange/header
 -- The limits of slots in the settings of the workers: SlotPolicy in slot_limits.py. META has the name of the policy in
 -- force (rules), the limits of a slot by default, and the patterns; SLOT_LIMITS has the slots that the settings name.
 -- slot_policy.all: the limits of all slots, for limits.of()
 --
--- turn: wants_policy: the frontier does not know the limits in this worker's settings, and until it does, it hands out
+-- step: wants_policy: the frontier does not know the limits in this worker's settings, and until it does, it hands out
 --   nothing that may have limits; other_limits: the default limits of other workers with other settings, as text
 local slot_policy = {}
 -- The form of META's field rules: the name of a policy, in which there are the number of its names and the length of its
@@ -11,10 +11,10 @@ local slot_policy = {}
 local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)$', '^%d+$', '^(%S+) (%S+) (%S+)$'
 slot_policy.all = {
   -- With FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
-  stays = said.order ~= 'priority' and not slots.are_shared,
+  stays = header.slot_order ~= 'priority' and not slots.are_shared,
 }
 
--- Store the limits of the slots that the settings name, but leave those that an older version has set: see limits.lua.
+-- Store the limits of the slots that the settings name, but leave those that an older version has set: see slots/limits.lua.
 local function store_named(named, rules)
   local names = {}
   for slot in pairs(named) do names[#names + 1] = slot end
@@ -33,9 +33,9 @@ end
 
 -- Store the limits in the settings of a worker: see SlotPolicy in slot_limits.py. If the settings of several workers
 -- differ, those of the worker that joined last apply.
-local function store_policy(turn, policy)
-  local meta, its = turn.meta, policy.default
-  meta.rules, meta.slot_default = said.slot_policy, string.format('%.17g %.17g %d', its[1], its[2], its[3])
+local function store_policy(step, policy)
+  local meta, its = step.meta, policy.default
+  meta.rules, meta.slot_default = header.slot_policy, string.format('%.17g %.17g %d', its[1], its[2], its[3])
   local fields = {'rules', meta.rules, 'slot_default', meta.slot_default}
   if policy.named or policy.patterns then
     meta.limited = '1'
@@ -51,27 +51,27 @@ local function store_policy(turn, policy)
 end
 
 -- -> the name of the policy in force; nil if any part of it is missing
-local function policy_in_force(turn)
-  local rules = turn.meta.rules or ''
-  if not string.match(turn.meta.slot_default or '', DEFAULT) then return nil end
+local function policy_in_force(step)
+  local rules = step.meta.rules or ''
+  if not string.match(step.meta.slot_default or '', DEFAULT) then return nil end
   if string.find(rules, VERSION) then return rules end
   local names, length = string.match(rules, POLICY)
-  if not names or turn.named_slots < tonumber(names) then return nil end
+  if not names or step.named_slots < tonumber(names) then return nil end
   if length ~= '0' and redis.call('HSTRLEN', META, 'slot_patterns') ~= tonumber(length) then return nil end
   return rules
 end
 
 -- Learn the limits of slots from the worker's settings. A worker sends them in its first exchange, and when the frontier
 -- wants them. A worker without limits in its settings uses the limits of the other workers.
-function slot_policy.learn(turn)
-  local meta, known = turn.meta, policy_in_force(turn)
-  local differs = known and known ~= said.slot_policy and string.find(known, POLICY)
-  if differs and (said.limits or said.exchange == 1) then turn.other_limits = meta.slot_default end
-  if said.limits and known ~= said.slot_policy and not turn.over then
-    store_policy(turn, said.limits)
-  elseif said.slot_policy and not known and not turn.over then
+function slot_policy.learn(step)
+  local meta, known = step.meta, policy_in_force(step)
+  local differs = known and known ~= header.slot_policy and string.find(known, POLICY)
+  if differs and (header.limits or header.exchange == 1) then step.other_limits = meta.slot_default end
+  if header.limits and known ~= header.slot_policy and not step.over then
+    store_policy(step, header.limits)
+  elseif header.slot_policy and not known and not step.over then
     -- A request may begin only within its limits, and somebody has removed these.
-    turn.wants_policy, turn.want, said.asks = true, 0, said.asks and {}
+    step.wants_policy, step.want, header.asks = true, 0, header.asks and {}
   end
   local delay, jitter, concurrency = string.match(meta.slot_default or '', DEFAULT)
   local all = slot_policy.all

@@ -1,7 +1,7 @@
--- Needs: keys, seeds, leases, histories, failures, put_back, events, number_of, count_up, lost, exchange/said, exchange/limited
+-- Needs: keys, store/seeds, store/leases, store/histories, store/failures, store/put_back, fleet/events, number_of, count_up, fleet/lost, exchange/header, exchange/slot_admission
 -- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
--- turn: busy; returned: the number of reclaimed leases; dead: the dead workers
+-- step: busy; returned: the number of reclaimed leases; dead: the dead workers
 local upkeep = {}
 -- How many leases of a dead worker are reclaimed in one exchange, and from how many workers.
 local RECLAIMED, DEAD_AT_A_TIME = 150, '4'
@@ -12,62 +12,62 @@ local REMEMBERED = 86400000
 local TIMES_KNOWN = 30 * 86400
 
 -- If a worker holds no requests, its leases in Redis can only be from older data: put them back.
-function upkeep.account(turn)
-  if said.in_hand + turn.kept == 0 and not turn.repeated and turn.holds > 0 then
-    local held = pairs_of(redis.call('HGETALL', turn.held))
-    put_back(held, turn.worker, said.most_failed, turn.now)
-    limited.release(held, turn.worker)
-    redis.call('DEL', turn.held)
+function upkeep.account(step)
+  if header.in_hand + step.kept == 0 and not step.repeated and step.holds > 0 then
+    local held = pairs_of(redis.call('HGETALL', step.held))
+    put_back(held, step.worker, header.most_failed, step.now)
+    slot_admission.release(held, step.worker)
+    redis.call('DEL', step.held)
   end
 end
 
-local function note_new(turn)
-  local before, own = turn.before, turn.own
-  turn.duplicates = table.concat(turn.duplicates, ' ')
-  redis.call('HSET', own, 'exchange', said.exchange,
-    'answered', turn.stored .. ' ' .. turn.standing .. ' ' .. turn.duplicates, 'busy', turn.busy, 'heard', turn.now,
-    'pages', number_of(before.pages, 0) + said.pages, 'begun', said.begun, 'sown', said.sown,
-    'passed', said.passed or '')
+local function note_new(step)
+  local before, own = step.before, step.own
+  step.duplicates = table.concat(step.duplicates, ' ')
+  redis.call('HSET', own, 'exchange', header.exchange,
+    'answered', step.stored .. ' ' .. step.membership .. ' ' .. step.duplicates, 'busy', step.busy, 'heard', step.now,
+    'pages', number_of(before.pages, 0) + header.pages, 'begun', header.begun, 'sown', header.expanded,
+    'passed', header.passed or '')
   -- Redis may have lost the fields that were written when the worker joined.
-  if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', said.lease_ms, 'records_end', 1) end
-  if said.limit then redis.call('HSET', own, 'limit', said.limit) end
-  if said.times then
-    for bucket, n in pairs(said.times) do count_up(META .. ':times', bucket, n) end
+  if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', header.lease_ms, 'records_end', 1) end
+  if header.bottleneck then redis.call('HSET', own, 'limit', header.bottleneck) end
+  if header.times then
+    for bucket, n in pairs(header.times) do count_up(META .. ':times', bucket, n) end
     redis.call('EXPIRE', META .. ':times', TIMES_KNOWN)
   end
-  if said.found then
-    count_up(META, 'found', said.found)
-    count_up(META, 'unshared', said.unshared or 0)
-    redis.call('HSET', META, 'unshared_reason', said.unshared_reason or '')
+  if header.found then
+    count_up(META, 'found', header.found)
+    count_up(META, 'unshared', header.local_only or 0)
+    redis.call('HSET', META, 'unshared_reason', header.local_only_reason or '')
   end
-  if turn.over and said.in_hand == 0 and turn.busy == '0' then
+  if step.over and header.in_hand == 0 and step.busy == '0' then
     -- Now it is a worker like any other. The next worker that joins writes the settings of the frontier. But this
     -- worker does not know when its crawl finished, until it takes part in another crawl.
     redis.call('HSET', own, 'over', 0)
-    if not turn.made then change_epoch() end
-  elseif turn.over then
+    if not step.made then change_epoch() end
+  elseif step.over then
     redis.call('HSET', own, 'over', 1)
   end
   if before.reclaimed or before.left then redis.call('HDEL', own, 'reclaimed', 'left') end
   if before.reclaimed or before.left or not before.joined then
-    events.tell('worker_joined', turn.worker, {again = true})
-    lost.remove(turn.worker)
+    events.tell('worker_joined', step.worker, {again = true})
+    lost.remove(step.worker)
   end
 end
 
-function upkeep.note(turn)
-  if turn.repeated then
-    turn.duplicates, turn.stored = turn.answered.duplicates, turn.answered.stored
+function upkeep.note(step)
+  if step.repeated then
+    step.duplicates, step.stored = step.answered.duplicates, step.answered.stored
   end
-  turn.busy = (said.busy or turn.stored < said.pushes) and '1' or '0'
-  if not turn.repeated then
-    note_new(turn)
-  elseif said.exchange == turn.last then
+  step.busy = (header.busy or step.stored < header.pushes) and '1' or '0'
+  if not step.repeated then
+    note_new(step)
+  elseif header.exchange == step.last then
     -- If the worker counted as dead meanwhile, it was not busy; now it is heard again. Ignore `busy` from a late repeat
     -- of an older exchange: it is out of date.
-    redis.call('HSET', turn.own, 'busy', turn.busy)
+    redis.call('HSET', step.own, 'busy', step.busy)
   end
-  redis.call('PEXPIRE', turn.own, math.max(REMEMBERED, 10 * said.lease_ms))
+  redis.call('PEXPIRE', step.own, math.max(REMEMBERED, 10 * header.lease_ms))
 end
 
 -- Reclaim one lease of a dead worker. -> whether it goes back to the queue
@@ -82,8 +82,8 @@ local function take_over(dead, lease, died)
   if histories.count(history, 'done') > 0 then
     redis.call('HDEL', HISTORY, redis.sha1hex(request))
     return false
-  elseif deaths >= said.deaths_allowed then
-    failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, said.most_failed, died.now)
+  elseif deaths >= header.deaths_allowed then
+    failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, header.most_failed, died.now)
     return false
   end
   -- If the worker is only slow, it may still finish this request.
@@ -93,10 +93,10 @@ local function take_over(dead, lease, died)
   return true
 end
 
-local function reclaim_from(dead, turn)
+local function reclaim_from(dead, step)
   local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown', 'passed', 'replaced')
   local died = {
-    at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = turn.now, left = last[1],
+    at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = step.now, left = last[1],
     begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''), passed = ' ' .. (last[4] or '') .. ' ',
   }
   events.tell_gone(dead, 'worker_lost')
@@ -104,36 +104,36 @@ local function reclaim_from(dead, turn)
   for _, lease in ipairs(some) do
     if take_over(dead, lease, died) then back[#back + 1] = lease end
   end
-  put_back(back, dead, said.most_failed, turn.now)
-  if limited.is_on(turn) then limited.release(some, dead) end
-  turn.returned = turn.returned + #back
+  put_back(back, dead, header.most_failed, step.now)
+  if slot_admission.is_on(step) then slot_admission.release(some, dead) end
+  step.returned = step.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
-  redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * said.lease_ms))
+  redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * header.lease_ms))
   if redis.call('HLEN', LEASES .. dead) == 0 then
     redis.call('ZREM', WORKERS, dead)
     redis.call('UNLINK', SLOTS_OF .. dead)
-    if not (last[1] or last[5]) then lost.add(dead, died.at, turn.now) end
+    if not (last[1] or last[5]) then lost.add(dead, died.at, step.now) end
   end
 end
 
 -- Put the leases of dead workers back to their places, a limited number at a time. A worker that has left, and could
 -- not report the fate of its leases, did not die of them. Nor did a worker die of a request that it had not begun by
 -- its last report: such a death only makes the request a suspect, and a worker reports a suspect before it begins it.
-function upkeep.reclaim(turn)
-  turn.dead = {}
+function upkeep.reclaim(step)
+  step.dead = {}
   -- If this worker counted as dead itself, it may be about to report requests that another worker crawls by now.
-  local at_a_time = turn.standing == 1 and '0' or DEAD_AT_A_TIME
-  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', turn.now, 'LIMIT', '0', at_a_time)) do
+  local at_a_time = step.membership == 1 and '0' or DEAD_AT_A_TIME
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', step.now, 'LIMIT', '0', at_a_time)) do
     if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
       -- Somebody has stored a value of another type there: there are no leases to reclaim.
       events.tell_gone(dead, 'worker_lost')
       redis.call('ZREM', WORKERS, dead)
     else
-      reclaim_from(dead, turn)
+      reclaim_from(dead, step)
     end
-    turn.dead[#turn.dead + 1] = dead
+    step.dead[#step.dead + 1] = dead
   end
-  turn.workers = redis.call('ZCARD', WORKERS)
+  step.workers = redis.call('ZCARD', WORKERS)
 end
 
 return upkeep

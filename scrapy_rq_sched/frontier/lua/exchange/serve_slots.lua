@@ -1,0 +1,45 @@
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, exchange/header, exchange/slot_admission, exchange/serve_slot, exchange/serve_by_priority
+-- Hand out waiting requests: slots take turns.
+local serve_slots = {}
+-- How many slots have their turn before the share of each is computed again; and how many more are looked at, because
+-- some may have to wait for their time.
+local MOST_SLOTS, WAIT = 256, 64
+-- Up to this number of slots, counting their requests is fast.
+local FEW = 32
+
+-- Slots take turns. Each gives the same number of requests, so that no slot waits for a longer one. The requests
+-- without a known slot count as one more slot. A slot is not asked again if it must wait for its time, or if this
+-- worker has enough of it.
+function serve_slots.take(step)
+  serve_slots.serve(step)
+  -- If somebody has deleted a slot's requests, notice it now. Otherwise the crawl could end only when the slot is due.
+  local is_idle = header.want > 0 and #step.leases == 0 and slots.count() <= FEW
+  if waiting.empty > 0 or is_idle then waiting.count_anew() end
+end
+
+function serve_slots.serve(step)
+  if header.slot_order == 'priority' then return serve_by_priority.take(step) end
+  local flat, is_limited, closed = waiting.length_of(''), slot_admission.is_on(step), {}
+  local more, ahead = is_limited and WAIT or 0, is_limited and header.ahead or 0
+  for _, slot in ipairs(header.saturated or {}) do closed[slot], more = true, more + 1 end
+  while serve_slot.has_room(step) do
+    local count, open = math.min(step.want, MOST_SLOTS) + more, {}
+    local due = is_limited and own_slots.due(count, ahead, step.worker) or slots.due(count, ahead)
+    for _, slot in ipairs(due) do
+      if not closed[slot] then open[#open + 1] = slot end
+    end
+    local each = math.ceil(step.want / math.max(1, #open + (flat > 0 and 1 or 0)))
+    local progress = serve_slot.take(step, '', math.min(flat, each))
+    flat = flat - progress
+    for _, slot in ipairs(open) do
+      if step.want <= 0 then break end
+      local gone, is_open = serve_slot.serve(step, slot, each, is_limited)
+      closed[slot] = not is_open
+      -- A slot that was empty counts as progress: it is no longer in the index.
+      progress = progress + math.max(gone, is_open and 1 or 0)
+    end
+    if progress == 0 then break end
+  end
+end
+
+return serve_slots

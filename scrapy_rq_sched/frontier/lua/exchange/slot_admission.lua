@@ -1,0 +1,86 @@
+-- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
+-- The limits of slots in an exchange.
+-- slot_admission.given: turns for requests in the worker's memory: slot -> when each may begin
+-- slot_admission.ask_at: when there may be more of these turns
+local slot_admission = {}
+-- -> whether any slot has limits; in most crawls none has
+function slot_admission.is_on(step)
+  return step.meta.limited or step.meta.slot_default or slots.are_shared
+end
+
+-- Hear what other spiders tell, and learn the limits of slots.
+function slot_admission.learn(step)
+  if slots.are_shared then
+    shared_slots.heartbeat(step.worker, header.lease_ms)
+    shared_slots.hear()
+  end
+  if header.slot_policy or slot_admission.is_on(step) then slot_policy.learn(step) end
+end
+
+-- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
+-- no request}; and of its downloads, slot -> how many have ended.
+function slot_admission.report(step)
+  if step.repeated then return end
+  for slot, used in pairs(header.grants or {}) do
+    slot_reports.used(limits.of(slot, slot_policy.all), step.worker, used[1], used[2], used[3])
+  end
+  for slot, n in pairs(header.downloaded or {}) do slot_reports.downloaded(slot, step.worker, n) end
+end
+
+-- Begin no requests for a moment: Redis has come back with older data, or with none.
+function slot_admission.be_quiet(step)
+  step.meta.rewound = slots.now()
+  redis.call('HSET', META, 'rewound', string.format('%.0f', step.meta.rewound))
+end
+
+-- Release the turns and downloads of *worker* for *held*, its {lease, value} pairs that went back.
+function slot_admission.release(held, worker)
+  local done = {}
+  for _, lease in ipairs(held) do
+    local _, _, _, _, slot = leases.read(lease[2])
+    if slot ~= '' and not done[slot] then
+      done[slot] = true
+      slot_reports.release(slot, worker)
+    end
+  end
+end
+
+function slot_admission.tell_again(step)
+  for i = 2, #step.leases, 2 do
+    local _, _, _, _, slot = leases.read(step.leases[i])
+    if slot ~= '' then admission.tell(limits.of(slot, slot_policy.all)) end
+  end
+end
+
+-- Give turns for requests in the worker's memory, which only this worker can crawl: slot -> how many it needs. A
+-- repeated exchange gets the same turns again.
+function slot_admission.give(step)
+  if not header.asks then return end
+  if step.repeated then
+    local before = redis.call('HGET', step.own, 'given')
+    local is_read, given = pcall(cjson.decode, before or '')
+    slot_admission.given = is_read and type(given) == 'table' and given or nil
+    return
+  end
+  if step.over or step.order == 'pause' or step.order == 'stop' then
+    redis.call('HDEL', step.own, 'given')
+    return
+  end
+  for slot, n in pairs(header.asks) do
+    local begins, following, state = admission.grants(step, slot, n)
+    if begins then
+      limits.handed(state, step.worker, begins, following, #begins)
+      if #begins < n and following then slot_admission.ask_at = math.min(following, slot_admission.ask_at or math.huge) end
+    else
+      begins = {}
+      for i = 1, n do begins[i] = limits.AT_ONCE end
+    end
+    if #begins > 0 then
+      slot_admission.given = slot_admission.given or {}
+      slot_admission.given[slot] = begins
+    end
+  end
+  redis.call('HSET', step.own, 'given', slot_admission.given and cjson.encode(slot_admission.given) or '')
+end
+
+return slot_admission

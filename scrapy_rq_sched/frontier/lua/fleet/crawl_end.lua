@@ -1,0 +1,45 @@
+-- Needs: keys, fleet/events, number_of
+-- The end of a crawl. A worker that closes notes that the crawl is finished, but as long as another worker is there, a
+-- handler of its signal spider_idle may still add requests. So the event is recorded when the last worker has left,
+-- or if it was killed, by the first worker of the next crawl.
+local crawl_end = {}
+
+-- -> whether a worker of an older version is there. Such a worker may be the last one, and clear the frontier without
+-- recording the event.
+local function has_older_worker()
+  for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
+    if not redis.pcall('HGET', WORKER .. worker, 'records_end') then return true end
+  end
+  return false
+end
+
+-- An older version notes the finish without the second field, and records the event at once. And it does not remove the
+-- second field with the first, so the event is due only if both are equal.
+function crawl_end.note(now)
+  if redis.call('HSETNX', META, 'finished', now) == 0 then return end
+  redis.call('HSET', META, 'finish_unrecorded', now)
+  if has_older_worker() then crawl_end.tell() end
+end
+
+-- The crawl goes on, so it is not finished, even if a worker has found it finished before.
+function crawl_end.withdraw()
+  redis.call('PERSIST', STARTED)
+  redis.call('DEL', FINISHED)
+  redis.call('HDEL', META, 'finished', 'finish_unrecorded')
+end
+
+-- Record the event of the finish that is noted, unless it is recorded. The caller removes the note.
+function crawl_end.tell()
+  local known = redis.call('HMGET', META, 'pages', 'began', 'finished', 'finish_unrecorded')
+  if known[3] ~= known[4] then return end
+  redis.call('HDEL', META, 'finish_unrecorded')
+  local began, finished = number_of(known[2], nil), number_of(known[3], nil)
+  -- A worker that slept may find the end of a crawl again that was already cleared: record no event for it.
+  if not (began and finished) then return end
+  events.tell('crawl_finished', nil, {
+    pages = number_of(known[1], 0), seconds = (finished - began) / 1000,
+    failed = redis.call('LLEN', FAILED),
+  })
+end
+
+return crawl_end -- seldom used

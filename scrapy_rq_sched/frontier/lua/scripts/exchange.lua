@@ -1,0 +1,52 @@
+-- Needs: exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- One exchange between a worker and the frontier.
+--
+-- ARGV  the header, in JSON: see header.lua. Then these lists, in this order; the header has the length of each:
+--       pushes      all fingerprints, then all requests
+--       finished    lease
+--       given_back  lease: to put back to its place
+--       refused     lease, reason: this worker does not know its callback or class
+--       failed      lease, after, reason, traceback: to set aside
+--       forgotten   mode, fingerprint: marked for a request that was not crawled after all
+-- Modes: 'filter' (push unless seen), 'force' (always), 'start' (unless this crawl had it as a start
+--       request), 'start+filter'. If a request is empty, the worker keeps it in its own memory: its
+--       fingerprint is marked, but nothing is pushed.
+-- after: how many of the pushes must be stored before.
+-- Reply {the header, in JSON, with the fields of exchange/reply.lua; leases}
+--       leases: lease, value, lease, value, …, as they stand in Redis: see store/leases.lua
+--
+-- A repeated exchange has the same number. It is applied only once, and gets the same duplicates and leases again. A
+-- worker that has left is refused, however late its exchange is. If a key has a wrong type, the exchange fails before
+-- its first write.
+local step = begin.new()
+local refusal = check(step) or begin.heartbeat(step)
+if refusal then return refusal end
+begin.recognise(step)
+close_limits.look(step)
+begin.orders(step)
+begin.rewind(step)
+
+slot_admission.learn(step)
+slot_admission.report(step)
+-- Children before parents: store the pushes before releasing any lease.
+pushes.store(step)
+release.finish(step)
+release.give_back(step)
+release.refuse(step)
+release.set_aside(step)
+pushes.forget(step)
+
+upkeep.account(step)
+upkeep.note(step)
+upkeep.reclaim(step)
+
+slot_admission.give(step)
+if step.repeated then
+  make_leases.again(step)
+  if slot_admission.is_on(step) then slot_admission.tell_again(step) end
+else
+  local phases = {lease_others.seeds, lease_others.share, lease_others.parked, serve_slots.take, lease_others.drop}
+  local failure = make_leases.hand_out_all(step, phases)
+  if failure then return failure end
+end
+return reply(step)

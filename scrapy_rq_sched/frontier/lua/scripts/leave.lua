@@ -1,0 +1,95 @@
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, slots/slots, slots/shared_slots, fleet/lost
+-- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
+--
+-- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
+--       how long a late worker may still join (seconds), the prefix of the frontier's keys,
+--       returns (0/1: it closes because it uses too much memory, and may be started again)
+-- Reply {cleared (0/1), leases left behind, entries in the failed list, awaited (0/1): the worker must call again}
+--
+-- Only the last worker of a finished fleet clears the frontier, for whatever reason it closes. The keys that remain
+-- then expire. The exchange in which a worker finds the fleet finished notes that in META. A worker that was killed
+-- meanwhile counts as alive until its deadline, and would leave the end of the crawl to nobody. So a worker that has
+-- left calls again as long as another one was not heard since the finish.
+local worker, finished, persist, grace, frontier = argument(), argument(), argument(), number(), argument()
+local returns = argument()
+-- Seconds for which an exchange of a worker that has left may still arrive.
+local LATE_EXCHANGE = 60
+local now = server_time()
+
+-- -> whether any of the *others* was not heard since the *finish*
+local function is_any_silent_since(finish, others)
+  for _, other in ipairs(others) do
+    local heard = tonumber(redis.pcall('HGET', WORKER .. other, 'heard') or '')
+    if heard and heard < tonumber(finish) then return true end
+  end
+  return false
+end
+
+despite_full_memory()
+local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FAILED)
+local is_member = redis.call('ZSCORE', WORKERS, worker)
+permits.leave(worker)
+if slots.are_shared then shared_slots.leave(worker) end
+if returns == '1' then lost.add(worker, now, now, true) else lost.remove(worker) end
+if is_member then events.tell_gone(worker, 'worker_left') end
+local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
+if left > 0 then
+  -- The worker could not report the fate of these leases. They are reclaimed like a dead worker's, but at once.
+  redis.call('ZADD', WORKERS, now, worker)
+  redis.call('HSET', WORKER .. worker, 'left', 1)
+  redis.call('PEXPIRE', WORKER .. worker, 86400000)
+else
+  redis.call('ZREM', WORKERS, worker)
+  redis.call('DEL', WORKER .. worker, SLOTS_OF .. worker)
+  -- A late exchange of this worker must not make it join again.
+  redis.call('HSET', WORKER .. worker, 'gone', now)
+  redis.call('EXPIRE', WORKER .. worker, LATE_EXCHANGE)
+end
+
+-- The reply of an earlier call that cleared the frontier was lost: the worker must still sweep.
+if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SEEN_CLEARED) == 1 then
+  return {1, left, failed, 0}
+end
+local leased, busy = fleet.count()
+local undone = waiting.length() + redis.call('ZCARD', DELAYED)
+if leased + busy + undone > 0 then return {0, left, failed, 0} end
+local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
+if seeds.count() > 0 then return {0, left, failed, 0} end
+if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
+  crawl_end.note(now)
+end
+local finish = redis.call('HGET', META, 'finished')
+-- A late worker found the finished crawl already cleared, and did nothing in it: only its own META is left.
+if not finish and not knows_the_end then finish = redis.call('GET', FINISHED) end
+if not finish then
+  -- If workers wait in line for a place, keep META: they must still find the order to stop there. And if this worker is
+  -- started again, it continues the counts there.
+  local is_awaited = returns == '1' or permits.are_awaited()
+  local is_empty = not is_awaited and redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0
+  if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
+    -- A crawl that never began leaves no settings that bind the next one.
+    redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED)
+    seen.clear(frontier)
+  end
+  return {0, left, failed, 0}
+end
+redis.call('SET', FINISHED, finish, 'EX', grace)
+redis.call('EXPIRE', STARTED, grace)
+if #others > 0 then return {0, left, failed, is_any_silent_since(finish, others) and 1 or 0} end
+for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
+  events.tell_gone(other, 'worker_lost')
+  -- If this worker is only slow, its next exchange finds out that it counted as dead.
+  if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end
+end
+crawl_end.tell()
+redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
+lost.clear()
+-- The orders to this crawl's workers are not for the workers of the next crawl.
+redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',
+  'unshared', 'unshared_reason', 'limited', 'rewound', 'moves_heard', 'rules', 'slot_default', 'slot_patterns', 'limits_changed', 'began', 'stalled', 'no_memory', 'no_room',
+  'runs', 'finish_unrecorded')
+if persist == '1' then return {0, left, failed, 0} end
+clear_waiting.clear()
+redis.call('UNLINK', META)
+seen.clear(frontier)
+return {1, left, failed, 0}

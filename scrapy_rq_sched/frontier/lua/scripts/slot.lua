@@ -1,0 +1,58 @@
+-- Needs: keys, slots/slots, fleet/events, slots/shared_slots
+-- Change the limits of a slot during the crawl, or block it.
+--
+-- ARGV  slot, then one of:
+--       'set', delay (ms), jitter, concurrency: '-' is the limit in the settings. Valid until the crawl is finished
+--       'reset': the limits in the settings apply again
+--       'block', for how long (ms): 0 unblocks it
+-- Reply 1
+local slot, what = argument(), argument()
+local problem = wrong_type(types()) or wrong_type({{SLOT .. slot, 'hash'}})
+if problem then return wrong_type_error(problem) end
+despite_full_memory()
+local now = slots.now()
+
+-- An older version has written the limits that were set over those of the settings. Then the workers send the limits in
+-- their settings again, before they are given any request.
+local function forget_older_form()
+  if string.sub(redis.call('HGET', SLOT_LIMITS, slot) or '', -4) ~= ' set' then return end
+  redis.call('HDEL', SLOT_LIMITS, slot)
+  redis.call('HDEL', META, 'rules')
+end
+
+if what == 'set' then
+  local delay, jitter, concurrency = argument(), argument(), argument()
+  forget_older_form()
+  -- A limit that is not named keeps what was set before.
+  local before = {string.match(redis.call('HGET', SLOT_LIMITS, slots.SET .. slot) or '', '^(%S+) (%S+) (%S+)$')}
+  local its = {delay, jitter, concurrency}
+  for i, value in ipairs(before) do
+    if its[i] == '-' then its[i] = value end
+  end
+  redis.call('HSET', SLOT_LIMITS, slots.SET .. slot, table.concat(its, ' '))
+  -- If the old delay was longer, do not wait for its end.
+  local tat = tonumber(redis.call('HGET', SLOT .. slot, 'tat') or '')
+  if tonumber(delay) and tat and tat > now + delay then
+    redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay), 'delay', delay)
+  end
+elseif what == 'reset' then
+  redis.call('HDEL', SLOT_LIMITS, slots.SET .. slot)
+  forget_older_form()
+elseif what == 'block' then
+  local period = number()
+  -- This is also true if the block has expired, but no worker has recorded that event yet.
+  local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > 0
+  if period > 0 then
+    events.tell('slot_blocked', nil, {slot = slot, seconds = period / 1000})
+  elseif was_blocked then
+    events.tell('slot_free', nil, {slot = slot})
+  end
+  redis.call('HSET', SLOT .. slot, 'blocked', string.format('%.0f', period > 0 and now + period or 0))
+  redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', math.max(redis.call('PTTL', SLOT .. slot), period + 600000)))
+  if period > 0 and period > redis.call('PTTL', SLOTS_BLOCKED) then redis.call('SET', SLOTS_BLOCKED, 1, 'PX', string.format('%.0f', period)) end
+end
+-- Because of this change, workers give back their ready requests, which then wait for the new limits.
+redis.call('HSET', META, 'limited', '1', 'limits_changed', exact_time())
+slots.at(slot, now)
+shared_slots.moved(slot)
+return 1

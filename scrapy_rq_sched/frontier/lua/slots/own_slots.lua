@@ -1,0 +1,84 @@
+-- Needs: keys, slots/slots
+-- SLOTS_OF..worker, the index of the slots that a worker had last, by the time of their next request. For a moment
+-- after that time, a slot is left to this worker, because it has the slot's connections, cookies and robots.txt: the
+-- slot's score in SLOTS is the end of the moment. The index may have slots that the worker no longer has, or without
+-- requests.
+-- LEFT_FOR: the length of the moment, in milliseconds
+local own_slots = {LEFT_FOR = 1000}
+-- How long an index is kept after its worker last wrote it, in milliseconds.
+local KEPT = 600000
+-- The changes that write() will write.
+local left = {}
+
+-- Note that a slot has its next turn at *time* and is left to *worker*. -> its score in SLOTS
+function own_slots.leave(worker, slot, time)
+  local its = left[worker] or {}
+  left[worker], its[#its + 1], its[#its + 2] = its, slots.score(time), slot
+  return slots.score(time + own_slots.LEFT_FOR)
+end
+
+local function write()
+  for worker, its in pairs(left) do
+    local key = SLOTS_OF .. worker
+    -- Delete a value of another type.
+    if wrong_type({{key, 'zset'}}) then redis.call('UNLINK', key) end
+    in_chunks(its, function(...) redis.call('ZADD', key, ...) end)
+    redis.call('PEXPIRE', key, KEPT)
+  end
+  left = {}
+end
+writers[#writers + 1] = write
+
+-- *worker* no longer has *slot*.
+function own_slots.forget(worker, slot)
+  redis.pcall('ZREM', SLOTS_OF .. worker, slot)
+end
+
+-- -> {slot, score, …} without slots that have no waiting requests; these are also removed from the worker's index
+local function only_waiting(own, worker)
+  local names, kept, gone = {}, {}, {}
+  for i = 1, #own, 2 do names[#names + 1] = own[i] end
+  for i, score in ipairs(redis.call('ZMSCORE', SLOTS, unpack(names))) do
+    if score then kept[#kept + 1], kept[#kept + 2] = own[2 * i - 1], own[2 * i] else gone[#gone + 1] = names[i] end
+  end
+  if #gone > 0 then redis.call('ZREM', SLOTS_OF .. worker, unpack(gone)) end
+  return kept
+end
+
+-- -> the slots of two lists {slot, score, …}, each once, by rising score
+local function merged(one, other)
+  local names, has, i, j = {}, {}, 1, 1
+  while i < #one or j < #other do
+    local is_one = j > #other or i < #one and tonumber(one[i + 1]) <= tonumber(other[j + 1])
+    local slot = is_one and one[i] or other[j]
+    if is_one then i = i + 2 else j = j + 2 end
+    if not has[slot] then has[slot], names[#names + 1] = true, slot end
+  end
+  return names
+end
+
+-- -> slots that are due within *ahead* milliseconds, the longest due first: at most *n* of all slots, and at most *n*
+-- that *worker* had last
+function own_slots.due(n, ahead, worker)
+  write()
+  local till = slots.till(ahead)
+  local own = redis.pcall('ZRANGEBYSCORE', SLOTS_OF .. worker, '-inf', till, 'WITHSCORES', 'LIMIT', 0, n)
+  if #own == 0 then return slots.due(n, ahead) end
+  local all = slots.between('-inf', till, n, 'WITHSCORES')
+  return merged(only_waiting(own, worker), all)
+end
+
+-- -> when there may be a turn for *worker*, at the earliest now; nil if no slot has waiting requests
+-- in_vain: the worker has just asked and was given no request, so ignore the slots that are due now
+function own_slots.next(worker, in_vain)
+  if redis.call('EXISTS', SLOTS) == 0 then return nil end
+  local now, first = slots.now(), math.huge
+  local after = in_vain and string.format('(%.0f', 1000 * now) or '-inf'
+  for _, key in ipairs({SLOTS, SLOTS_OF .. worker}) do
+    local found = redis.pcall('ZRANGEBYSCORE', key, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    first = math.min(first, (tonumber(found[2] or '') or math.huge) / 1000)
+  end
+  return first < math.huge and math.max(first, now) or now
+end
+
+return own_slots -- seldom used

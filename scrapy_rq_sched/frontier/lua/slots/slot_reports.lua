@@ -1,0 +1,46 @@
+-- Needs: keys, slots/slots, number_of, slots/downloads, slots/limits, slots/shared_slots
+-- Apply the workers' reports of their turns and downloads to the states of slots.
+local slot_reports = {}
+
+-- *worker* no longer has *n* of its turns; it began no request with *unused* of them, and the last request at *last*.
+function slot_reports.used(state, worker, n, last, unused)
+  if state.owner == worker then state.pending = math.max(0, state.pending - n) end
+  local now = slots.now()
+  if last > 0 then
+    local least = state.delay * (1 - state.jitter)
+    state.sent = math.max(state.sent, math.min(last, now))
+    state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
+  end
+  -- An unused turn, as for a response from the HTTP cache, costs the slot no time.
+  if unused > 0 and state.pending == 0 and state.owner == worker then
+    state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
+    shared_slots.moved(state.slot)
+  end
+  local tat, sent = string.format('%.3f', state.tat), string.format('%.3f', state.sent)
+  limits.keep(state, 'tat', tat, 'pending', state.pending, 'sent', sent)
+  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
+end
+
+-- *n* downloads of *worker* have ended.
+function slot_reports.downloaded(slot, worker, n)
+  if redis.pcall('HEXISTS', SLOT .. slot, 'a:' .. worker) == 0 then return end
+  downloads.note(slot, worker, -n)
+  shared_slots.moved(slot)
+  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then
+    local state = limits.of(slot, {})
+    slots.at(slot, math.max(state.tat, state.blocked))
+  end
+end
+
+-- The leases of *worker* for a slot went back: it no longer has turns or downloads there.
+function slot_reports.release(slot, worker)
+  local key = SLOT .. slot
+  if redis.call('EXISTS', key) == 0 then return end
+  local state = limits.of(slot, {})
+  redis.call('HDEL', key, 'a:' .. worker)
+  if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
+  shared_slots.moved(slot)
+  slots.at(slot, math.max(state.tat, state.blocked))
+end
+
+return slot_reports -- seldom used

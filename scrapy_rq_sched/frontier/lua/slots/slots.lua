@@ -1,0 +1,155 @@
+-- Needs: keys, number_of
+-- SLOTS, the index of the slots that have waiting requests. A slot is in the index as long as it may have requests. If
+-- the key of any other slot exists, it is left from a cleared frontier, and is not read. A slot's score is the server's
+-- time from which it may give a request, in whole microseconds: for Redis, a number with a fraction takes twice as
+-- long. The scores that one script gives differ by one, and a later script gives later ones. All other times here are
+-- in milliseconds. With FRONTIER_ORDER = 'priority', a score may also be a request's: see exchange/serve_by_priority.lua.
+-- FIRST_TIME: scores from this one on are times
+-- SET: before the name of a slot, the field of SLOT_LIMITS with the limits that were set for it during the crawl. No
+--   slot's name has a space.
+-- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
+local slots = {FIRST_TIME = 1e14, SET = 'set ', are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
+-- The longest time that a slot sleeps; and how long its state is kept after the last time in it, also with downloads,
+-- which may take longer than an unused state is kept. In milliseconds.
+local LONGEST, KEPT, KEPT_WITH_DOWNLOADS = 600000, 600000, 86400000
+-- The key of the frontier's time. Spiders that share states of slots also share the time.
+local CLOCK = slots.are_shared and SHARED_CLOCK or META
+local CLOCK_KEPT = 86400000
+-- This script's time; how many turns it has given; and the fields of CLOCK, once they were read.
+local moment, given, known = nil, 0, nil
+-- The changes that write() will write.
+local turned, emptied = {}, {}
+
+-- Every other function that concerns the index calls this first.
+local function write()
+  in_chunks(turned, function(...) redis.call('ZADD', SLOTS, ...) end)
+  in_chunks(emptied, function(...) redis.call('ZREM', SLOTS, ...) end)
+  turned, emptied = {}, {}
+end
+writers[#writers + 1] = write
+
+-- Tell this module the fields of the time, if the caller has already read META.
+function slots.know(clock, ahead)
+  if not slots.are_shared then known = {clock, ahead} end
+end
+
+-- -> the frontier's time (milliseconds): the server's time, but it never goes back. If the server's time is behind that
+-- of the last exchange, because somebody has set the clock or another server has taken over, the frontier's time is
+-- ahead by the difference from then on.
+function slots.now()
+  if not moment then
+    local time = redis.call('TIME')
+    known = known or redis.pcall('HMGET', CLOCK, 'clock', 'clock_ahead')
+    local clock, ahead = number_of(known[1], 0), number_of(known[2], 0)
+    moment = time[1] * 1000 + time[2] / 1000 + ahead
+    if moment < clock then
+      redis.pcall('HSET', CLOCK, 'clock_ahead', string.format('%.3f', ahead + clock - moment))
+      moment = clock
+    end
+  end
+  return moment
+end
+
+-- -> the frontier's time at the last exchange; 0 if it is unknown
+function slots.last_time()
+  slots.now()
+  return number_of(known[1], 0)
+end
+
+-- Keep the time of an exchange that may have given turns. fields: a list of fields that it is about to write to META
+function slots.keep_time(fields)
+  if moment and slots.are_shared then
+    redis.pcall('HSET', CLOCK, 'clock', string.format('%.3f', moment))
+    redis.call('PEXPIRE', CLOCK, CLOCK_KEPT)
+  elseif moment then
+    fields[#fields + 1], fields[#fields + 2] = 'clock', string.format('%.3f', moment)
+  end
+end
+
+-- -> the score of a slot whose next turn is at *time*
+-- A slot that sleeps for long is looked at from time to time: its state may have expired.
+function slots.score(time)
+  return string.format('%.0f', 1000 * math.min(time, slots.now() + LONGEST))
+end
+
+-- -> a score after those of all slots that are due
+local function last_turn()
+  given = given + 1
+  return string.format('%.0f', 1000 * slots.now() + given)
+end
+
+-- Enter slots that are about to get requests. Each new one has its turn after the slots that already wait.
+function slots.enter(names)
+  write()
+  in_chunks(names, function(...)
+    local some, added, leftover = {...}, {}, {}
+    for i, score in ipairs(redis.call('ZMSCORE', SLOTS, ...)) do
+      if not score or tonumber(score) < slots.FIRST_TIME then added[#added + 1], added[#added + 2] = last_turn(), some[i] end
+      if not score then leftover[#leftover + 1] = SLOT_REQUESTS .. some[i] end
+    end
+    if #added > 0 then redis.call('ZADD', SLOTS, unpack(added)) end
+    if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
+  end)
+end
+
+-- -> the score of a slot whose turn is in *ahead* milliseconds
+function slots.till(ahead)
+  return string.format('%.0f', 1000 * (slots.now() + 1 + ahead))
+end
+
+-- -> the number of slots; with redis.pcall as *call*, the error if the index has a wrong type
+function slots.count(call)
+  write()
+  return (call or redis.call)('ZCARD', SLOTS)
+end
+
+-- -> at most *n* random slots
+function slots.random(n)
+  write()
+  return redis.call('ZRANDMEMBER', SLOTS, n)
+end
+
+function slots.remove(slot)
+  write()
+  redis.call('ZREM', SLOTS, slot)
+end
+
+-- -> at most *n* slots with scores from *first* to *last*, with more arguments of ZRANGEBYSCORE
+function slots.between(first, last, n, ...)
+  write()
+  return redis.call('ZRANGEBYSCORE', SLOTS, first, last, 'LIMIT', '0', n, ...)
+end
+
+-- -> the slots that are due within *ahead* milliseconds, the longest due first
+function slots.due(n, ahead)
+  return slots.between('-inf', slots.till(ahead), n)
+end
+
+-- Note that a slot has had its turn. Its next turn is at *score*, by default after all other slots. A slot with no
+-- requests left leaves the index.
+function slots.served(slot, left, score)
+  if left > 0 then
+    turned[#turned + 1], turned[#turned + 2] = score or last_turn(), slot
+  else
+    emptied[#emptied + 1] = slot
+  end
+end
+
+-- Keep the state of a slot. latest: the latest time in it; has_downloads: whether any worker downloads there
+function slots.keep_state(slot, latest, has_downloads)
+  local kept = has_downloads and KEPT_WITH_DOWNLOADS or KEPT
+  redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', kept + math.max(0, latest - slots.now())))
+end
+
+-- Set a slot's next turn to *score*, if it has waiting requests.
+function slots.set(slot, score)
+  write()
+  redis.call('ZADD', SLOTS, 'XX', score, slot)
+end
+
+-- Set a slot's next turn to *time*, if it has waiting requests; 0: now.
+function slots.at(slot, time)
+  slots.set(slot, slots.score(math.max(time, slots.FIRST_TIME / 1000)))
+end
+
+return slots

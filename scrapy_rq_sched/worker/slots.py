@@ -1,0 +1,268 @@
+"""The slots of a worker: the limits that the fleet keeps, and the use of this worker's grants.
+
+The frontier gives turns ahead of their time, and only one worker at a time has turns of a slot. So this
+worker must keep the gaps between the requests of the slot, however late it is. When it reports that it has
+used all its turns, it also reports when it used the last one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+from ..assembly.queue import is_custom
+from ..codec.slot_rules import SlotRule
+from ..engine.bridge import EngineBridge
+from ..frontier.messages import Batch, UsedGrants
+from ..frontier.replies import Lease, Reply
+from ..frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
+from ..settings import FrontierSettings
+from .clock import ServerClock
+from .part import Part
+
+#: The part of the gap between two turns that is always kept. After a late turn, the next ones come a little
+#: sooner, until the slot is on time again.
+KEPT = 0.99
+#: Number of slots whose last used turn is remembered.
+REMEMBERED = 100_000
+
+
+class SlotGrants(Part):
+    """Note which turns were used, and when.
+
+    :param clock: the server's clock.
+    """
+
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
+        # By slot, the planned time of its last turn, and the time at which it was used.
+        self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # The times at which the downloader sends requests; a turn counts as used from then on.
+        self._sending: list[tuple[float, str, int]] = []
+        self._used: Counter[str] = Counter()
+        self._unused: Counter[str] = Counter()
+        self._downloaded: Counter[str] = Counter()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to report."""
+        is_sent = self._sending and self._sending[0][0] <= time.monotonic()
+        return bool(self._used or self._downloaded or is_sent)
+
+    def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
+        """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
+
+        :param gap: the minimum seconds between two requests of the slot, or None if unknown. A longer wait is
+            not needed: if the last turn was late, the frontier may have moved this turn already.
+        """
+        planned, used = self._last.get(slot, (at, 0.0))
+        apart = at - planned
+        return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))
+
+    def begun(self, slot: str, at: float, now: float) -> None:
+        """Note that a request was begun in the turn of *at*; 0 for a turn without a time."""
+        self._note(slot, at or now, now)
+
+    def returned(self, lease: Lease) -> None:
+        """Note that *lease* goes back or is set aside, without using its turn."""
+        if lease.begin:
+            self.unused(Counter({lease.slot: 1}))
+
+    def unused(self, grants: Counter[str]) -> None:
+        """Note the number of unused turns by slot."""
+        self._used.update(grants)
+        self._unused.update(grants)
+        self._downloaded.update(grants)
+
+    def sending(self, slot: str, at: float, used: bool) -> None:
+        """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot."""
+        if slot:
+            heapq.heappush(self._sending, (at, slot, used))
+            planned, _ = self._last.get(slot, (at, at))
+            self._note(slot, planned, at)
+
+    def sent(self, slot: str, noted: float, at: float) -> None:
+        """Note that a request of *slot* was sent until *at*, and not at the time that was *noted*."""
+        if self._sending:
+            self._sending = [
+                (at if (when, its) == (noted, slot) else when, its, used) for when, its, used in self._sending
+            ]
+            heapq.heapify(self._sending)
+        planned, used = self._last.get(slot, (at, at))
+        if used == noted:
+            self._note(slot, planned, at)
+
+    def downloaded(self, slot: str) -> None:
+        """Note that the download of a request that was begun in a turn of *slot* is over."""
+        self._downloaded[slot] += 1
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        now, sent = time.monotonic(), dict[str, float]()
+        while self._sending and self._sending[0][0] <= now:
+            at, slot, used = heapq.heappop(self._sending)
+            self._used[slot] += used
+            sent[slot] = at
+        batch.grants = {
+            slot: UsedGrants(
+                count, round(self._clock.server(sent[slot]), 3) if slot in sent else 0.0, self._unused[slot]
+            )
+            for slot, count in self._used.items()
+        }
+        batch.downloaded = dict(self._downloaded)
+        self._used.clear()
+        self._unused.clear()
+        self._downloaded.clear()
+        while len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+
+    def forget(self) -> None:
+        """Note that the frontier has forgotten the turns and downloads of this worker."""
+        self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
+        self._used.clear()
+        self._unused.clear()
+        self._downloaded.clear()
+
+    def _note(self, slot: str, planned: float, now: float) -> None:
+        self._last[slot] = planned, now
+        self._last.move_to_end(slot)
+
+
+logger = logging.getLogger(__name__)
+
+#: Number of slots whose limits are remembered.
+REMEMBERED = 10_000
+
+
+class Politeness:
+    """The limits of slots, from Scrapy's settings, the rules, and commands.
+
+    :param default: the limits of a slot in Scrapy's settings.
+    :param others: the limits of the slots that Scrapy's settings name.
+    :param rules: ``FRONTIER_SLOTS``.
+    :param fleet: ``FRONTIER_FLEET_LIMITS``: which of these limits all workers keep together.
+    """
+
+    def __init__(
+        self,
+        default: SlotLimits = UNLIMITED,
+        others: Mapping[str, SlotLimits] | None = None,
+        rules: tuple[SlotRule, ...] = (),
+        fleet: frozenset[str] = frozenset(),
+    ) -> None:
+        self._by_settings = default
+        self._others = dict(others or {})
+        self._rules = rules
+        self._fleet = fleet
+        self._known: dict[str, SlotLimits] = {}
+        self._by_rule: dict[str, bool] = {}
+        # Limits that an operator has set while the crawl runs.
+        self._set: dict[str, SlotLimits] = {}
+        self._set_delay: set[str] = set()
+        #: The same limits, as the frontier applies them.
+        self.policy = self._policy()
+
+    def of(self, slot: str) -> SlotLimits:
+        """Return the limits of *slot* that the fleet keeps."""
+        known = self._set.get(slot) or self._known.get(slot)
+        if known is None:
+            limits = self._others.get(slot, self._by_settings)
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            known = self._known[slot] = self._apply(limits, slot)
+        return known
+
+    def gap_of(self, slot: str) -> float | None:
+        """Return the minimum seconds between two requests of *slot*; None if the fleet keeps no delay."""
+        if not ("delay" in self._fleet or slot in self._set_delay or self._has_delay_by_rule(slot)):
+            return None
+        limits = self.of(slot)
+        return limits.delay * (1 - limits.jitter)
+
+    def _has_delay_by_rule(self, slot: str) -> bool:
+        known = self._by_rule.get(slot)
+        if known is None:
+            if len(self._by_rule) >= REMEMBERED:
+                self._by_rule.clear()
+            rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+            known = self._by_rule[slot] = rule is not None and rule.delay is not None
+        return known
+
+    def take_reply(self, reply: Reply) -> None:
+        """Note the limits that an operator has set or reset."""
+        for lease in reply.leases:
+            self._set.pop(lease.slot, None)
+            self._set_delay.discard(lease.slot)
+        self._set.update(reply.limits)
+        self._set_delay.update(reply.with_delay)
+        if reply.other_limits is not None:
+            self._warn_of(reply.other_limits)
+
+    def _warn_of(self, others: SlotLimits) -> None:
+        logger.warning(
+            "The limits of slots in this worker's settings are not those of the other workers (by default "
+            "%s; the others have %s). All workers keep %s. Give all workers the same DOWNLOAD_DELAY, "
+            "DOWNLOAD_SLOTS, FRONTIER_SLOTS and FRONTIER_FLEET_LIMITS",
+            *(self.policy.default, others),
+            "this worker's limits, because it joined last" if self.policy else "the limits of the others",
+        )
+
+    def _policy(self) -> SlotPolicy:
+        default = self._kept(self._by_settings)
+        patterns = tuple(
+            (rule.pattern.lower(), rule.applied_to(default)) for rule in self._rules if rule.is_glob
+        )
+        names = {*self._others, *chain.from_iterable(rule.names for rule in self._rules if not rule.is_glob)}
+        named = {name: self.of(name) for name in sorted(names)}
+        # A pattern could fit a name, so then all names are needed.
+        return SlotPolicy(
+            default, {name: its for name, its in named.items() if patterns or its != default}, patterns
+        )
+
+    def _apply(self, limits: SlotLimits, slot: str) -> SlotLimits:
+        # A rule of FRONTIER_SLOTS always holds for the fleet.
+        rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+        return self._kept(limits) if rule is None else rule.applied_to(self._kept(limits))
+
+    def _kept(self, limits: SlotLimits) -> SlotLimits:
+        """Return the part of *limits* that the fleet keeps."""
+        return SlotLimits(
+            limits.delay if "delay" in self._fleet else 0.0,
+            limits.jitter if "delay" in self._fleet else 0.0,
+            limits.concurrency if "concurrency" in self._fleet else 0,
+        )
+
+
+def politeness_of(
+    settings: FrontierSettings, queue: Any, engine: EngineBridge | None, grants: SlotGrants
+) -> Politeness:
+    """Return the limits that the fleet keeps in this crawl; the downloader then leaves these delays to it.
+
+    :param engine: the engine that drives the crawl; None if the scheduler is driven by hand, with no delays.
+    """
+    if engine is None or not settings.by_slot or is_custom(queue):
+        if settings.slots:
+            logger.warning(
+                "FRONTIER_SLOTS has no effect: requests are not queued by slot, because FRONTIER_BY_SLOT is "
+                "False, SCHEDULER_QUEUE_CLASS is your own class, or the scheduler is used without an engine"
+            )
+        return Politeness()
+    fleet, (default, others) = settings.fleet_limits, engine.slots.by_settings()
+    if engine.slots.is_throttled and "delay" in fleet:
+        fleet -= {"delay"}
+        logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
+    politeness = Politeness(default, others, settings.slots, fleet)
+    engine.slots.follow(politeness.gap_of, grants.sent)
+    policy = politeness.policy
+    every_slot = next((limits for glob, limits in policy.patterns if glob == "*"), policy.default)
+    if every_slot.delay or any(politeness.of(slot).delay for slot in others):
+        logger.info(
+            "All workers together keep the delay of each slot (%g s by default). To have each worker keep "
+            "the delay on its own, set FRONTIER_FLEET_LIMITS = []",
+            every_slot.delay,
+        )
+    return politeness
