@@ -55,10 +55,10 @@ def shop(server: redis.Redis) -> redis.Redis:
     return server
 
 
-def said(action: Action, redis_url: str, capsys: pytest.CaptureFixture[str]) -> str:
+def said(action: Action, redis_url: str, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
     settings = Settings({"REDIS_URL": redis_url})
     try:
-        action.run(Context(settings, Output()), argparse.Namespace(**NO_OPTIONS))
+        action.run(Context(settings, Output()), argparse.Namespace(**{**NO_OPTIONS, **options}))
     except FrontierError as error:
         return str(error)
     return capsys.readouterr().out
@@ -90,6 +90,20 @@ def test_one_worker_is_one_worker(
     )
     assert "1 worker will begin pages again" in said(Resume(), redis_url, capsys)
     assert "has 1 worker" in said(Clear(), redis_url, capsys)
+
+
+# "(--dry-run)" would follow on the command's line, which is there to be copied.
+@pytest.mark.parametrize("change", [{"workers": 0}, {"state": "paused"}], ids=["no worker", "paused"])
+def test_a_plan_suggests_no_command(
+    shop: redis.Redis, redis_url: str, capsys: pytest.CaptureFixture[str], change: dict[str, Any]
+) -> None:
+    if "state" in change:
+        shop.hset(f"{SPIDER}:meta", mapping=change)
+    else:
+        shop.delete(f"{SPIDER}:workers")
+    for action in (Seed(), Pause(), SlotsAction()):
+        plan = said(action, redis_url, capsys, dry_run=True)
+        assert (plan.endswith(" (--dry-run)\n"), "scrapy " in plan) == (True, False)
 
 
 def test_no_worker_is_alive(shop: redis.Redis, redis_url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from .. import own_keys
 from ..read_status import read_status
 from ..view import View
 from ..wording import counted, crawl_command
-from .operation import Advance, Mood, Observer, Operation
+from .operation import DONE, Advance, Mood, Observer, Operation
 from .seed_lines import Lines
 from .seed_rules import SeedRules
 
@@ -297,14 +297,14 @@ def _check_good(found: Checked, noun: str, skips_invalid: bool) -> None:
 
 
 def _readers(view: View, count: int, mood: Mood) -> str:
-    """Return which workers will read *count* seeds, or how to have them read."""
+    """Return which workers will read *count* seeds; after a push, also how to have them read."""
     status = read_status(view)
     workers = counted(status.alive, "worker")
     if status.state in ("paused", "draining"):
-        resume = frontier_command("resume", view.spider)
-        return f"The crawl is {status.state}, with {workers}. To resume it: {resume}"
+        resume = f". To resume it: {frontier_command('resume', view.spider)}" * (mood is DONE)
+        return f"The crawl is {status.state}, with {workers}{resume}"
     if not status.alive:
-        return f"No worker is alive. Start one: {crawl_command(view.spider)}"
+        return "No worker is alive" + f". Start one: {crawl_command(view.spider)}" * (mood is DONE)
     if status.state == "stopping":
         return f"{workers} alive, but closing"
     return f"{workers} {mood.will} read {'it' if count == 1 else 'them'}"
