@@ -14,11 +14,13 @@ from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import FifoQueue, PriorityQueue
 from scrapy_rq_sched.serializers import JSONSerializer, PickleSerializer
 
+#: The modules that need an extra.
+OF_EXTRAS = ("scrapy_rq_sched.dashboard", "scrapy_rq_sched.commands.terminal")
+
 # Each module can be imported with nothing but what the wheel asks for; each script is found and read.
 for module in pkgutil.walk_packages(scrapy_rq_sched.__path__, "scrapy_rq_sched."):
-    if module.name.startswith("scrapy_rq_sched.dashboard"):
-        continue  # of an extra
-    import_module(module.name)
+    if not module.name.startswith(OF_EXTRAS):
+        import_module(module.name)
 for discipline in ("fifo", "lifo", "priority", "custom"):
     for dupefilter in ("exact", "compact"):
         Frontier(None, Keys("spider"), "worker", discipline, dupefilter=dupefilter)

@@ -241,8 +241,9 @@ class Table:
         "{prefix}:delayed",
         ("zset",),
         "requests and seeds that a rule of admission has set back: `refused` (a worker lacks the code for "
-        "it, so it waits for another one), or `suspect` (workers died of it, so it waits for a worker that "
-        "holds no other suspect). Score: the frontier's time (milliseconds) from which a worker may take it. "
+        "it, so it waits for another one), `suspect` (workers died of it, so it waits for a worker that "
+        "holds no other suspect), or `time` (it may not begin before a time). Score: the frontier's time "
+        "(milliseconds) from which a worker may take it. "
         "`<kind> <score> <worker>/<lease>~<cause>@<slot> <request>`",
         Use.ARGUMENT,
     )

@@ -170,6 +170,7 @@ function admission.prepare(step)
   for _, rule in ipairs(OF_ENTRY) do
     if not rule.is_off(step) then step.rules[#step.rules + 1] = rule end
   end
+  step.has_rules = #step.rules > 0
 end
 
 -- -> nil if this worker may have the entry; or from when to ask again, and why

@@ -29,7 +29,7 @@ function begin.new()
     waiting = 0, seen = 0, holds = 0, before = false, meta = false, deadline = false, pages = false, last = false, format = false,
     made = false, has_rare = false, full_memory = false, repeated = false, rewound = false, over = false, lost = '',
     duplicates = false, stored = 0, full = '', kept = 0, remembered = false, busy = false, dead = false, returned = 0,
-    workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, rules = false,
+    workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, rules = false, has_rules = false,
     wants_policy = false, other_limits = false, named_slots = 0,
   }
 end

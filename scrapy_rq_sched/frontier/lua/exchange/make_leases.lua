@@ -37,7 +37,7 @@ local UNASKED = {deaths = '0'}
 -- -> the entry for the rules of admission; nil if another worker has finished the request after all
 function make_leases.entry_of(step, request)
   if not step.remembered then
-    return #step.rules > 0 and {request = request, deaths = 0, history = ''} or UNASKED
+    return step.has_rules and {request = request, deaths = 0, history = ''} or UNASKED
   end
   local deaths, history = histories.deaths(request)
   if histories.count(history, 'done') == 0 then
@@ -48,7 +48,7 @@ end
 
 -- Hand out an entry that the rules of admission permit.
 function make_leases.give(step, kind, score, entry, request, slot, begin)
-  admission.admitted(step, entry)
+  if step.has_rules then admission.admitted(step, entry) end
   if not seeds.kinds[kind] then step.want = step.want - 1 end
   make_leases.hand_out(step, kind, score, entry.deaths, request, slot, begin)
 end
@@ -57,8 +57,10 @@ end
 function make_leases.admit(step, kind, score, request, slot, begin)
   local entry = make_leases.entry_of(step, request)
   if not entry then return end
-  local due, cause = admission.refusal(step, entry)
-  if due then return due, cause end
+  if step.has_rules then
+    local due, cause = admission.refusal(step, entry)
+    if due then return due, cause end
+  end
   make_leases.give(step, kind, score, entry, request, slot, begin)
 end
 

@@ -65,4 +65,4 @@ function serve_by_priority.take(step)
   end
 end
 
-return serve_by_priority
+return serve_by_priority -- seldom used

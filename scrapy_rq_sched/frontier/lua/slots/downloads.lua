@@ -37,4 +37,4 @@ function downloads.note(slot, worker, n)
   redis.call('HSET', key, field, string.format('%d %.0f', count, slots.now() + COUNTED))
 end
 
-return downloads
+return downloads -- seldom used
