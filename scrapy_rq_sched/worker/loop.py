@@ -37,44 +37,44 @@ WHOLE = 2
 class Attempt:
     """The part of a batch that is sent, and the failures so far.
 
-    :ivar said: the batch, or the part of it that is sent.
+    :ivar sent: the batch, or the part of it that is sent.
     :ivar failures: how often the batch has failed.
     """
 
     def __init__(self) -> None:
-        self.said = Batch(0)
+        self.sent = Batch(0)
         self.failures = 0
-        self._whole = self.said
+        self._whole = self.sent
         self._error: Exception | None = None
         # The only request of the last batch that failed.
         self._suspect: Push | None = None
 
     def begin(self, batch: Batch) -> None:
         """Begin with a new *batch*."""
-        self.said = self._whole = batch
+        self.sent = self._whole = batch
         self.failures = 0
         self._error = None
 
     @property
     def pushes(self) -> int | None:
         """How many requests the last attempt sent; None if it sent all of them."""
-        return None if self.said is self._whole else len(self.said.pushes)
+        return None if self.sent is self._whole else len(self.sent.pushes)
 
     def failed(self, error: Exception, at_once: bool) -> None:
         """Note a failure; *at_once*: a repetition cannot succeed."""
         self.failures += 1
         self._error = self._error or error
         if self._whole.pushes and (at_once or self.failures >= WHOLE):
-            self.said = self._whole.of_first(0)
+            self.sent = self._whole.of_first(0)
 
     def over(self, reply: Reply) -> Exception | None:
         """Note the *reply* to the batch.
 
         :return: the error for which the next request must be kept from Redis, or None.
         """
-        if self.said is self._whole:
+        if self.sent is self._whole:
             self._suspect = None
-        alone = len(self._whole.pushes) == 1 and self.said is not self._whole and reply.stored == 0
+        alone = len(self._whole.pushes) == 1 and self.sent is not self._whole and reply.stored == 0
         suspect = self._whole.pushes[0] if alone else None
         is_culprit = suspect is not None and suspect is self._suspect
         self._suspect = None if is_culprit else suspect or self._suspect
@@ -220,11 +220,11 @@ class ExchangeLoop:
                 self._session.prepare()
             self._batch = self._session.batch()
             self._attempt.begin(self._batch)
-        said = self._attempt.said
+        sent = self._attempt.sent
         self._in_flight = True
         started = time.monotonic()
         self._thread.call(
-            lambda: self._frontier.exchange(said),
+            lambda: self._frontier.exchange(sent),
             lambda reply, error: self._exchanged(reply, error, time.monotonic() - started),
         )
 
@@ -350,7 +350,7 @@ class InlineExchange:
                 self._attempt.begin(self._batch)
             started = time.monotonic()
             try:
-                reply = session.frontier.exchange(self._attempt.said)
+                reply = session.frontier.exchange(self._attempt.sent)
             except RedisError as error:
                 session.count_error()
                 was_whole = self._attempt.pushes is None

@@ -59,7 +59,7 @@ class NotOpen:
     session: Session | None = None
     enqueue = next = has_pending = __len__ = _not_open
 
-    def close(self, reason: str) -> None:  # noqa: D102 - see Side, here and below
+    def close(self, reason: str) -> None:  # noqa: D102 - see Mode, here and below
         pass
 
 
