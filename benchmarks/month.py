@@ -69,7 +69,7 @@ class Worker:
     def _exchange(self, pushes: list[Push], want: int = 0) -> int:
         self._number += 1
         batch = Batch(
-            self._number, in_hand=1, want=want, pushes=pushes, finished=self._held, turns=self._used
+            self._number, in_hand=1, want=want, pushes=pushes, finished=self._held, grants=self._used
         )
         reply = self._frontier.exchange(batch)
         self._held = [Finished(lease.name) for lease in reply.leases]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scrapy import Request
 
@@ -147,7 +147,9 @@ class Outbox(Part):
         """
         first = self._waiting[0]
         push = first.push
-        mark = Push(push.mode, push.fingerprint, 0, b"") if push.payload else Push("force", "", 0, b"")
+        mark = replace(push, priority=0, payload=b"")
+        if not push.payload:
+            mark = replace(mark, mode="force", fingerprint="")
         self._waiting[0] = Outgoing(mark, first.request)
         return first
 

@@ -1,6 +1,6 @@
 """One worker's part in a crawl, between Scrapy on one side and the exchange on the other.
 
-Neither side waits for the other, nor for Redis. ``exchange_loop.py`` decides when there is an exchange, and
+Neither side waits for the other, nor for Redis. ``loop.py`` decides when there is an exchange, and
 the frontier's client makes it.
 """
 

@@ -135,7 +135,7 @@ class SlotGrants(Part):
 logger = logging.getLogger(__name__)
 
 #: Number of slots whose limits are remembered.
-REMEMBERED = 10_000
+LIMITS_REMEMBERED = 10_000
 
 
 class Politeness:
@@ -171,7 +171,7 @@ class Politeness:
         known = self._set.get(slot) or self._known.get(slot)
         if known is None:
             limits = self._others.get(slot, self._by_settings)
-            if len(self._known) >= REMEMBERED:
+            if len(self._known) >= LIMITS_REMEMBERED:
                 self._known.clear()
             known = self._known[slot] = self._apply(limits, slot)
         return known
@@ -186,7 +186,7 @@ class Politeness:
     def _has_delay_by_rule(self, slot: str) -> bool:
         known = self._by_rule.get(slot)
         if known is None:
-            if len(self._by_rule) >= REMEMBERED:
+            if len(self._by_rule) >= LIMITS_REMEMBERED:
                 self._by_rule.clear()
             rule = next((rule for rule in self._rules if rule.fits(slot)), None)
             known = self._by_rule[slot] = rule is not None and rule.delay is not None

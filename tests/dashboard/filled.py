@@ -95,7 +95,7 @@ def fill(server: redis.Redis, url: str, spider: str = "shop") -> list[Client]:
     many = {"www.books.example": 420, "api.books.example": 260, "images.example.org": 140}
     push(workers[0], {**many, "slow.example.net": 90, **few})
     for number, one in enumerate(workers):
-        one.say(want=8, pages=1800 + 217 * number, limit="politeness" if number else "concurrency")
+        one.say(want=8, pages=1800 + 217 * number, bottleneck="politeness" if number else "concurrency")
     server.zadd(f"{spider}:workers", {workers[3].name: 1})
     server.rpush(f"{spider}:start_urls", *(f"https://www.books.example/new/{n}" for n in range(3)))
     for number in range(17):

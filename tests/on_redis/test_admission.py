@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from scrapy_rq_sched.frontier.messages import Push
+from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
 from ..client import Client, Join, payloads
@@ -120,3 +120,43 @@ def test_a_worker_that_is_given_nothing_learns_why(join: Join) -> None:
     assert len(worker.say(want=1).leases) == 1
     assert worker.say(want=1).why == "delay"
     assert other.say(want=1).why in ("worker", "delay")
+
+
+def test_a_time_that_never_comes_fails_no_exchange(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a"), join("b")
+    server.zadd("s:delayed", {b"request 0 b/1.1 2": float("inf")})
+    push_later(worker, float("inf"), "never")
+    assert (worker.say().parked, other.say().later) == (2, 1)
+
+
+def test_a_timed_request_competes_by_its_priority_when_it_is_due(join: Join, server: redis.Redis) -> None:
+    worker, now = join("a"), server_ms(server)
+    worker.say(pushes=[Push("filter", "fp-low", -10, b"low", "", now + 20)])
+    worker.push("high", priority=10)
+    while server_ms(server) <= now + 21:
+        pass
+    assert payloads(worker.take(1)) == ["high"]
+    assert payloads(worker.take(1)) == ["low"]
+
+
+def test_a_worker_learns_the_clock_with_a_request_that_waits_for_its_time(
+    join: Join, server: redis.Redis
+) -> None:
+    reply = join("a").say(pushes=[Push("filter", "f", 0, b"", "", server_ms(server) + 200.0)])
+    assert reply.now is not None
+
+
+def test_a_slot_that_another_worker_takes_leaves_the_index_of_its_last_owner(
+    join: Join, server: redis.Redis
+) -> None:
+    bounds = {"slots": SlotLimits(0.2)}
+    owner, other = join("a", bounds=bounds), join("b", bounds=bounds)
+    owner.push("1", "2", "3", slot="x.test")
+    (lease,) = owner.take(1)
+    owner.say(grants={"x.test": UsedGrants(1, lease.begin, 0)}, downloaded={"x.test": 1})
+    began = server_ms(server)
+    while server_ms(server) < began + 1600:  # until the slot is no longer left to its last owner
+        pass
+    reply = other.say(grants={"x.test": UsedGrants(0, began + 200, 0)}, asks={"x.test": 1})
+    assert reply.given
+    assert server.zrange("s:slots:of:a", 0, -1) == []

@@ -284,7 +284,7 @@ def test_a_worker_with_the_rights_of_the_page_has_no_problem(as_user: Callable[.
 
 
 def test_what_a_worker_calls_in_scripts_is_what_the_page_allows(server: redis.Redis) -> None:
-    text = part("doctor").decode()
+    text = part("scripts/doctor").decode()
     tried = {name.lower() for name in re.findall(r"[{(]'([A-Z]+)'", text)}
     tried |= {"ping", "info", "eval", "evalsha", "script|load", "blmove"}
     assert tried == {word.removeprefix("+") for word in rights() if word.startswith("+")}

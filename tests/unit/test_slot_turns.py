@@ -192,3 +192,12 @@ def test_the_time_of_sending_is_not_corrected_after_a_later_request(grants: Slot
     grants.sending("a", 12.0, used=False)
     grants.sent("a", 10.0, 10.5)
     assert grants.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)
+
+
+def test_the_last_grants_of_many_slots_are_remembered() -> None:
+    grants, now = SlotGrants(ServerClock()), time.monotonic()
+    grants.begun("first.test", now - 5, now)
+    for number in range(20_000):
+        grants.begun(f"{number}.test", now, now)
+    grants.fill(Batch(1))
+    assert grants.earliest("first.test", now - 4, 1.0) >= now + 0.9

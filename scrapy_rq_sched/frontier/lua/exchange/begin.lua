@@ -10,7 +10,7 @@
 --   format: of the data in Redis; made: whether the frontier exists; full_memory: whether Redis is out of memory
 --   has_rare: whether any key exists that a crawl without problems does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
---   standing: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
+--   membership: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
 --   over: the crawl was finished and cleared without this worker
 --   order: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
 --   lost: data that disappeared though no script removed it

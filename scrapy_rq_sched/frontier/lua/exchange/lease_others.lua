@@ -48,18 +48,24 @@ function lease_others.parked(step)
   if step.parked == 0 or step.want + step.want_seeds <= 0 then return end
   local passed, now, is_limited = {}, math.floor(slots.now()), slot_admission.is_on(step)
   for _, parked in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED)) do
-    local kind, score, request, slot = leases.parked(parked)
+    local kind, score, request, slot, cause = leases.parked(parked)
     local wanted = seeds.kinds[kind] and step.want_seeds or step.want
     local has_room = wanted > 0 and step.bytes < leases.MAX_BYTES
     local entry = has_room and make_leases.entry_of(step, request)
     local due = entry and admission.refusal(step, entry)
-    if not has_room or due then
+    if due and due > now then
+      redis.call('ZADD', DELAYED, math.ceil(due), parked)
+    elseif not has_room or due then
       passed[#passed + 1] = parked
-      if due and due > now then redis.call('ZADD', DELAYED, math.ceil(due), parked) end
     else
       redis.call('ZREM', DELAYED, parked)
       export_notes.note({leases.value(kind, score, 0, step.second, request, slot)}, step.now)
-      if entry then lease_others.serve(step, kind, score, entry, request, slot, is_limited) end
+      -- A request that only waited for its time competes with the others again.
+      if entry and cause == 'time' then
+        waiting.put_back({{score, request, slot}})
+      elseif entry then
+        lease_others.serve(step, kind, score, entry, request, slot, is_limited)
+      end
     end
   end
   if #passed < PARKED then return end

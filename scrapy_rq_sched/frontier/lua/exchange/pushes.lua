@@ -93,6 +93,7 @@ function pushes.forget(step)
       if FILTERS[mode] and filter.remove(fingerprint) then forgotten = forgotten + 1 end
     end
   end
+  flush()
   if step.has_rare then
     seen.sweep(SWEPT)
     clear_waiting.sweep(SWEPT)

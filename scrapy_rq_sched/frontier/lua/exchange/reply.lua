@@ -43,9 +43,9 @@ local function parked(step)
   local count = (step.has_rare or tally.parked) and redis.call('ZCARD', DELAYED) or 0
   if count == 0 then return 0, nil, nil end
   local after = '(' .. math.floor(slots.now())
-  local later = redis.call('ZCOUNT', DELAYED, after, 'inf')
+  local later = redis.call('ZCOUNT', DELAYED, after, '(inf')
   if later == 0 then return count, nil, nil end
-  return count, later, tonumber(redis.call('ZRANGEBYSCORE', DELAYED, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  return count, later, tonumber(redis.call('ZRANGEBYSCORE', DELAYED, after, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
 -- The fields of the reply are those of Reply in replies.py. leased, busy: -1 if they were not counted; forgotten:
@@ -70,13 +70,13 @@ local function reply(step)
   local next_turn = is_limited and own_slots.next(step.worker, in_vain) or nil
   local n_slots = is_limited and slots.count() or nil
   if not step.over then conditions.note(step, leased, next_turn) end
-  local why = in_vain and (admission.why or next_turn and next_turn > slots.now() and 'delay') or nil
+  local why = admission.why or next_turn and next_turn > slots.now() and 'delay' or nil
   local head = cjson.encode({
     membership = step.membership, duplicates = step.duplicates, stored = step.stored, full = step.full,
     order = step.order, lost = step.lost, returned = step.returned, dead = table.concat(step.dead, ' '),
     waiting = step.waiting, parked = count, seeds = seeds_count, workers = step.workers,
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
-    next_turn = next_turn, now = (is_limited or next_parked) and slots.now() or nil,
+    next_turn = next_turn, now = (is_limited or next_parked or header.columns) and slots.now() or nil,
     later = later, next_parked = next_parked, why = why,
     limits = admission.limits_told, slots = n_slots,
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,

@@ -31,6 +31,7 @@ writers[#writers + 1] = write
 
 -- *worker* no longer has *slot*.
 function own_slots.forget(worker, slot)
+  write()
   redis.pcall('ZREM', SLOTS_OF .. worker, slot)
 end
 

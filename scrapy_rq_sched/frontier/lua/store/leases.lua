@@ -8,8 +8,8 @@
 -- second: when the lease was handed out; it may be missing if that was not in an exchange. slot and begin (the server's
 -- time in milliseconds from which the request may begin) are left out, with their @, if they are '' and 0.
 --
--- MAX_BYTES: the maximum size of the requests in one exchange
-local leases = {MAX_BYTES = 4 * 1024 * 1024}
+-- MAX_BYTES: the maximum size of the requests in one exchange; LATEST: the latest time until which an entry is set back
+local leases = {MAX_BYTES = 4 * 1024 * 1024, LATEST = 2 ^ 53}
 
 function leases.value(kind, score, deaths, second, request, slot, begin)
   local place = slot == '' and ' ' or '@' .. slot .. (begin and begin > 0 and string.format('@%.3f ', begin) or ' ')
@@ -61,15 +61,15 @@ end
 function leases.park(kind, score, name, request, slot, due, cause)
   tally.parked = true
   local place = slot == '' and ' ' or '@' .. slot .. ' '
-  redis.call('ZADD', DELAYED, math.ceil(due), kind .. ' ' .. score .. ' ' .. name .. '~' .. cause .. place .. request)
+  redis.call('ZADD', DELAYED, math.ceil(math.min(due, leases.LATEST)), kind .. ' ' .. score .. ' ' .. name .. '~' .. cause .. place .. request)
 end
 
--- -> kind, score, request, slot of an entry that was set back
+-- -> kind, score, request, slot, cause of an entry that was set back
 function leases.parked(entry)
-  local kind, score, slot, request = string.match(entry, '^(%l+%d*) (%S+) [^ @]+@?(%S*) (.*)$')
+  local kind, score, name, slot, request = string.match(entry, '^(%l+%d*) (%S+) ([^ @]+)@?(%S*) (.*)$')
   local _
   kind, score, _, request = leases.read(kind and kind .. ' ' .. score .. ' 0 ' .. request or entry)
-  return kind, score, request, slot or ''
+  return kind, score, request, slot or '', string.match(name or '', '~(%l+)$')
 end
 
 return leases

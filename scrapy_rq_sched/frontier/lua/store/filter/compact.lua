@@ -15,6 +15,7 @@
 local filter = {}
 local SPLITS, CONVERTED = 8, 250
 local state
+local has_converted = false
 
 function filter.types()
   return {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
@@ -126,7 +127,8 @@ local function write()
   if state or redis.call('EXISTS', DUPEFILTER) == 1 then filter.load() end
   if not state then return end
   -- Converting must not fill buckets faster than they are split, nor make an exchange with many new URLs longer.
-  if state.converts and state.count <= state.first * state.most then
+  if state.converts and not has_converted and state.count <= state.first * state.most then
+    has_converted = true
     for _, fingerprint in ipairs(redis.call('SPOP', DUPEFILTER, CONVERTED)) do add_member(fingerprint) end
   end
   if not state.changed then return end
