@@ -17,15 +17,10 @@ from scrapy.crawler import Crawler
 from ..frontier.close_limits import CloseLimits
 from ..frontier.exchange_times import ExchangeTimes
 from ..frontier.messages import Batch, is_much_unshared, suspicious
-from ..frontier.replies import Lease, Reply
+from ..frontier.replies import Lease, Reply, lease_order
 from .part import Part
 from .ready import Ready
 from .requests import Requests
-
-
-def _order(lease: str) -> tuple[int, ...]:
-    """Return the position of a lease, by its name, among those of its worker; an empty name is the first."""
-    return tuple(map(int, lease.split("."))) if lease else ()
 
 
 class StartReports(Part):
@@ -51,7 +46,7 @@ class StartReports(Part):
 
     def begun(self, lease: Lease) -> None:
         """Note that the request of *lease* is begun."""
-        self._begun = max(self._begun, lease.name, key=_order)
+        self._begun = max(self._begun, lease.name, key=lease_order)
 
     def is_known(self, lease: Lease) -> bool:
         """Return whether Redis knows that *lease* is about to be begun, if it is a suspect."""
@@ -73,14 +68,16 @@ class StartReports(Part):
     def may_expand(self, lease: Lease) -> bool:
         """Return whether requests may be made of the seed of *lease* now."""
         # The report of a later seed includes this one.
-        return not self.is_suspect(lease) or _order(lease.name) <= _order(self._known_expanded)
+        return not self.is_suspect(lease) or lease_order(lease.name) <= lease_order(self._known_expanded)
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
         batch.suspects = sum(map(self.is_suspect, chain(self._ready, self._requests.leases())))
         batch.begun, batch.expanded = self._begun, self._expanded
-        last = _order(self._begun)
+        last = lease_order(self._begun)
         batch.passed = [
-            lease.name for lease in self._ready if _order(lease.name) < last and lease.name != self._announced
+            lease.name
+            for lease in self._ready
+            if lease_order(lease.name) < last and lease.name != self._announced
         ]
         self._reported_announced, self._reported_expanded = self._announced, self._expanded
         self.has_news = False
