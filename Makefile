@@ -73,13 +73,13 @@ wheel: $(VENV)/.installed
 	$(BIN)/python -m build --outdir dist .
 	$(PYTHON) -m venv .wheel-venv
 	.wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd dist && ../.wheel-venv/bin/python -I ../tests/check_wheel.py
+	cd dist && ../.wheel-venv/bin/python -I ../tests/tools/check_wheel.py
 	rm -rf .wheel-venv
 
 # What must hold before a version is tagged: the changelog has its section, the wheel is complete, and a registry takes
 # both files. Twine has an environment of its own, because it is not in constraints.txt.
 release-check: $(VENV)/.installed
-	@$(BIN)/python -m tests.release
+	@$(BIN)/python -m tests.tools.release
 	$(MAKE) wheel
 	$(PYTHON) -m venv .release-venv
 	.release-venv/bin/python -m pip install --quiet --disable-pip-version-check 'twine>=6'
@@ -113,13 +113,13 @@ fuzz: $(VENV)/.installed
 # A documentation that a package ships, crawled by three workers: it says what to install if there is none.
 # `make real-site ARGS="--spiders map --serializers json"` runs a part.
 real-site: $(VENV)/.installed
-	$(BIN)/python -m tests.real_site $(ARGS)
+	$(BIN)/python -m tests.tools.real_site $(ARGS)
 
 # The tests on what users have: old and new Python, Scrapy, redis-py and Twisted, other reactors, other servers
 # (tox.ini). It takes about ten minutes an environment; one whose interpreter is not there is passed over, and said.
 # `make matrix ARGS="-e lowest,py312 -- -k crawl"` runs a part.
 matrix: $(VENV)/.installed-matrix
-	$(BIN)/python -m tests.matrix $(ARGS)
+	$(BIN)/python -m tests.tools.matrix $(ARGS)
 
 $(VENV)/.installed-matrix: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'tox>=4.21'
@@ -137,7 +137,7 @@ scrapy-redis-tests: $(VENV)/.installed
 # The newest versions of all that `make test` and `make lint` need, on each Python that setup.cfg names: each must be on
 # the PATH. Run the tests with them, and commit the file.
 lock: | $(BIN)/python
-	$(BIN)/python -m tests.lock
+	$(BIN)/python -m tests.tools.lock
 
 clean:
 	rm -rf .tox .upstream $(VENV) .wheel-venv .release-venv dist build docs/_build *.egg-info

@@ -19,7 +19,7 @@ from typing import Any
 import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
-from tests.proxy import Proxy
+from tests.support.proxy import Proxy
 
 PROJECT = Path(__file__).parent / "project"
 ROOT = Path(__file__).parent.parent

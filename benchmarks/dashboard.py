@@ -25,9 +25,9 @@ import redis
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.keys import Keys
-from tests.client import Client
 from tests.dashboard.browser import chromium
 from tests.dashboard.filled import REASONS, failed_entry, fill
+from tests.support.client import Client
 
 from . import crowd
 

@@ -2,8 +2,7 @@
 
 Each queue is a class that can be used on its own, with plain Redis commands, and a short script
 (``lua/store/queue/<name>.lua``) by which the exchange works on the same key, at the same ends. To add a
-queue, add a class, its entry in :data:`DISCIPLINES`, and its script. If it is a list that is read from
-another end than these, adapt ``inspect/`` as well.
+queue, add a class, its entry in :data:`DISCIPLINES`, and its script.
 """
 
 from __future__ import annotations
@@ -44,6 +43,10 @@ class Base(ABC):
     folds_equal: ClassVar[bool] = False
     #: The Redis type of the key: ``list`` or ``zset``.
     key_type: ClassVar[str] = "list"
+    #: Whether the order depends on the requests' priorities.
+    has_priorities: ClassVar[bool] = False
+    #: Whether the next request is at the tail of the list. All lists are pushed at the head.
+    pops_tail: ClassVar[bool] = False
 
     def __init__(self, server: Any, spider: Spider, key: str, serializer: Any = None) -> None:
         self.server = server
@@ -149,6 +152,7 @@ class FifoQueue(Base):
     """First in, first out: a list, with ``LPUSH`` to push, and ``RPOP`` or ``BRPOP`` to pop."""
 
     discipline = "fifo"
+    pops_tail = True
 
     def push(self, request: Request) -> None:
         """Add *request* behind all others."""
@@ -206,6 +210,7 @@ class PriorityQueue(Base):
     discipline = "priority"
     folds_equal = True
     key_type = "zset"
+    has_priorities = True
 
     def push(self, request: Request) -> None:
         """Add *request* behind the requests of the same priority."""
@@ -250,3 +255,5 @@ SpiderPriorityQueue = PriorityQueue
 
 #: The queues that the exchange implements. The scheduler calls ``push`` and ``pop`` of any other class.
 DISCIPLINES: tuple[type[Base], ...] = (PriorityQueue, FifoQueue, LifoQueue)
+#: Their names, for messages.
+CLASS_NAMES = ", ".join(cls.__name__ for cls in DISCIPLINES)

@@ -17,10 +17,10 @@ from scrapy.utils.reactor import install_reactor
 from scrapy_rq_sched import embedded
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from . import reaper
-from .client import Client, Join
-from .crawl import Fleet
-from .topologies import TOPOLOGIES, Single, Topology
+from .support import reaper
+from .support.client import Client, Join
+from .support.crawl import Fleet
+from .support.topologies import TOPOLOGIES, Single, Topology
 
 #: The setting of Redis that bounds what a compact filter's buckets may hold.
 INTSETS = "set-max-intset-entries"

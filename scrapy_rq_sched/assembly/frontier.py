@@ -55,7 +55,7 @@ def make_frontier(
     others = {"policy": settings.max_waiting_policy, "close": CloseLimits.of(settings)}
     config = FleetConfig(**same | others | ({} if settings.by_slot else {"order": "slots"}))
     if not is_custom(queue):
-        if settings.order == "priority" and queue.discipline != "priority":
+        if settings.order == "priority" and not queue.has_priorities:
             raise SettingError(
                 f"FRONTIER_ORDER is 'priority', but SCHEDULER_QUEUE_CLASS is {type(queue).__name__}, which "
                 "ignores priorities. Set SCHEDULER_QUEUE_CLASS to scrapy_rq_sched.PriorityQueue, or "

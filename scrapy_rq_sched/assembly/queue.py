@@ -11,7 +11,7 @@ from .. import connection
 from ..errors import FrontierMismatchError, SettingError
 from ..frontier.refusals import how_to_convert
 from ..keys import Keys
-from ..queue import DISCIPLINES
+from ..queue import CLASS_NAMES, DISCIPLINES
 from ..serializers import load_serializer, serializer_name
 from ..settings import FrontierSettings
 
@@ -50,7 +50,7 @@ def load_queue_class(settings: FrontierSettings) -> Any:
         raise SettingError(f"SCHEDULER_QUEUE_CLASS is {value!r}, which cannot be loaded: {error}") from None
     if not (isinstance(cls, type) and all(hasattr(cls, name) for name in _QUEUE_METHODS)):
         raise SettingError(
-            "SCHEDULER_QUEUE_CLASS must be scrapy_rq_sched.PriorityQueue, FifoQueue, LifoQueue, or a class "
+            f"SCHEDULER_QUEUE_CLASS must be scrapy_rq_sched.{CLASS_NAMES}, or a class "
             f"with {', '.join(_QUEUE_METHODS)}, not {value!r}"
         )
     return cls

@@ -38,7 +38,7 @@ _NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
 _URL_FIRST = re.compile(rb'\s*\{\s*"url"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 #: How many requests of a seed to make before the first of them is queued.
-SOWN_TOGETHER = 200
+MADE_TOGETHER = 200
 
 #: Schemes for which a URL must have a host.
 _SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
@@ -130,14 +130,14 @@ class Expansion:
         return self._made is None and not self._next
 
     def requests(self, end: float) -> Iterator[Request]:
-        """Yield the next requests: those made until *end* (``time.monotonic()``), at most SOWN_TOGETHER.
+        """Yield the next requests: those made until *end* (``time.monotonic()``), at most MADE_TOGETHER.
 
         The method makes all of them before it yields the first. So a seed that is set aside because of an
         error has usually led to no requests.
 
         :raises SeedError: or any other error that making the requests raises.
         """
-        while self._made is not None and len(self._next) < SOWN_TOGETHER and time.monotonic() < end:
+        while self._made is not None and len(self._next) < MADE_TOGETHER and time.monotonic() < end:
             request = next(self._made, None)
             if request is None:
                 self._made = None

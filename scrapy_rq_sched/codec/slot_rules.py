@@ -81,29 +81,29 @@ def slot_rules(name: str, value: Any) -> tuple[SlotRule, ...]:
         raise SettingError(
             f"{name} must be a mapping such as {{'*.example.com': {{'delay': 2}}}}, not {value!r}"
         )
-    return tuple(slot_rule(f"{name}[{pattern!r}]", pattern, said) for pattern, said in rules.items())
+    return tuple(slot_rule(f"{name}[{pattern!r}]", pattern, limits) for pattern, limits in rules.items())
 
 
-def slot_rule(name: str, pattern: Any, said: Any) -> SlotRule:
+def slot_rule(name: str, pattern: Any, limits: Any) -> SlotRule:
     """Return the rule for *pattern*.
 
     :param name: the name of the rule in an error.
-    :param said: the mapping with the limits of the rule.
+    :param limits: the mapping with the limits of the rule.
     :raises SettingError: if the rule is not valid.
     """
     if not isinstance(pattern, str) or not pattern.strip():
         raise SettingError(f"{name}: the name of a slot must be a text, and must not be empty")
-    if not isinstance(said, Mapping):
-        raise SettingError(f"{name} must be a mapping such as {{'delay': 2}}, not {said!r}")
-    unknown = [str(field) for field in said if field not in FIELDS]
+    if not isinstance(limits, Mapping):
+        raise SettingError(f"{name} must be a mapping such as {{'delay': 2}}, not {limits!r}")
+    unknown = [str(field) for field in limits if field not in FIELDS]
     if unknown:
         raise SettingError(
             f"{name} has unknown fields: {', '.join(unknown)}. The known fields are {', '.join(FIELDS)}"
         )
-    delay = _number(name, said, "delay", LONGEST_DELAY)
-    rate = _delay_of_rate(name, said["rate"]) if "rate" in said else None
-    jitter = _number(name, said, "jitter", 1)
-    concurrency = _number(name, said, "concurrency", 1_000_000)
+    delay = _number(name, limits, "delay", LONGEST_DELAY)
+    rate = _delay_of_rate(name, limits["rate"]) if "rate" in limits else None
+    jitter = _number(name, limits, "jitter", 1)
+    concurrency = _number(name, limits, "concurrency", 1_000_000)
     if concurrency is not None and concurrency != int(concurrency):
         raise SettingError(f"{name}: concurrency must be an integer ≥ 0, not {concurrency!r}")
     delays = [one for one in (delay, rate) if one is not None]
@@ -112,15 +112,15 @@ def slot_rule(name: str, pattern: Any, said: Any) -> SlotRule:
     )
 
 
-def _number(name: str, said: Mapping[str, Any], field: str, most: float) -> float | None:
-    if field not in said:
+def _number(name: str, limits: Mapping[str, Any], field: str, most: float) -> float | None:
+    if field not in limits:
         return None
     try:
-        number = math.nan if isinstance(said[field], bool) else float(said[field])
+        number = math.nan if isinstance(limits[field], bool) else float(limits[field])
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 <= number <= most:
-        raise SettingError(f"{name}: {field} must be a number from 0 to {most:g}, not {said[field]!r}")
+        raise SettingError(f"{name}: {field} must be a number from 0 to {most:g}, not {limits[field]!r}")
     return number
 
 

@@ -149,7 +149,7 @@ class Spectator(Observer):
         self._output.warn(text)
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Advance]:
+    def progress(self, label: str, total: int | None) -> Iterator[Advance]:
         """Draw a progress bar. Ctrl-C ends the operation after the present step; a second one, at once."""
         # An exception of the signal would interrupt a step anywhere, even inside a C library.
         pressed: list[int] = []
@@ -166,7 +166,7 @@ class Spectator(Observer):
 
         before = signal.signal(signal.SIGINT, press)
         try:
-            with self._output.progress(what, total) as show:
+            with self._output.progress(label, total) as show:
                 yield advance
         finally:
             signal.signal(signal.SIGINT, before)

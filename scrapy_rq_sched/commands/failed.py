@@ -53,10 +53,12 @@ class Failed(Change):
             "--url", metavar="PATTERN", help="only entries with such a URL; * stands for any text"
         )
         parser.add_argument("--id", metavar="ID", help="only the entry with this id")
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--counts", action="store_true", help="count the entries of each kind and reason")
-        what.add_argument("--requeue", action="store_true", help="put them back into the queue or the seeds")
-        what.add_argument(
+        choice = parser.add_mutually_exclusive_group()
+        choice.add_argument("--counts", action="store_true", help="count the entries of each kind and reason")
+        choice.add_argument(
+            "--requeue", action="store_true", help="put them back into the queue or the seeds"
+        )
+        choice.add_argument(
             "--forget", action="store_true", help="remove them forever; their URLs still count as seen"
         )
         super().add_arguments(parser)

@@ -132,8 +132,8 @@ class Explain(Action):
         ]
         if found.history:
             pairs.append(("history", "\n".join(found.history)))
-        said = map(single_line, verdict(found, status, shlex.quote(opts.url)))
-        context.output.show(Fields(pairs), "", *said)
+        sentences = map(single_line, verdict(found, status, shlex.quote(opts.url)))
+        context.output.show(Fields(pairs), "", *sentences)
 
 
 def leases_table(held: Iterable[Held], now: float) -> Table:
@@ -172,12 +172,12 @@ def shown(entry: Entry) -> str:
 def _waits(found: Explanation, status: Status) -> list[str]:
     lines = []
     for place in chain(found.waiting, found.seeds):
-        what = "as a seed, " if place.entry.kind == "seed" else f"with priority {place.entry.priority}, "
+        rank = "as a seed, " if place.entry.kind == "seed" else f"with priority {place.entry.priority}, "
         come = "comes" if place.before == 1 else "come"
         before = "in no order" if place.before is None else f"{number(place.before)} {come} before it"
         if place.before and status.per_second and place.entry.kind == "request":
             before += f" (about {duration(place.before / status.per_second)} at this rate)"
-        lines.append(f"yes, {what}{before}{_in_slot(place)}")
+        lines.append(f"yes, {rank}{before}{_in_slot(place)}")
     lines += [
         f"yes, delayed {'for another worker ' if one.is_for_another else ''}until {when(one.due)}"
         for one in found.delayed

@@ -145,7 +145,7 @@ class Output:
                 yield draw
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         """Give a function that adds finished steps to a progress bar of *total* steps.
 
         The bar is on standard error, if that is a terminal and rich is installed.
@@ -155,5 +155,5 @@ class Output:
             return
         from .terminal import progress
 
-        with progress(what, total) as advance:
+        with progress(label, total) as advance:
             yield advance

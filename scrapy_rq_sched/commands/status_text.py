@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.limit import LIMITS
@@ -32,7 +34,19 @@ HOUR = 3600
 
 _COUNTS = ("WAITING", "LEASED", "DELAYED", "FAILED", "SEEDS", "SEEN", "PAGES")
 _OVERVIEW = ("SPIDER", "STATE", *_COUNTS, "PAGES/S", "WORKERS", "LEFT")
-_WORKERS = ("WORKER", "HOST", "PID", "VERSION", "STATE", "PAGES", "IN HAND", "JOINED", "LAST HEARD")
+#: The columns of the workers' table: heading, cell, rank. On a narrow terminal, the column of rank 1 is left
+#: out first, and one of rank 0 never.
+_COLUMNS: tuple[tuple[str, Callable[[Worker, Status], str], int], ...] = (
+    ("WORKER", lambda worker, _: worker.name, 0),
+    ("HOST", lambda worker, _: worker.host or "-", 2),
+    ("PID", lambda worker, _: str(worker.pid or "-"), 3),
+    ("VERSION", lambda worker, _: worker.version or "-", 1),
+    ("STATE", lambda worker, _: _state_of(worker), 0),
+    ("PAGES", lambda worker, _: number(worker.pages), 0),
+    ("IN HAND", lambda worker, _: number(worker.in_hand), 0),
+    ("JOINED", lambda worker, _: when(worker.joined), 4),
+    ("LAST HEARD", lambda worker, status: _heard(worker, status), 5),
+)
 
 
 def in_state(state: str, shown: str = "") -> str:
@@ -101,20 +115,14 @@ def status_text(status: Status) -> list[Part]:
 def workers_table(status: Status) -> Table:
     """Return a table with a row for each worker."""
     rows = [
-        [
-            worker.name,
-            worker.host or "-",
-            str(worker.pid or "-"),
-            worker.version or "-",
-            _state_of(worker),
-            number(worker.pages),
-            number(worker.in_hand),
-            when(worker.joined),
-            f"{duration(status.now - worker.heard)} ago" if worker.heard else "-",
-        ]
-        for worker in (*status.workers, *status.in_line)
+        [cell(worker, status) for _, cell, _ in _COLUMNS] for worker in (*status.workers, *status.in_line)
     ]
-    return Table(_WORKERS, rows, dispensable=("VERSION", "HOST", "PID", "JOINED", "LAST HEARD"))
+    ranked = sorted((rank, heading) for heading, _, rank in _COLUMNS if rank)
+    return Table([its[0] for its in _COLUMNS], rows, dispensable=[heading for _, heading in ranked])
+
+
+def _heard(worker: Worker, status: Status) -> str:
+    return f"{duration(status.now - worker.heard)} ago" if worker.heard else "-"
 
 
 def progress(status: Status) -> list[tuple[str, str]]:

@@ -126,7 +126,7 @@ def _fields(pairs: Iterable[tuple[str, str]], kept: str = "\n\t") -> Grid:
 
 
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Give a function that adds finished steps to a progress bar on standard error."""
     columns = (
         "{task.description}",
@@ -135,4 +135,4 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=_console(stderr=True)) as shown:
-        yield partial(shown.advance, shown.add_task(what, total=total))
+        yield partial(shown.advance, shown.add_task(label, total=total))

@@ -115,7 +115,7 @@ def endpoint(
 
 
 def _do(
-    frontier: Frontier, name: str, action: Action, given: Arguments, is_dry: bool, who: str
+    frontier: Frontier, name: str, action: Action, given: Arguments, is_dry: bool, user: str
 ) -> tuple[Outcome, str]:
     """Do or plan an action, and note in the audit list what was done; return also the warnings."""
     view = frontier.view()
@@ -125,14 +125,14 @@ def _do(
     try:
         outcome, warning = _run(view, action, given, is_dry)
     except FrontierError as error:
-        Audit(view).note(who, name, arguments, f"refused: {error}")
+        Audit(view).note(user, name, arguments, f"refused: {error}")
         raise
     except RedisError:
         with suppress(RedisError):
-            Audit(view).note(who, name, arguments, "interrupted by an error of Redis: possibly partly done")
+            Audit(view).note(user, name, arguments, "interrupted by an error of Redis: possibly partly done")
         raise
     try:
-        Audit(view).note(who, name, arguments, outcome.text)
+        Audit(view).note(user, name, arguments, outcome.text)
     except RedisError as error:
         # The action itself succeeded.
         warning = f"{warning and f'{warning}. '}The action could not be noted in the audit list: {error}"

@@ -17,7 +17,7 @@ from ..errors import bounded
 from .answers import refusal
 from .entrance import LOGIN_PATH, LOGOUT_PATH, Entrance, too_many
 from .guesses import TooManyGuessesError
-from .login import Login, Who
+from .login import Login, Sender
 
 #: The names of this machine for itself.
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -107,16 +107,16 @@ class Guard:
         # A browser that logs in has no name yet.
         logs_in = method == "POST" and path == LOGIN_PATH
         try:
-            who = Who("") if logs_in else await self._login.who(connection)
+            sender = Sender("") if logs_in else await self._login.sender_of(connection)
         except TooManyGuessesError:
             return too_many()
-        if who is None:
+        if sender is None:
             return self._entrance.refusal(connection, path)
         state = scope.setdefault("state", {})
-        state["who"], state["has_session"] = _named(who, scope), who.has_session
+        state["who"], state["has_session"] = _named(sender, scope), sender.has_session
         if method not in _METHODS:
             return _refused(405, f"{method} is not supported", {"Allow": ", ".join(_METHODS)})
-        if not who.has_token and not _is_own(scope, headers):
+        if not sender.has_token and not _is_own(scope, headers):
             # The name of the host is one of those that are allowed; its port may be any text.
             host = bounded(headers.get("host", ""))
             return _refused(
@@ -150,19 +150,19 @@ def _is_own(scope: Scope, headers: Headers) -> bool:
         if site is not None:
             return site == "same-origin"
         # Never equal: a page without an origin ("null"), or a request without a host.
-        said = (origin or "").partition("://")[2].lower()
-        return bool(said) and said == headers.get("host", "").lower()
+        own_host = (origin or "").partition("://")[2].lower()
+        return bool(own_host) and own_host == headers.get("host", "").lower()
     if site in (None, "same-origin", "none"):
         return True
     # Another site may link to the page, but to nothing else.
     return headers.get("sec-fetch-mode") == "navigate" and "/api/v1/" not in scope["path"]
 
 
-def _named(who: Who, scope: Scope) -> str:
+def _named(sender: Sender, scope: Scope) -> str:
     """Return the user and the address of a request, for the audit list."""
     client = scope.get("client")
     address = str(client[0]) if client else "an unknown address"
-    return f"{who.name} from {address}" if who.name else address
+    return f"{sender.name} from {address}" if sender.name else address
 
 
 def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> ASGIApp:

@@ -26,7 +26,7 @@ USER = "frontier"
 MOST_CONNECTIONS = 1000
 
 
-class Who(NamedTuple):
+class Sender(NamedTuple):
     """The sender of a request.
 
     :param name: the user's name; empty if the login asks for none.
@@ -69,7 +69,7 @@ class Login:
         """The name of the user who logs in; empty for the link, which names nobody."""
         return USER if self.has_password else ""
 
-    async def who(self, connection: HTTPConnection) -> Who | None:
+    async def sender_of(self, connection: HTTPConnection) -> Sender | None:
         """Return the user of a request; None if the request is refused.
 
         :raises TooManyGuessesError: if too many logins wait.
@@ -79,20 +79,22 @@ class Login:
             if inspect.isawaitable(name):
                 name = await name
             # False or an empty name refuses the request, like None.
-            return Who(str(name)) if name else None
+            return Sender(str(name)) if name else None
         if not (self.has_password or self.has_link):
-            return Who("")
+            return Sender("")
         user = self.sessions.user_of(connection)
         if user is not None:
-            return Who(user, has_session=True)
+            return Sender(user, has_session=True)
         header = connection.headers.get("authorization", "")
-        scheme, _, said = header.partition(" ")
+        scheme, _, credentials = header.partition(" ")
         if scheme.lower() == "bearer":
-            is_right = await self._knows(connection, header, lambda: self._is_secret(_sent(said.strip())))
-            return Who("", has_token=True) if is_right else None
+            is_right = await self._knows(
+                connection, header, lambda: self._is_secret(_sent(credentials.strip()))
+            )
+            return Sender("", has_token=True) if is_right else None
         if scheme.lower() == "basic":
-            is_right = await self._knows(connection, header, lambda: self._is_user(said))
-            return Who(self.user) if is_right else None
+            is_right = await self._knows(connection, header, lambda: self._is_user(credentials))
+            return Sender(self.user) if is_right else None
         return None
 
     async def is_right(self, connection: HTTPConnection, secret: str) -> bool:
@@ -115,8 +117,8 @@ class Login:
             self._recognized.add(connection, header)
         return is_right
 
-    def _is_user(self, said: str) -> bool:
-        user, colon, password = _decoded(said).partition(b":")
+    def _is_user(self, credentials: str) -> bool:
+        user, colon, password = _decoded(credentials).partition(b":")
         # Compare both, so that the time does not reveal which of them was wrong.
         is_user = hmac.compare_digest(user, USER.encode())
         return self._is_secret(password) and is_user and bool(colon)

@@ -53,20 +53,20 @@ class Picture(NamedTuple):
 
         :param last_event: the id of the latest event; empty without events.
         """
-        said = as_json.status(status)
-        said["workers"] = workers_of(status)[:MOST_WORKERS]
-        said["in_line"] = said["in_line"][:MOST_WORKERS]
+        shown = as_json.status(status)
+        shown["workers"] = workers_of(status)[:MOST_WORKERS]
+        shown["in_line"] = shown["in_line"][:MOST_WORKERS]
         full = {
             "name": name,
-            "status": said,
+            "status": shown,
             "alive": status.alive,
             "workers": len(status.workers),
             "in_line": len(status.in_line),
             "unshared": status.unshared_share,
             "last_event": last_event,
         }
-        brief = {key: value for key, value in said.items() if key not in _NOT_IN_BRIEF}
-        brief["history"] = said["history"][-MOMENTS:]
+        brief = {key: value for key, value in shown.items() if key not in _NOT_IN_BRIEF}
+        brief["history"] = shown["history"][-MOMENTS:]
         # Made once, in the thread, for all browsers.
         return cls(status, as_json.dump(full, LONGEST), as_json.dump({**full, "status": brief}, LONGEST))
 

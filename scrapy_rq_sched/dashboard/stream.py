@@ -67,15 +67,15 @@ class Stream:
         return lambda: self._is_closing() or time.monotonic() > until or (has_session and not lasts())
 
     async def _pictures_of(self, spider: str | None, is_over: Callable[[], bool]) -> AsyncIterator[str]:
-        last, said = "", time.monotonic()
+        last, sent_at = "", time.monotonic()
         while not is_over():
             text = await self._text(spider)
             if text != last:
                 yield f"data: {text}\n\n"
-                last, said = text, time.monotonic()
-            elif time.monotonic() - said > SILENCE:
+                last, sent_at = text, time.monotonic()
+            elif time.monotonic() - sent_at > SILENCE:
                 yield "event: ping\ndata:\n\n"
-                said = time.monotonic()
+                sent_at = time.monotonic()
             await self._pause(is_over)
 
     async def _pause(self, is_over: Callable[[], bool]) -> None:

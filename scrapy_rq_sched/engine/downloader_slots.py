@@ -28,7 +28,7 @@ TOLERATED = 0.05
 #: Number of remembered slots that have another name in the frontier than in Scrapy.
 REMEMBERED = 10_000
 #: A slot that no request has.
-_NOBODY = "scrapy-rq-sched:nobody"
+_UNUSED_SLOT = "scrapy-rq-sched:nobody"
 #: The clock with which the downloader notes the time of a request: the wall clock in Scrapy 2.13.
 _clock: Callable[[], float] = getattr(scrapy_downloader, "monotonic", time.time)
 
@@ -96,7 +96,7 @@ class DownloaderSlots:
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
         """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""
         others = {slot_name(key): self._probe(key) for key in self._downloader.per_slot_settings}
-        return self._probe(_NOBODY), others
+        return self._probe(_UNUSED_SLOT), others
 
     @property
     def is_throttled(self) -> bool:

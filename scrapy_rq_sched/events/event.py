@@ -48,16 +48,16 @@ class Event:
         """
         text = text_of(fields.get(b"event"))
         try:
-            said = json.loads(text, parse_constant=_refuse)
-            time = float(said["time"])
-            kind = str(said["type"])
-            number = int(said.get("number", 0))
+            decoded = json.loads(text, parse_constant=_refuse)
+            time = float(decoded["time"])
+            kind = str(decoded["type"])
+            number = int(decoded.get("number", 0))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             milliseconds = int(name.partition(b"-")[0])
             return cls(name.decode(), milliseconds / 1000, "unknown", spider, "", {"text": text})
-        details = {key: value for key, value in said.items() if key not in _COMMON}
+        details = {key: value for key, value in decoded.items() if key not in _COMMON}
         return cls(
-            *(name.decode(), time, kind, str(said.get("spider", spider)), str(said.get("worker", ""))),
+            *(name.decode(), time, kind, str(decoded.get("spider", spider)), str(decoded.get("worker", ""))),
             *(details, number),
         )
 

@@ -28,7 +28,7 @@ class Follower:
     :param settings: Scrapy's settings; they contain the address of Redis.
     :param streams: the streams of the frontiers.
     :param since: for the key of a stream, the event id to begin after. Other streams begin now.
-    :param said: is called with a line of text when Redis stops answering, and when it answers again.
+    :param notify: is called with a line of text when Redis stops answering, and when it answers again.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Follower:
         settings: Any,
         streams: Sequence[Stream],
         since: Mapping[str, str],
-        said: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._streams = streams
         self._server = get_impatient_client(settings, PATIENCE)
-        self._said = said
+        self._notify = notify
         self._since = since
         # For each stream: the id of its last entry, and the time of each entry that was read lately.
         self._last: dict[str, str] = {}
@@ -61,11 +61,11 @@ class Follower:
                 self._read(stream, found[stream.key])
         except RedisError as error:
             if not self._is_away:
-                self._said(f"{describe_error(self._server, error)}. Events continue when Redis answers")
+                self._notify(f"{describe_error(self._server, error)}. Events continue when Redis answers")
             self._is_away = True
         else:
             if self._is_away:
-                self._said("Redis answers again; events continue")
+                self._notify("Redis answers again; events continue")
             self._is_away = False
             self._forget()
         # Includes those read before an error. Each stream keeps its order, even if its clock went back.

@@ -38,7 +38,7 @@ class CloseLimits(NamedTuple):
             settings.close_timeout,
         )
 
-    def said(self) -> dict[str, float]:
+    def to_wire(self) -> dict[str, float]:
         """Return the limits that are set, as the scripts take them."""
         return {name: limit for name, limit in self._asdict().items() if limit}
 

@@ -46,7 +46,7 @@ class CustomQueueFrontier(Frontier):
         self._done: set[int] = set()
         self._kept: list[int] = []
         self._popped: list[Request] = []
-        self._told = False
+        self._has_logged = False
         # The place of the push that Redis has refused.
         self._failed_at: int | None = None
 
@@ -68,10 +68,10 @@ class CustomQueueFrontier(Frontier):
             # Redis hears this before anything is popped. Otherwise other workers could meanwhile take the
             # empty queue for the end of the crawl.
             self._is_busy = len(self._queue) > 0
-        said = replace(batch, busy=batch.busy or self._is_busy)
-        reply = super().exchange(said)
-        self._push(said, reply)
-        self._pop(said.want if said.busy and reply.order == Order.CRAWL else 0)
+        sent = replace(batch, busy=batch.busy or self._is_busy)
+        reply = super().exchange(sent)
+        self._push(sent, reply)
+        self._pop(sent.want if sent.busy and reply.order == Order.CRAWL else 0)
         return replace(reply, kept=tuple(self._kept), popped=tuple(self._popped))
 
     def leave(self, finished: bool, persist: bool, returns: bool = False) -> Left:
@@ -94,13 +94,13 @@ class CustomQueueFrontier(Frontier):
                     self._failed_at = None if may_pass(error) else place
                     raise
                 logger.log(
-                    logging.DEBUG if self._told else logging.ERROR,
+                    logging.DEBUG if self._has_logged else logging.ERROR,
                     "%s cannot be pushed to the queue: this worker crawls it from memory. Further requests "
                     "of this kind are logged as DEBUG",
                     request,
                     exc_info=True,
                 )
-                self._told = True
+                self._has_logged = True
                 self._kept.append(place)
             self._done.add(place)
 

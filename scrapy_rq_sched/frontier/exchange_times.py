@@ -37,21 +37,21 @@ class ExchangeTimes:
 
     def take(self) -> dict[str, int]:
         """Return the counts since the last call, in the form that ``lua/exchange/upkeep.lua`` adds up."""
-        said = {str(place): count for place, count in enumerate(self._counts) if count}
-        if said:
-            said["us"] = self._microseconds
+        sums = {str(place): count for place, count in enumerate(self._counts) if count}
+        if sums:
+            sums["us"] = self._microseconds
         self._counts = [0] * (len(BOUNDS) + 1)
         self._microseconds = 0
-        return said
+        return sums
 
 
-def histogram(said: Mapping[str, int]) -> Histogram:
+def histogram(sums: Mapping[str, int]) -> Histogram:
     """Return the histogram of the counts that all workers have reported."""
     counts, total = [], 0
     for place in range(len(BOUNDS) + 1):
-        total += said.get(str(place), 0)
+        total += sums.get(str(place), 0)
         counts.append(total)
-    return Histogram(BOUNDS, counts, said.get("us", 0) / 1e6)
+    return Histogram(BOUNDS, counts, sums.get("us", 0) / 1e6)
 
 
 #: The histogram before the first exchange.

@@ -94,7 +94,7 @@ class UsedGrants(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
-    """The limits of a frontier.
+    """The configuration of the fleet.
 
     :param lease_timeout: seconds without an exchange after which a worker counts as dead.
     :param max_deliveries: after how many deaths of its workers a request is set aside.
@@ -233,8 +233,8 @@ class Batch:
             "want_seeds": self.want_seeds,
             "in_hand": self.in_hand,
             "suspicious": suspicious(config.max_deliveries),
-            "deaths_allowed": config.max_deliveries,
-            "most_failed": config.max_failed,
+            "max_deliveries": config.max_deliveries,
+            "max_failed": config.max_failed,
             "pages": self.pages,
             "begun": self.begun,
             "expanded": self.expanded,
@@ -258,16 +258,16 @@ class Batch:
             "ranks": ranks if any(ranks) else [],
             "slots": list(slots) if any(slots) else [],
             "slot_of": [slots[push.slot] for push in self.pushes] if len(slots) > 1 else [],
-            "columns": {name: column for name, column in columns.items() if any(column)},
+            "columns": columns if any(map(any, columns.values())) else {},
             "after": [finished.after for finished in self.finished],
             "most_after": max((finished.after for finished in self.finished), default=0),
             "busy": self.busy,
             "exceed": self.exceed,
             "finishing": self.finishing,
             "suspects": self.suspects,
-            "most_waiting": config.max_waiting,
+            "max_waiting": config.max_waiting,
             "policy": config.policy if config.max_waiting else "",
-            "most_seed_bytes": config.max_seed_bytes if self.want_seeds else 0,
+            "max_seed_bytes": config.max_seed_bytes if self.want_seeds else 0,
             "found": self.found if self.local_only or self.local_only_reason else 0,
             "local_only": self.local_only,
             "local_only_reason": self.local_only_reason,
@@ -275,7 +275,7 @@ class Batch:
             "ahead": self.ahead,
             "slot_order": config.order if config.order != "slots" else "",
             "max_workers": config.max_workers,
-            "close": config.close.said(),
+            "close": config.close.to_wire(),
             "stall_ms": int(1000 * config.stall_timeout),
             "counted": self.counted,
             "bottleneck": self.bottleneck,

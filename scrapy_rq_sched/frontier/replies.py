@@ -249,27 +249,27 @@ class Reply:
         )
 
 
-def _limits(said: Any) -> SlotLimits | None:
+def _limits(wire: Any) -> SlotLimits | None:
     """Return the limits in the text ``<delay> <jitter> <concurrency>``; None if there are none."""
     try:
-        delay, jitter, concurrency = map(float, str(said or "").split(" "))
+        delay, jitter, concurrency = map(float, str(wire or "").split(" "))
     except ValueError:  # somebody has written other text there
         return None
     return SlotLimits.parse([delay, jitter, concurrency])
 
 
-def _given(said: Any) -> dict[str, list[float]]:
+def _given(wire: Any) -> dict[str, list[float]]:
     """Return the turns that were given, without anything that is not a turn."""
-    if not isinstance(said, dict):
+    if not isinstance(wire, dict):
         return {}
     return {
         slot: [float(time) for time in times if isinstance(time, (int, float))]
-        for slot, times in said.items()
+        for slot, times in wire.items()
         if isinstance(times, list)
     }
 
 
 def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
-        said = parse_lease(value)
-        yield Lease(name.decode(), said.kind, said.deaths, said.payload, said.slot, said.begin)
+        parsed = parse_lease(value)
+        yield Lease(name.decode(), parsed.kind, parsed.deaths, parsed.payload, parsed.slot, parsed.begin)

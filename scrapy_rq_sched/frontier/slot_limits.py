@@ -29,14 +29,14 @@ class SlotLimits:
         at_once = f", concurrency {self.concurrency}" if self.concurrency else ""
         return f"delay {self.delay:g} s, jitter {self.jitter:g}{at_once}"
 
-    def said(self) -> list[float]:
+    def to_wire(self) -> list[float]:
         """Return the limits as the scripts take them: the delay in milliseconds, jitter, concurrency."""
         return [1000 * self.delay, self.jitter, self.concurrency]
 
     @classmethod
-    def parse(cls, said: list[float]) -> SlotLimits:
-        """Return the limits that a script has sent in the form of :meth:`said`."""
-        delay, jitter, concurrency = said
+    def parse(cls, numbers: list[float]) -> SlotLimits:
+        """Return the limits that a script has sent in the form of :meth:`to_wire`."""
+        delay, jitter, concurrency = numbers
         return cls(delay / 1000, jitter, int(concurrency))
 
 
@@ -74,13 +74,13 @@ class SlotPolicy:
 
     def to_wire(self) -> dict[str, Any]:
         """Return the policy as ``lua/exchange/slot_policy.lua`` takes it."""
-        wire: dict[str, Any] = {"default": self.default.said()}
+        wire: dict[str, Any] = {"default": self.default.to_wire()}
         if self.named:
-            wire["named"] = {name: limits.said() for name, limits in self.named.items()}
+            wire["named"] = {name: limits.to_wire() for name, limits in self.named.items()}
         if self.patterns:
             # As text, because the scripts store it as it is.
             wire["patterns"] = json.dumps(
-                [[glob, literals(glob), *its.said()] for glob, its in self.patterns]
+                [[glob, literals(glob), *its.to_wire()] for glob, its in self.patterns]
             )
         return wire
 

@@ -96,8 +96,8 @@ class Writer:
 
     def last(self) -> bytes:
         """Return the last line."""
-        said = {"lines": self.lines, "entries": self.entries, "sha256": self._digest.hexdigest()}
-        return self._made("end", said)
+        end = {"lines": self.lines, "entries": self.entries, "sha256": self._digest.hexdigest()}
+        return self._made("end", end)
 
     def _made(self, kind: str, value: Any) -> bytes:
         line = json.dumps([kind, value], ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
@@ -186,14 +186,14 @@ class ArchiveReader:
             "changed. Export the frontier again"
         )
 
-    def _check(self, said: Any, digest: str) -> None:
-        is_object = isinstance(said, dict)
-        if not is_object or said.get("sha256") != digest:
+    def _check(self, end: Any, digest: str) -> None:
+        is_object = isinstance(end, dict)
+        if not is_object or end.get("sha256") != digest:
             raise InspectionError(
                 "The file was changed after the export: its SHA-256 differs from that in its last line. "
                 "Export the frontier again"
             )
-        if said.get("lines") != self._lines or said.get("entries") != self.entries:
+        if end.get("lines") != self._lines or end.get("entries") != self.entries:
             raise InspectionError(
                 "The number of entries differs from that in the last line. Export the frontier again"
             )

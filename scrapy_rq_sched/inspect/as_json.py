@@ -60,15 +60,15 @@ def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:
 
 def entry(one: Entry) -> dict[str, Any]:
     """Return a request or a seed as a dict."""
-    said: dict[str, Any] = {"kind": one.kind, "url": one.url, "priority": one.priority}
+    shown: dict[str, Any] = {"kind": one.kind, "url": one.url, "priority": one.priority}
     if one.score is not None:
-        said["score"] = one.score
+        shown["score"] = one.score
     if one.size:
         beginning = one.data[:BEGINNING].decode("utf-8", "backslashreplace")
-        return {**said, "problem": one.problem, "size": one.size, "beginning": beginning}
+        return {**shown, "problem": one.problem, "size": one.size, "beginning": beginning}
     if one.problem:
-        return {**said, "problem": one.problem, "data_hex": one.data.hex()}
-    return {**said, "request": one.fields}
+        return {**shown, "problem": one.problem, "data_hex": one.data.hex()}
+    return {**shown, "request": one.fields}
 
 
 def held(one: Held) -> dict[str, Any]:

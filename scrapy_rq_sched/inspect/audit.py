@@ -26,26 +26,26 @@ class Audit:
 
     def note(
         self,
-        who: str,
+        user: str,
         action: str,
         arguments: Mapping[str, Any],
         result: str,
         *,
         instead_of: str | None = None,
     ) -> str:
-        """Add an entry, and return it: the user *who* has done *action*.
+        """Add an entry, and return it: *user* has done *action*.
 
         :param arguments: those of the action; long ones are truncated.
         :param result: its result, in a sentence.
         :param instead_of: an earlier entry, which is removed.
         """
         seconds, microseconds = self._server.time()
-        said = {name: _short(value) for name, value in arguments.items()}
+        shortened = {name: _short(value) for name, value in arguments.items()}
         entry = {
             "time": seconds + microseconds / 1e6,
-            "who": who[:LONGEST],
+            "who": user[:LONGEST],
             "action": action,
-            "arguments": said,
+            "arguments": shortened,
             "result": result[:LONGEST],
         }
         text = json.dumps(entry)
@@ -77,8 +77,8 @@ def _short(value: Any) -> Any:
 def _parsed(entry: Piece) -> dict[str, Any]:
     if entry.is_cut and entry.data.startswith(b"{"):
         beginning = entry.data[:LONGEST].decode("utf-8", "replace")
-        said = f"an entry of {entry.size:,} bytes, which begins with {beginning}"
-        return {"time": 0, "who": "", "action": "unknown", "arguments": {}, "result": said}
+        result = f"an entry of {entry.size:,} bytes, which begins with {beginning}"
+        return {"time": 0, "who": "", "action": "unknown", "arguments": {}, "result": result}
     try:
         fields = json.loads(entry.data)
     except (ValueError, RecursionError):

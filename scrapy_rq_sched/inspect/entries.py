@@ -86,8 +86,8 @@ class Entry:
         """Its priority in the queue, or in its own fields if the queue has no priorities."""
         if self.score is not None and math.isfinite(self.score):
             return -math.floor(self.score)
-        said = (self.fields or {}).get("priority", 0)
-        return said if isinstance(said, int) else 0
+        priority = (self.fields or {}).get("priority", 0)
+        return priority if isinstance(priority, int) else 0
 
 
 @dataclass(frozen=True)
@@ -223,13 +223,13 @@ def read_requests(view: View, worker: str) -> WorkerRequests:
     """
     server, key = server_of(view.server, view.keys.requests), view.keys.worker(worker)
     fields = server.hmget(key, "begun", "sown", "passed", "reclaimed", "exchange")
-    begun, sown, passed, reclaimed, exchange = map(text_of, fields)
+    begun, expanded, passed, reclaimed, exchange = map(text_of, fields)
     # If the worker is only slow, it may still finish these.
     taken_over = sum(name.startswith(b"r:") for name in server.hkeys(key)) if reclaimed else 0
     skipped = set(passed.split())
 
     def has_begun(held: Held) -> bool:
-        last = sown if held.entry.kind == "seed" else begun
+        last = expanded if held.entry.kind == "seed" else begun
         return held.lease not in skipped and lease_order(held.lease) <= lease_order(last)
 
     leases = sorted(

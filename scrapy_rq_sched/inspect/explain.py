@@ -16,7 +16,6 @@ from ..codec.values import text_of
 from ..failed import FailedRequests
 from ..frontier.entries import COMPARED
 from ..frontier.scripts import filter_step
-from ..queue import FifoQueue
 from ..serializers import serializer_name
 from .entries import Delayed, Entry, Held, Reader
 from .fingerprint import Fingerprinter
@@ -157,7 +156,7 @@ class Explainer:
                 before = self._queues.place(entry)
                 if before is not None:  # else a worker has taken it since
                     yield Place(before, key, entry)
-            elif issubclass(view.queue_class, FifoQueue):
+            elif view.queue_class.pops_tail:
                 yield Place(max(0, view.server.llen(key) - index - 1), key, entry)
             else:
                 yield Place(max(0, view.server.llen(key) + index), key, entry)

@@ -2,8 +2,8 @@
 
 Many short steps read the frontier while the crawl continues. Their order ensures that no request is lost:
 
-1. From now on workers *note* each lease that ends or is given back (see ``note_for_export`` in
-   ``lua/store/leases.lua``), except for leases that are set aside after a death.
+1. From now on workers *note* each lease that ends or is given back (see ``export_notes.note`` in
+   ``lua/fleet/export_notes.lua``), except for leases that are set aside after a death.
 2. Read the seen fingerprints, then those of the start requests. Of the notes until then, only those of
    requests that were dropped because too many waited matter: such a request no longer counts as seen, but
    may do so in the file. So it waits in the file.
@@ -300,9 +300,8 @@ def _of_slot(view: View, server: Any, slot: str) -> Iterator[list[bytes]]:
 
 
 def _reads_from_tail(view: View) -> bool:
-    # A FifoQueue is pushed at its head, and read from there; a LifoQueue is pushed and popped at its head, so
-    # it is read from its tail.
-    return bool(view.queue_class.discipline == "lifo")
+    # A list is pushed at its head. It is read from the end at which nothing is popped meanwhile.
+    return not view.queue_class.pops_tail
 
 
 def flat(found: list[tuple[bytes, float]]) -> list[bytes]:

@@ -30,19 +30,19 @@ class Finding:
     advice: str = ""
 
 
-def ok(what: str, text: str) -> Finding:
+def ok(subject: str, text: str) -> Finding:
     """Return a finding that needs no action."""
-    return Finding("ok", what, text)
+    return Finding("ok", subject, text)
 
 
-def warning(what: str, text: str, advice: str) -> Finding:
+def warning(subject: str, text: str, advice: str) -> Finding:
     """Return a finding of something that should be improved."""
-    return Finding("warning", what, text, advice)
+    return Finding("warning", subject, text, advice)
 
 
-def problem(what: str, text: str, advice: str) -> Finding:
+def problem(subject: str, text: str, advice: str) -> Finding:
     """Return a finding of something that prevents a crawl from working."""
-    return Finding("problem", what, text, advice)
+    return Finding("problem", subject, text, advice)
 
 
 def if_permitted(ask: Callable[[], T]) -> T | None:

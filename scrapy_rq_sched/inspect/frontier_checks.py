@@ -39,36 +39,40 @@ def check_frontier(view: View) -> Iterator[Finding]:
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
-    what = f"spider {view.spider}"
-    found = [*_types(view, what), *_conversion(view, what), *_made_with(view, what)]
+    subject = f"spider {view.spider}"
+    found = [*_types(view, subject), *_conversion(view, subject), *_made_with(view, subject)]
     status = with_last_crawl(view, read_status(view))
-    found += [*_told(view, status, what), *_workers(view, status, what), *_failed(view, status, what)]
-    found += [*_growth(view, status, what), *_shares(status, what)]
+    found += [
+        *_orders(view, status, subject),
+        *_workers(view, status, subject),
+        *_failed(view, status, subject),
+    ]
+    found += [*_growth(view, status, subject), *_shares(status, subject)]
     yield from found
     if not found:
         yield ok(
-            what,
+            subject,
             f"{status.state}: {counted(status.waiting, 'waiting request')}, "
             f"{counted(status.leased, 'lease')}, {counted(status.alive, 'worker')}",
         )
 
 
-def _shares(status: Status, what: str) -> Iterator[Finding]:
+def _shares(status: Status, subject: str) -> Iterator[Finding]:
     if status.cut:
         yield problem(
-            what,
+            subject,
             f"these keys are so large that they are read only in part: {status.cut}",
             "Find out which program writes there, and delete what it has written",
         )
     if status.unshared_share:
         yield problem(
-            what,
+            subject,
             f"its workers cannot share {status.unshared_share}",
             "Change the spider, so that its requests contain only values that SCHEDULER_SERIALIZER keeps",
         )
 
 
-def _types(view: View, what: str) -> Iterator[Finding]:
+def _types(view: View, subject: str) -> Iterator[Finding]:
     expected = _expected_types(view)
     pipe = view.pipeline()
     for key in expected:
@@ -76,7 +80,7 @@ def _types(view: View, what: str) -> Iterator[Finding]:
     for (key, types), kind in zip(expected.items(), pipe.execute(raise_on_error=False), strict=True):
         if isinstance(kind, connection.NoPermissionError):
             yield problem(
-                what,
+                subject,
                 f"this user may not use the key {key!r}",
                 f"Grant the user these keys: '~{view.keys.prefix}:*'",
             )
@@ -85,7 +89,7 @@ def _types(view: View, what: str) -> Iterator[Finding]:
         elif kind != b"none" and kind.decode() not in types:
             needed = " or a ".join(types)
             yield problem(
-                what,
+                subject,
                 f"the key {key!r} is a {kind.decode()}, where the frontier needs a {needed}",
                 "Rename or delete the key. The frontier's data that it should hold are lost",
             )
@@ -104,11 +108,11 @@ def _expected_types(view: View) -> dict[str, tuple[str, ...]]:
     return expected
 
 
-def _conversion(view: View, what: str) -> Iterator[Finding]:
+def _conversion(view: View, subject: str) -> Iterator[Finding]:
     kind = if_permitted(lambda: view.server.hgetall(view.keys.converting))
     if kind and kind.get(b"from") == b"import":
         yield problem(
-            what,
+            subject,
             "a frontier is being imported, or an import was interrupted: no worker can join",
             "Wait until the import has ended. If it was interrupted, remove the imported part: "
             + frontier_command("clear", view.spider, "--force"),
@@ -116,7 +120,7 @@ def _conversion(view: View, what: str) -> Iterator[Finding]:
     elif kind:
         names = [text_of(kind[name]) for name in (b"from", b"to") if name in kind]
         yield problem(
-            what,
+            subject,
             f"its requests are being converted ({' to '.join(names)}), or a conversion was interrupted: no "
             "worker can join",
             "Wait until the conversion has ended. If it was interrupted, continue it. "
@@ -124,10 +128,10 @@ def _conversion(view: View, what: str) -> Iterator[Finding]:
         )
 
 
-def _made_with(view: View, what: str) -> Iterator[Finding]:
+def _made_with(view: View, subject: str) -> Iterator[Finding]:
     if view.meta and view.meta.get("format", FORMAT) != FORMAT:
         yield problem(
-            what,
+            subject,
             f"it has the format {view.meta['format']}, but this version of scrapy-rq-sched uses {FORMAT}",
             "Continue the crawl with the version that began it, or start a new crawl with "
             "SCHEDULER_FLUSH_ON_START",
@@ -140,13 +144,13 @@ def _made_with(view: View, what: str) -> Iterator[Finding]:
         theirs = view.meta.get(name, value)
         if theirs != value and (name, theirs, value) != ("dupefilter", "exact", "compact"):
             yield problem(
-                what,
+                subject,
                 f"it was made with {name} {theirs!r}, but the settings have {value!r}: workers cannot join",
                 _remedy(view, name, theirs),
             )
     if _is_pickled(view):
         yield problem(
-            what,
+            subject,
             f"{view.keys.requests!r} has pickled requests, as scrapy-redis writes them, which "
             "SCHEDULER_SERIALIZER cannot read",
             "Set SCHEDULER_SERIALIZER = 'scrapy_rq_sched.picklecompat', or convert the requests. "
@@ -211,61 +215,61 @@ def _is_pickled(view: View) -> bool:
     return False
 
 
-def _told(view: View, status: Status, what: str) -> Iterator[Finding]:
+def _orders(view: View, status: Status, subject: str) -> Iterator[Finding]:
     if status.state in ("paused", "draining"):
         minutes = round((status.now - status.state_since) / 60)
-        said = f" for {counted(minutes, 'minute')}" if status.state_since and minutes else ""
+        period = f" for {counted(minutes, 'minute')}" if status.state_since and minutes else ""
         yield warning(
-            what,
-            f"the crawl has been {status.state}{said}" if said else f"the crawl is {status.state}",
+            subject,
+            f"the crawl has been {status.state}{period}" if period else f"the crawl is {status.state}",
             f"To resume it: {frontier_command('resume', view.spider)}",
         )
     stopping = sum(worker.alive and worker.told_to_stop for worker in status.workers)
     if stopping:
         yield warning(
-            what,
+            subject,
             f"{stopping} of {status.alive} live workers {'was' if stopping == 1 else 'were'} told to stop",
             f"To resume the crawl, start workers again: {crawl_command(view.spider)}",
         )
 
 
-def _workers(view: View, status: Status, what: str) -> Iterator[Finding]:
+def _workers(view: View, status: Status, subject: str) -> Iterator[Finding]:
     start = f"Start a worker: {crawl_command(view.spider)}"
     dead = [worker for worker in status.workers if not worker.alive and worker.in_hand]
     if dead and not status.alive:
         held = sum(worker.in_hand for worker in dead)
         hold = "hold" if len(dead) > 1 else "holds"
         yield warning(
-            what,
+            subject,
             f"{counted(len(dead), 'dead worker')} {hold} {counted(held, 'request')}, and no worker is alive",
             start,
         )
     elif not status.alive and (status.waiting or status.delayed or (status.seeds and view.exists)):
         count = status.waiting + status.delayed + status.seeds
-        yield warning(what, f"no worker is alive, and waiting requests and seeds: {count:,}", start)
+        yield warning(subject, f"no worker is alive, and waiting requests and seeds: {count:,}", start)
     versions = sorted({worker.version for worker in status.workers if worker.alive and worker.version})
     if len(versions) > 1:
         yield warning(
-            what,
+            subject,
             f"live workers have different versions of scrapy-rq-sched: {', '.join(versions)}",
             "Update the older ones",
         )
 
 
-def _failed(view: View, status: Status, what: str) -> Iterator[Finding]:
+def _failed(view: View, status: Status, subject: str) -> Iterator[Finding]:
     if status.failed:
         most = view.settings.max_failed
         full = f", the maximum (FRONTIER_MAX_FAILED is {most}): the oldest are dropped"
         full = full if status.failed >= most else ""
         entries = f"{status.failed:,} {'entry' if status.failed == 1 else 'entries'}"
         yield warning(
-            what,
+            subject,
             f"the failed list has {entries}{full}",
             f"To see the reasons: {frontier_command('failed', view.spider, '--counts')}",
         )
 
 
-def _growth(view: View, status: Status, what: str) -> Iterator[Finding]:
+def _growth(view: View, status: Status, subject: str) -> Iterator[Finding]:
     if not (status.growth and status.growth > 0 and status.waiting and status.waiting_bytes):
         return
     server = connection.server_of(view.server, view.keys.requests)
@@ -273,7 +277,7 @@ def _growth(view: View, status: Status, what: str) -> Iterator[Finding]:
     a_second = status.growth * status.waiting_bytes / status.waiting
     if most and left < SOON * a_second:
         yield warning(
-            what,
+            subject,
             f"the queue grows by {HOUR * a_second / 1e6:,.0f} MB an hour: Redis will be full in "
             f"{left / a_second / HOUR:.1f} h",
             "Give Redis more memory, or limit the queue (FRONTIER_MAX_WAITING)",

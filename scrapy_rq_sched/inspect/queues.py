@@ -9,7 +9,6 @@ from itertools import chain, islice, zip_longest
 from ..codec.values import text_of
 from ..connection import server_of
 from ..frontier.entries import SHOWN, WHOLE, Kind, Piece
-from ..queue import FifoQueue
 from .entries import Entry, Reader
 from .steps import scan
 from .view import View
@@ -95,7 +94,7 @@ class Queues:
                 yield from self._sorted_set(slot, needle) if self.view.is_sorted else self._list(slot, needle)
                 continue
             # Indexes count from the end that waiting() begins with.
-            first = 0 if issubclass(self.view.queue_class, FifoQueue) else -len(pieces)
+            first = 0 if self.view.queue_class.pops_tail else -len(pieces)
             for place, piece in enumerate(pieces, first):
                 if needle is None or needle in piece.data:
                     met.append((None if self.view.is_sorted else place, self._entry(piece, slot)))
@@ -107,7 +106,7 @@ class Queues:
 
     def _next_of(self, slot: str, count: int, longest: int) -> Iterator[Entry]:
         key, sorted_set = self.view.keys.queue(slot), self.view.is_sorted
-        from_tail = not sorted_set and issubclass(self.view.queue_class, FifoQueue)
+        from_tail = not sorted_set and self.view.queue_class.pops_tail
         start: int | bytes = -1 if from_tail else 0
         while count > 0:
             kind: Kind = "zset" if sorted_set else "list"
@@ -125,9 +124,8 @@ class Queues:
             yield [(None, self._entry(piece, slot)) for piece in found]
 
     def _list(self, slot: str, needle: bytes | None) -> Iterator[list[tuple[int | None, Entry]]]:
-        # All lists are pushed at the head. FifoQueue is popped at the tail, LifoQueue at the head.
         key, before = self.view.keys.queue(slot), b""
-        start = b"0" if issubclass(self.view.queue_class, FifoQueue) else b"-1"
+        start = b"0" if self.view.queue_class.pops_tail else b"-1"
         while start != before:
             before = start
             start, found = self._search("list", key, start, SEARCH_STEP, needle)

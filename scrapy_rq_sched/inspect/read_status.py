@@ -41,7 +41,7 @@ _MADE_WITH = (
     "REQUEST_FINGERPRINTER_CLASS",
 )
 #: The fields that are read of each worker.
-_SAID = "about pages busy joined heard limit"
+_OF_WORKER = "about pages busy joined heard limit"
 #: The values of some fields of several keys.
 _Fields = dict[str, list[bytes | None]]
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
@@ -80,7 +80,7 @@ class _Sizes(NamedTuple):
 
     :ivar lengths: numbers of entries, and :ivar memory: sizes in bytes, by key.
     :ivar slots: ``tat`` and ``blocked`` of each of the first slots.
-    :ivar about: the fields :data:`_SAID` of each worker.
+    :ivar about: the fields :data:`_OF_WORKER` of each worker.
     :ivar held: the number of leases, by worker.
     """
 
@@ -96,16 +96,16 @@ def read_status(view: View) -> Status:
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
-    told = _ask(view)
+    answers = _ask(view)
     # Without the right to TIME, use this machine's clock.
-    now = told.time[0] + told.time[1] / 1e6 if told.time else time.time()
-    meta = fields(told.meta)
-    slots = dict(_scores(told.first_slots))
-    deadlines, in_line = _scores(told.workers), [name for name, _ in _scores(told.line)]
-    compact = _Buckets(view, told.buckets[view.keys.seen_state])
-    sizes = _ask_sizes(view, told, compact, list(slots), [name for name, _ in deadlines], in_line)
+    now = answers.time[0] + answers.time[1] / 1e6 if answers.time else time.time()
+    meta = fields(answers.meta)
+    slots = dict(_scores(answers.first_slots))
+    deadlines, in_line = _scores(answers.workers), [name for name, _ in _scores(answers.line)]
+    compact = _Buckets(view, answers.buckets[view.keys.seen_state])
+    sizes = _ask_sizes(view, answers, compact, list(slots), [name for name, _ in deadlines], in_line)
 
-    waiting = _Waiting(view, told, sizes, meta)
+    waiting = _Waiting(view, answers, sizes, meta)
     next_turn_in = 0.0
     if slots and not waiting.flat:
         ahead = whole_of(meta.get("clock_ahead", "").partition(".")[0]) / 1000
@@ -113,7 +113,7 @@ def read_status(view: View) -> Status:
         next_turn_in = max(0.0, first - ahead - now)
     seeds = sum(sizes.lengths[key] for key in view.keys.start_urls)
     seen_bytes = sizes.memory[view.keys.dupefilter] + compact.bytes(sizes)
-    seen = told.seen + compact.count
+    seen = answers.seen + compact.count
     about = [
         _worker(name, deadline / 1000 > now, sizes.about[name], sizes.held[name], meta)
         for name, deadline in deadlines
@@ -124,13 +124,15 @@ def read_status(view: View) -> Status:
         # A worker in line without data here belongs to another spider that shares the places.
         if name not in sizes.held and any(sizes.about[name])
     ]
-    history = moments([piece.data for piece in told.pages.pieces])
-    finished = next((piece.data for piece in told.finished.pieces), b"")
+    history = moments([piece.data for piece in answers.pages.pieces])
+    finished = next((piece.data for piece in answers.finished.pieces), b"")
     leased = sum(worker.in_hand for worker in about)
-    left = waiting.count + leased + told.delayed + seeds
+    left = waiting.count + leased + answers.delayed + seeds
     # Pages before the first live worker joined do not tell how fast the live ones are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
-    state = _state(meta, about, waiting.count, left, bool(finished), told.converting[view.keys.converting][0])
+    state = _state(
+        meta, about, waiting.count, left, bool(finished), answers.converting[view.keys.converting][0]
+    )
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
     status = Status(
         spider=view.spider,
@@ -139,11 +141,11 @@ def read_status(view: View) -> Status:
         now=now,
         state_since=whole_of(meta.get("state_since")) / 1000,
         waiting=waiting.count,
-        slots=told.slots,
+        slots=answers.slots,
         next_turn_in=next_turn_in,
         leased=leased,
-        delayed=told.delayed,
-        failed=told.failed,
+        delayed=answers.delayed,
+        failed=answers.failed,
         seeds=seeds,
         seen=seen,
         # 0 bytes of more than 0 entries means that this user may not ask for the size.
@@ -151,8 +153,8 @@ def read_status(view: View) -> Status:
         seen_bytes=seen_bytes if seen_bytes or not seen else None,
         pages=whole_of(meta.get("pages")),
         finished_at=whole_of(meta.get("finished") or finished) / 1000,
-        failed_by_reason=_counts(told.reasons),
-        exchange_seconds=histogram(_counts(told.times)),
+        failed_by_reason=_counts(answers.reasons),
+        exchange_seconds=histogram(_counts(answers.times)),
         per_second=rates.per_second,
         per_hour=rates.per_hour,
         growth=rates.growth,
@@ -162,12 +164,12 @@ def read_status(view: View) -> Status:
         unshared=whole_of(meta.get("unshared")),
         unshared_reason=one_line(meta.get("unshared_reason", "")),
         max_workers=whole_of(meta.get("max_workers")),
-        places_taken=sum(deadline / 1000 > now for _, deadline in _scores(told.places)),
+        places_taken=sum(deadline / 1000 > now for _, deadline in _scores(answers.places)),
         in_line=line,
         workers=about,
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
-        cut=_cut(view, told),
+        cut=_cut(view, answers),
     )
     delay = whole_of(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
     status = replace(status, limit=limit_of(status))
@@ -199,10 +201,10 @@ def _ask(view: View) -> _State:
     )
 
 
-def _cut(view: View, told: _State) -> str:
+def _cut(view: View, answers: _State) -> str:
     """Return which keys were read in part, and why; empty if none was."""
     parts = ("meta", "workers", "reasons", "places", "line")
-    cut = [str(getattr(view.keys, name)) for name in parts if not getattr(told, name).is_all]
+    cut = [str(getattr(view.keys, name)) for name in parts if not getattr(answers, name).is_all]
     return f"{', '.join(cut)} (more or longer entries than workers write)" if cut else ""
 
 
@@ -216,7 +218,7 @@ def _counts(part: Part) -> dict[str, int]:
 
 
 def _ask_sizes(
-    view: View, told: _State, compact: _Buckets, slots: list[str], at_it: list[str], in_line: list[str]
+    view: View, answers: _State, compact: _Buckets, slots: list[str], at_it: list[str], in_line: list[str]
 ) -> _Sizes:
     """Ask for lengths, sizes in bytes and data of workers and slots."""
     keys = view.keys
@@ -228,18 +230,18 @@ def _ask_sizes(
         # A key of another type counts as empty: workers do not read it, and the doctor reports it.
         lengths={
             key: count(_LENGTHS[kind], key) if kind in _LENGTHS else count("exists", never(key))
-            for key, kind in told.types.items()
+            for key, kind in answers.types.items()
         },
         memory={key: count("memory_usage", key, samples=SAMPLES) for key in sampled},
         slots=questions.fields({slot: keys.slot(slot) for slot in slots}, "tat blocked"),
-        about=questions.fields({name: keys.worker(name) for name in everybody}, _SAID, LONGEST_ABOUT),
+        about=questions.fields({name: keys.worker(name) for name in everybody}, _OF_WORKER, LONGEST_ABOUT),
         held={name: count("hlen", keys.leases(name)) for name in at_it},
     )
 
 
 def _next_turn(score: float, state: list[bytes | None]) -> float:
     """Return when a slot gives its next request; its score may be later if a worker has its turns."""
-    tat, blocked = (whole_of(text_of(said).partition(".")[0]) / 1000 for said in state)
+    tat, blocked = (whole_of(text_of(value).partition(".")[0]) / 1000 for value in state)
     return min(score / 1e6, max(tat, blocked) or math.inf)
 
 
@@ -249,15 +251,15 @@ class _Waiting:
     :ivar flat: the number of those without a slot.
     """
 
-    def __init__(self, view: View, told: _State, sizes: _Sizes, meta: dict[str, str]) -> None:
+    def __init__(self, view: View, answers: _State, sizes: _Sizes, meta: dict[str, str]) -> None:
         keys = view.keys
         self.flat = self.count = sizes.lengths[keys.requests]
         self.bytes = sizes.memory[keys.requests]
-        if not told.slots:
+        if not answers.slots:
             return
-        self.count += max(told.slots, whole_of(meta.get("in_slots")))
+        self.count += max(answers.slots, whole_of(meta.get("in_slots")))
         of_slots = [sizes.memory[keys.queue(slot)] for slot in sizes.slots]
-        self.bytes += sum(of_slots) * told.slots // max(1, len(of_slots))
+        self.bytes += sum(of_slots) * answers.slots // max(1, len(of_slots))
 
 
 class _Buckets:
@@ -278,14 +280,15 @@ class _Buckets:
         return sum(n * sizes.memory[key] for n, key in zip(self._numbers, self.samples, strict=True))
 
 
-def _worker(name: str, alive: bool, said: list[bytes | None], held: int, meta: dict[str, str]) -> Worker:
+def _worker(name: str, alive: bool, values: list[bytes | None], held: int, meta: dict[str, str]) -> Worker:
+    reported = dict(zip(_OF_WORKER.split(), values, strict=True))
     try:
-        about = json.loads(said[0] or b"{}")
+        about = json.loads(reported["about"] or b"{}")
     except (ValueError, RecursionError):
         about = {}
     if not isinstance(about, dict):
         about = {}
-    joined = whole_of(said[3])
+    joined = whole_of(reported["joined"])
     return Worker(
         name=name,
         alive=alive,
@@ -293,12 +296,12 @@ def _worker(name: str, alive: bool, said: list[bytes | None], held: int, meta: d
         pid=whole_of(about.get("pid")),
         version=str(about.get("version", "")),
         scrapy=str(about.get("scrapy", "")),
-        pages=whole_of(said[1]),
+        pages=whole_of(reported["pages"]),
         in_hand=held,
-        busy=said[2] == b"1",
+        busy=reported["busy"] == b"1",
         joined=joined / 1e6,
-        heard=whole_of(said[4]) / 1000,
-        limit=next((limit for limit in BOTTLENECKS if limit == text_of(said[5])), "none"),
+        heard=whole_of(reported["heard"]) / 1000,
+        limit=next((limit for limit in BOTTLENECKS if limit == text_of(reported["limit"])), "none"),
         told_to_stop=0 < joined < whole_of(meta.get("stop")),
     )
 

@@ -119,8 +119,8 @@ class Import:
 
     def _lock(self) -> None:
         pairs = [part for name, value in self._meta.items() for part in (name, value)]
-        said = [self._id, self._view.keys.prefix, self._view.spider, len(pairs) // 2, *pairs]
-        problem, *rest = patiently(lambda: self._begin(self._keys, said))
+        arguments = [self._id, self._view.keys.prefix, self._view.spider, len(pairs) // 2, *pairs]
+        problem, *rest = patiently(lambda: self._begin(self._keys, arguments))
         spider = self._view.spider
         clear = frontier_command("clear", spider)
         if problem == b"converting" and rest == [b"import"]:
@@ -185,8 +185,8 @@ class Import:
         """Return the key, the command and its values for a line of this *kind*."""
         keys = self._view.keys
         if kind == "waiting":
-            is_sorted = self._discipline == "priority"
-            return keys.requests, _PUSHES[self._discipline], values if is_sorted else values[1::2]
+            command = _PUSHES[self._discipline]
+            return keys.requests, command, values if command == "ZADD" else values[1::2]
         counter = keys.own()[1]
         key, command = {
             "seen": (keys.dupefilter, "SADD"),
@@ -214,12 +214,12 @@ class Import:
                 "therefore ended. The keys that exist now are not from this import"
             )
 
-    def broken(self, what: str) -> InspectionError:
-        """Return the error of an import that was interrupted because of *what*."""
+    def broken(self, reason: str) -> InspectionError:
+        """Return the error of an import that was interrupted because of *reason*."""
         clear = frontier_command("clear", self._view.spider, "--force")
         return InspectionError(
-            f"{what}. The import was interrupted, and no worker can join the incomplete frontier. Remove it, "
-            f"with all seeds: {clear}"
+            f"{reason}. The import was interrupted, and no worker can join the incomplete frontier. Remove "
+            f"it, with all seeds: {clear}"
         )
 
 

@@ -146,11 +146,11 @@ def _cluster(server: Any, info: dict[str, Any], on_cluster: bool) -> Iterator[Fi
 
 
 def _persistence(server: Any, info: dict[str, Any]) -> Finding:
-    for name, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")):
+    for name, file in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")):
         if info.get(name, "ok") != "ok":
             return problem(
                 "persistence",
-                f"the last write of the {what} failed: Redis may refuse all writes until one succeeds",
+                f"the last write of the {file} failed: Redis may refuse all writes until one succeeds",
                 "Read the log of Redis: the disk may be full, or the folder not writable",
             )
     if not int(info.get("aof_enabled", 0)):
@@ -262,10 +262,10 @@ def _seeds(server: Any, probe: str) -> Finding:
 
 def _clock(server: Any) -> Finding:
     before = time.time()
-    told = if_permitted(server.time)
-    if told is None:
+    server_time = if_permitted(server.time)
+    if server_time is None:
         return ok("clock", NOT_PERMITTED)
-    apart = told[0] + told[1] / 1e6 - (before + time.time()) / 2
+    apart = server_time[0] + server_time[1] / 1e6 - (before + time.time()) / 2
     text = f"the server's clock is {abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
     if abs(apart) > CLOCK:
         return warning("clock", f"{text}; workers use the server's", "Synchronize both with NTP")

@@ -15,7 +15,7 @@ from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware
 from ..frontier.refusals import how_to_convert
-from ..queue import DISCIPLINES
+from ..queue import CLASS_NAMES, DISCIPLINES
 from ..scheduler import Scheduler
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning
@@ -23,7 +23,7 @@ from .finding import Finding, ok, problem, warning
 #: A lease of fewer seconds is short: a pause of the interpreter, or of the network, may last as long.
 SHORT_LEASE = 5.0
 
-_WHAT = "settings"
+_SUBJECT = "settings"
 
 
 def with_addon(settings: Any, spidercls: Any = None) -> Any:
@@ -58,49 +58,51 @@ def check_settings(settings: Any) -> Iterator[Finding]:
         serializers.load_serializer(read.serializer)
         found = [*_scheduler(settings, read), *_contradictions(settings, read)]
     except SettingError as error:
-        yield problem(_WHAT, str(error), "Correct it: no crawl can start with it")
+        yield problem(_SUBJECT, str(error), "Correct it: no crawl can start with it")
         return
     yield from found
     if not found:
-        yield ok(_WHAT, "all settings are valid and consistent")
+        yield ok(_SUBJECT, "all settings are valid and consistent")
 
 
 def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
     queue_class = load_queue_class(read)
     if not issubclass(queue_class, DISCIPLINES):
         yield warning(
-            _WHAT,
+            _SUBJECT,
             f"SCHEDULER_QUEUE_CLASS is {queue_class.__name__}, which pushes and pops by itself: requests are "
             "not leased, so a killed worker loses the requests that it had popped",
-            "Set it to scrapy_rq_sched.PriorityQueue, FifoQueue or LifoQueue",
+            f"Set it to one of {CLASS_NAMES} of scrapy_rq_sched",
         )
         if read.max_waiting and read.max_waiting_policy == "drop-lowest":
             yield problem(
-                _WHAT,
+                _SUBJECT,
                 f"FRONTIER_MAX_WAITING_POLICY is 'drop-lowest', which {queue_class.__name__} cannot do",
                 "Set it to 'slow'",
             )
-    elif read.order == "priority" and queue_class.discipline != "priority":
+    elif read.order == "priority" and not queue_class.has_priorities:
         yield problem(
-            _WHAT,
+            _SUBJECT,
             f"FRONTIER_ORDER is 'priority', but {queue_class.__name__} has no priorities",
             "Set SCHEDULER_QUEUE_CLASS to scrapy_rq_sched.PriorityQueue, or FRONTIER_ORDER to 'slots'",
         )
     if not is_project(settings):
-        yield ok(_WHAT, "there is no Scrapy project here: only the settings of the command line were checked")
+        yield ok(
+            _SUBJECT, "there is no Scrapy project here: only the settings of the command line were checked"
+        )
         return
     scheduler = loaded(settings.get("SCHEDULER"))
     # Not issubclass(): to Scrapy's metaclass, all classes with a scheduler's methods are subclasses of it.
     if Scheduler not in getattr(scheduler, "__mro__", ()):
         yield problem(
-            _WHAT,
+            _SUBJECT,
             f"SCHEDULER is {settings.get('SCHEDULER')!r}: crawls do not use the frontier",
             'Set ADDONS = {"scrapy_rq_sched.Addon": 500}, or SCHEDULER = "scrapy_rq_sched.Scheduler"',
         )
     dupefilter = loaded(settings.get("DUPEFILTER_CLASS"))
     if settings.getpriority("DUPEFILTER_CLASS") and not _is_ours(dupefilter):
         yield warning(
-            _WHAT,
+            _SUBJECT,
             f"DUPEFILTER_CLASS is {settings.get('DUPEFILTER_CLASS')!r}, which workers do not share: each "
             "filters only its own requests, in a step apart from queueing",
             "Leave DUPEFILTER_CLASS out, or set it to scrapy_rq_sched.RFPDupeFilter or CompactDupeFilter",
@@ -119,16 +121,16 @@ def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
         try:
             check_middleware(settings)
         except SettingError as error:
-            yield problem(_WHAT, str(error), "Use the add-on, or add this middleware")
+            yield problem(_SUBJECT, str(error), "Use the add-on, or add this middleware")
     for applies, text, advice in (
         *_of_frontier(settings, read),
         *_of_slots(settings, read),
         *_of_redis(settings, read),
     ):
         if applies:
-            yield warning(_WHAT, text, advice)
+            yield warning(_SUBJECT, text, advice)
     for text, advice in (*remarks(settings), *feeds.remarks(settings)):
-        yield warning(_WHAT, text, advice)
+        yield warning(_SUBJECT, text, advice)
 
 
 def _of_frontier(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str, str]]:

@@ -117,10 +117,10 @@ class Slots:
 
     def set(self, slot: str, rule: SlotRule) -> None:
         """Apply *rule* to *slot* until the crawl is finished; it overrides the settings."""
-        said = (
+        texts = (
             "-" if value is None else repr(value) for value in (rule.delay, rule.jitter, rule.concurrency)
         )
-        delay, jitter, concurrency = said
+        delay, jitter, concurrency = texts
         if rule.delay is not None:
             delay = repr(1000 * rule.delay)
         self._change(slot, "set", delay, jitter, concurrency)
@@ -137,9 +137,9 @@ class Slots:
         """Let *slot* give requests again."""
         self._change(slot, "block", "0")
 
-    def _change(self, slot: str, *what: str) -> None:
+    def _change(self, slot: str, *change: str) -> None:
         own_keys.require(self.view)
-        self._script(self.view.keys.all(), [slot, *what])
+        self._script(self.view.keys.all(), [slot, *change])
 
     def _read(self, names: list[str]) -> Iterator[SlotStatus]:
         keys, pipe = self.view.keys, self.view.pipeline()
@@ -207,7 +207,7 @@ def _status(
     dead: Collection[bytes],
 ) -> SlotStatus:
     in_force, is_set = limits
-    said = [None if value == "-" else number_of(value) for value in in_force]
+    numbers = [None if value == "-" else number_of(value) for value in in_force]
     blocked, tat = number_of(state.get(b"blocked")), number_of(state.get(b"tat"))
     due = max(tat, blocked) if waiting and score is not None else blocked
     active = sum(
@@ -220,9 +220,9 @@ def _status(
         waiting=waiting,
         next_in=max(0.0, due - now) / 1000,
         blocked_for=max(0.0, blocked - now) / 1000,
-        delay=None if said[0] is None else said[0] / 1000,
-        jitter=said[1],
-        concurrency=None if said[2] is None else int(said[2]),
+        delay=None if numbers[0] is None else numbers[0] / 1000,
+        jitter=numbers[1],
+        concurrency=None if numbers[2] is None else int(numbers[2]),
         is_set=is_set,
         owner=text_of(state.get(b"owner")) if number_of(state.get(b"pending")) else "",
         active=active,

@@ -16,11 +16,11 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
     :param typed: the URL, or the JSON object, as the user gave it, quoted for a shell.
     """
     spider, lines = status.spider, list[str]()
-    nobody = f"no worker is alive. Start one: {crawl_command(spider)}"
+    no_worker = f"no worker is alive. Start one: {crawl_command(spider)}"
     state = {"paused": "paused", "draining": "drained"}.get(status.state)
     if found.waiting or found.seeds or found.delayed:
         if not status.alive:
-            lines.append(f"It waits, and {nobody}")
+            lines.append(f"It waits, and {no_worker}")
         elif state:
             lines.append(
                 f"It waits: the crawl is {state}. To resume it: {frontier_command('resume', spider)}"
@@ -49,7 +49,7 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
                 "another worker is alive"
             )
             if not status.alive:
-                lines.append(nobody[0].upper() + nobody[1:])
+                lines.append(no_worker[0].upper() + no_worker[1:])
     if found.failed:
         again = frontier_command("failed", spider, "--id", shlex.quote(found.failed[-1].id), "--requeue")
         lines.append(f"It is in the failed list. To try it again: {again}")

@@ -172,7 +172,7 @@ class View:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether the queue is a sorted set, by priority."""
+        """Whether the queue is a sorted set."""
         return bool(self.queue_class.key_type == "zset")
 
     @cached_property

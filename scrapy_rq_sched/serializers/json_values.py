@@ -25,10 +25,10 @@ def untag_bytes(value: dict[str, Any]) -> Any:
     return base64.b64decode(value[_BYTES], validate=True) if len(value) == 1 and _BYTES in value else value
 
 
-def without_brackets(path: str, what: str) -> str:
-    """Return *path*, a place in a request's dict, followed by *what*."""
+def without_brackets(path: str, suffix: str) -> str:
+    """Return *path*, a place in a request's dict, followed by *suffix*."""
     # Without the brackets of the first field: meta['depth'], not ['meta']['depth'].
-    return re.sub(r"^\['(\w+)'\]", r"\1", path) + what
+    return re.sub(r"^\['(\w+)'\]", r"\1", path) + suffix
 
 
 def problem(value: Any) -> tuple[str, str] | None:

@@ -100,7 +100,7 @@ class Supervisor:
         self._must_end_since: float | None = None
         # Whether a worker was lost after the last one that has closed as finished.
         self._lacks_worker = False
-        self._said: set[str] = set()
+        self._logged_kinds: set[str] = set()
         self.members = [self._member(n, time.monotonic()) for n in range(1, count + 1)]
 
     def _member(self, number: int, now: float) -> Member:
@@ -141,7 +141,7 @@ class Supervisor:
         """Read the workers' logs, notice workers that have ended, and restart them when they are due."""
         now = time.monotonic()
         if self._must_end_since is None and (
-            self.requests_to_end or self._is_told_to_end or FINISHED in self.reasons
+            self.requests_to_end or self._is_ending or FINISHED in self.reasons
         ):
             self._must_end_since = now
         for member in self.members:
@@ -154,7 +154,7 @@ class Supervisor:
                     self._ended(member, now)
                 else:
                     self._kill_if_hung(member, now)
-            if member.starts_at is not None and (self.requests_to_end or self._is_told_to_end):
+            if member.starts_at is not None and (self.requests_to_end or self._is_ending):
                 # The crawl is over, or is being stopped.
                 member.starts_at, member.is_done = None, True
             if member.starts_at is not None and now >= member.starts_at:
@@ -168,7 +168,7 @@ class Supervisor:
             self.kill()
 
     @property
-    def _is_told_to_end(self) -> bool:
+    def _is_ending(self) -> bool:
         """Whether a worker has closed for a reason after which no worker should be restarted.
 
         A finish is no such reason: a handler of ``spider_idle`` or a seed may have given another worker more
@@ -253,8 +253,8 @@ class Supervisor:
             self.errors += is_error(line)
             text = without_time(line)
             kind = _DIFFERS.sub("", text)
-            if kind not in self._said and len(self._said) < MOST_KINDS:
-                self._said.add(kind)
+            if kind not in self._logged_kinds and len(self._logged_kinds) < MOST_KINDS:
+                self._logged_kinds.add(kind)
                 self._say(f"worker {member.number}: {text}")
 
     def _ended(self, member: Member, now: float) -> None:
@@ -272,7 +272,7 @@ class Supervisor:
         # A worker that hangs at a request may have more of them, also after another one has found the finish.
         is_given_up = member.hung and not member.worked and self._must_end_since is not None
         has_closed = reason and reason not in (TOO_LARGE, REFUSED) and not has_no_place
-        was_ended = self._is_told_to_end and member.process.is_told_to_end and not reason
+        was_ended = self._is_ending and member.process.is_asked_to_end and not reason
         if self.requests_to_end or is_given_up or has_closed or was_ended:
             member.is_done = True
         elif not reason and member.process.exit_code == 0:
@@ -301,7 +301,7 @@ class Supervisor:
             self._died(member, now, member.hung or member.process.how_it_ended())
 
     def _died(self, member: Member, now: float, how: str, line: str = "") -> None:
-        if self._is_told_to_end:
+        if self._is_ending:
             member.is_done = True
             self._say(f"Worker {member.number} has died ({how}). It will not be restarted: the crawl is over")
             return

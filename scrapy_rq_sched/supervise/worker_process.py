@@ -26,7 +26,7 @@ class WorkerProcess:
     :param folder: the folder for its log and its report.
     :param run: the run of the supervisor.
     :param replaces: the name in the frontier of the dead worker that the process replaces, or empty.
-    :ivar is_told_to_end: whether the process was told to close cleanly.
+    :ivar is_asked_to_end: whether the process was told to close cleanly.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class WorkerProcess:
     ) -> None:
         self._report = folder / f"{name}.json"
         self.log = LogTail(folder / f"{name}.log")
-        self.is_told_to_end = False
+        self.is_asked_to_end = False
         # A pipe, and not a file: a full or missing disk must not look like a worker that stands still.
         reader, writer = os.pipe()
         self._heartbeats = open(reader, "rb", buffering=0)  # noqa: SIM115 - until the process has ended
@@ -88,8 +88,8 @@ class WorkerProcess:
 
     def end(self) -> None:
         """Tell the process to close cleanly, only once: a second signal would end it at once."""
-        if not self.is_told_to_end:
-            self.is_told_to_end = True
+        if not self.is_asked_to_end:
+            self.is_asked_to_end = True
             self._send(signal.SIGTERM)
 
     def hurry(self) -> None:

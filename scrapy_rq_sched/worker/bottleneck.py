@@ -37,7 +37,7 @@ class Bottleneck(Part):
         self._stats = stats
         self._looked = time.monotonic(), time.process_time()
         self._shares: dict[BottleneckName, float] = dict.fromkeys(BOTTLENECKS, 0.0)
-        self._said: BottleneckName = "none"
+        self._reported: BottleneckName = "none"
 
     def look(self, reply: Reply | None, engine: EngineBridge) -> None:
         """Count the time since the last look for the present bottleneck."""
@@ -57,8 +57,8 @@ class Bottleneck(Part):
         cause: BottleneckName = next(
             (known for known, share in self._shares.items() if share >= MOST), "none"
         )
-        if cause != self._said:
-            batch.bottleneck = self._said = cause
+        if cause != self._reported:
+            batch.bottleneck = self._reported = cause
 
     def _cause(self, reply: Reply | None, engine: EngineBridge, is_busy: bool, now: float) -> BottleneckName:
         if self._capacity.cut_off:

@@ -107,7 +107,7 @@ class ExchangeLoop:
         # Whether the frontier refuses all exchanges of this worker.
         self._is_refused = False
         self._outage = Outage(session.frontier.server)
-        self._has_said_the_end = False
+        self._has_sent_the_end = False
         self._cancel_timer: Callable[[], None] = lambda: None
 
     def start(self, at_once: bool) -> None:
@@ -236,7 +236,7 @@ class ExchangeLoop:
         assert reply is not None  # noqa: S101 - there is a reply or an error
         assert self._batch is not None  # noqa: S101 - this is the reply to it
         self._outage.over()
-        self._has_said_the_end = self._batch.finishing
+        self._has_sent_the_end = self._batch.finishing
         asked, self._batch = self._batch.want > 0, None
         self._schedule.exchanged(asked)
         try:
@@ -263,7 +263,7 @@ class ExchangeLoop:
         state = self._session.state
         # A seed that has led to some requests is not given back: its other requests are made first.
         more = state.has_news or bool(state.expanding)
-        more = more or (self._session.finishing and not self._has_said_the_end)
+        more = more or (self._session.finishing and not self._has_sent_the_end)
         if more and time.monotonic() < self._stop_by:
             self._event_loop.call_later(self._schedule.pause, self._exchange)
             return

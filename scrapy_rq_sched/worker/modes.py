@@ -1,6 +1,6 @@
-"""The roles of a scheduler: in a crawl of the fleet, driven by hand, or outside the frontier.
+"""The modes of a scheduler: in a crawl of the fleet, driven by hand, or outside the frontier.
 
-The scheduler chooses a side when it is opened, and forwards Scrapy's calls to it.
+The scheduler chooses a mode when it is opened, and forwards Scrapy's calls to it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Mode(Protocol):
         """Return how many requests wait."""
 
     def close(self, reason: str) -> Any:
-        """Close this side; return a Deferred that fires when this is done, or None."""
+        """Close this mode; return a Deferred that fires when this is done, or None."""
 
 
 def _not_open(*_: Any) -> Any:

@@ -103,7 +103,7 @@ class LocalOnly(Part):
         self.found = 0
         self.unshared = 0
         self._reasons: Counter[str] = Counter()
-        self._said = 0, 0
+        self._reported = 0, 0
         self._next_look = FIRST_LOOK
 
     def note(self, reason: str) -> None:
@@ -117,9 +117,9 @@ class LocalOnly(Part):
     def fill(self, batch: Batch) -> None:
         """Put the counts since the last batch into *batch*, if any request cannot be stored."""
         if self.unshared:
-            batch.found, batch.local_only = self.found - self._said[0], self.unshared - self._said[1]
+            batch.found, batch.local_only = self.found - self._reported[0], self.unshared - self._reported[1]
             batch.local_only_reason = self.reason
-            self._said = self.found, self.unshared
+            self._reported = self.found, self.unshared
 
     @property
     def reason(self) -> str:
@@ -162,7 +162,7 @@ class Totals(Part):
     def __init__(self, crawler: Crawler, limits: CloseLimits) -> None:
         self._counts: Counter[str] = Counter()
         self._times = ExchangeTimes()
-        self._told = time.monotonic()
+        self._reported_at = time.monotonic()
         self.finishing = False
         connect = crawler.signals.connect
         # Signals reference their receivers weakly, so this object keeps a reference.
@@ -191,5 +191,5 @@ class Totals(Part):
         batch.counted = dict(self._counts)
         self._counts.clear()
         now = time.monotonic()
-        if now - self._told >= INTERVAL or self.finishing:
-            batch.times, self._told = self._times.take(), now
+        if now - self._reported_at >= INTERVAL or self.finishing:
+            batch.times, self._reported_at = self._times.take(), now

@@ -109,7 +109,7 @@ class ExchangeSchedule:
         if session.state.outbox.blocked:
             return False
         there_is_more = reply is not None and reply.waiting and reply.leases
-        # While slots are sated, news seldom leads to a lease.
+        # While slots are saturated, news seldom leads to a lease.
         has_news = session.state.has_news and not (self._in_vain and session.state.ready.saturated)
         runs_low = session.capacity.runs_low and (has_news or there_is_more)
         return bool(runs_low) or session.capacity.awaits_release

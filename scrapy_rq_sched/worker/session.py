@@ -289,7 +289,7 @@ class Session(Part):
     def _obey(self, reply: Reply) -> None:
         """Obey a new instruction to all workers."""
         self._standstill.begun()
-        self.notices.told(reply)
+        self.notices.order_changed(reply)
         if reply.order == Order.STOP and self.engine is not None:
             self.engine.close(reply.stop_reason)
 

@@ -32,7 +32,7 @@ class SlotSync(Part):
         self._state = state
         self._capacity = capacity
         self._politeness = politeness
-        # The maximum of leases of sated slots that this worker holds back from other workers.
+        # The maximum of leases of saturated slots that this worker holds back from other workers.
         self._most_held = settings.prefetch
         self._engine = engine
         self._notices = notices
@@ -46,9 +46,9 @@ class SlotSync(Part):
         return self._state.memory.asks(self._capacity.target)
 
     def look(self) -> None:
-        """Find the sated slots. Call it before counting the ready leases.
+        """Find the saturated slots. Call it before counting the ready leases.
 
-        For a sated slot, the downloader has its maximum of requests, and this worker has more leases ready.
+        For a saturated slot, the downloader has its maximum of requests, and more leases are ready here.
         They must not count as ready: the requests of a slow host would keep the worker from all other hosts.
         """
         if self._engine is None:

@@ -13,9 +13,9 @@ from typing import TypeVar
 import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
-from tests.crawl import Fleet, wait_until
 from tests.project.crawls.graph import page_url
-from tests.proxy import Proxy
+from tests.support.crawl import Fleet, wait_until
+from tests.support.proxy import Proxy
 
 from .standstill import Watch
 

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
 
-from tests.site import listening
+from tests.support.site import listening
 
 #: Scrapy's own handlers, which the test project replaces.
 REAL_DOWNLOADS = {"DOWNLOAD_HANDLERS": "{}"}

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.crawl import PROJECT, start_interpreter
+from tests.support.crawl import PROJECT, start_interpreter
 
 from .arena import Arena
 

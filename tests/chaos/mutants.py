@@ -52,7 +52,7 @@ MUTANTS = {
             "kill-give-back",
             "sigterm-twice",
         ),
-        ((UPKEEP, "  put_back(back, dead, header.most_failed, step.now)\n", ""),),
+        ((UPKEEP, "  put_back(back, dead, header.max_failed, step.now)\n", ""),),
     ),
     "released-when-downloaded": Mutant(
         "children before the parent: a lease lasts until the callback is exhausted and its links are stored",
@@ -83,7 +83,7 @@ MUTANTS = {
             (
                 "worker/capacity.py",
                 "        return not self.cut_off and self._rate.silence",
-                "        return False and self._pace.silence",
+                "        return False and self._rate.silence",
             ),
         ),
     ),
@@ -103,7 +103,7 @@ MUTANTS = {
     "no-count-of-deaths": Mutant(
         "a request that kills its workers is set aside",
         ("deadly-page",),
-        ((UPKEEP, "elseif deaths >= header.deaths_allowed then", "elseif false then"),),
+        ((UPKEEP, "elseif deaths >= header.max_deliveries then", "elseif false then"),),
     ),
     "failed-exchange-forgotten": Mutant(
         "an exchange that failed is made again",

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from tests.crawl import run_python
+from tests.support.crawl import run_python
 
 from .arena import Arena, unreleased
 from .counting_site import MARGIN, REAL_DOWNLOADS, CountingSite, Limit

@@ -12,9 +12,9 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from scrapy_rq_sched.events.stream import Stream
-from tests.crawl import is_alive
 from tests.project.crawls.graph import page_url
 from tests.project.crawls.second_life import LEAVES
+from tests.support.crawl import is_alive
 
 from .arena import PATIENCE, Arena, unreleased
 from .deaths import DIED, LOST, MANY

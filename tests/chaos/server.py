@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from scrapy_rq_sched.embedded import PrivateRedis
-from tests.proxy import Proxy
+from tests.support.proxy import Proxy
 
 from .arena import Arena
 from .referee import Outcome

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.crawl import PROJECT, is_alive, start_interpreter
+from tests.support.crawl import PROJECT, is_alive, start_interpreter
 
 from .arena import UNRELEASED, Arena
 from .deaths import MANY

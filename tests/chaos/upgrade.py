@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.crawl import PROJECT
 from tests.project.crawls.upgraded import HOSTS, SPECIAL, url_of
+from tests.support.crawl import PROJECT
 
 from .arena import UNRELEASED, Arena
 from .deaths import MANY

@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.dashboard import create_app
 from scrapy_rq_sched.inspect import View
 
-from ..client import Client
+from ..support.client import Client
 from .asgi import TOKEN, log_in
 from .filled import fill
 

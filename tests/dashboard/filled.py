@@ -20,7 +20,7 @@ from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
+from ..support.client import Client
 
 TRACEBACK = """Traceback (most recent call last):
   File "shop/spiders/books.py", line 42, in parse_book

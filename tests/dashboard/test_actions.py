@@ -15,7 +15,7 @@ from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.audit import MOST, Audit
 from scrapy_rq_sched.keys.table import KEYS
 
-from ..client import Client
+from ..support.client import Client
 from .asgi import do
 from .conftest import Make
 from .filled import REASONS, failed_entry
@@ -84,7 +84,7 @@ def test_urls_are_forgotten_and_crawled_again(app: Any, server: redis.Redis) -> 
     assert json.loads(seed) == {"url": f"{PAGE}/301", "dont_filter": False}
 
 
-def test_what_was_set_aside_is_tried_again(app: Any, server: redis.Redis, shop: list[Client]) -> None:
+def test_failed_requests_are_put_back(app: Any, server: redis.Redis, shop: list[Client]) -> None:
     waiting = shop[0].say().waiting
     assert done(app, "failed/requeue", reason=REASONS[2])["count"] == 3
     assert (server.llen("shop:failed"), shop[0].say().waiting) == (14, waiting + 3)
@@ -106,7 +106,7 @@ def test_a_url_that_is_given_twice_counts_once(app: Any) -> None:
         assert done(app, "forget", urls=[f"{PAGE}/1", f"{PAGE}/1#twice"], dry_run=dry)["count"] == 1
 
 
-def test_what_was_set_aside_is_forgotten(app: Any, server: redis.Redis, shop: list[Client]) -> None:
+def test_failed_requests_are_forgotten(app: Any, server: redis.Redis, shop: list[Client]) -> None:
     waiting = shop[0].say().waiting
     assert done(app, "failed/forget", reason=REASONS[1])["count"] == 7
     assert (server.llen("shop:failed"), shop[0].say().waiting) == (10, waiting)
@@ -208,7 +208,7 @@ def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
         ("slots/set", {"slot": "a.example", "concurrency": 1.5}, "concurrency must be an integer ≥ 0"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(
+def test_an_impossible_action_is_refused_in_a_sentence(
     app: Any, server: redis.Redis, action: str, body: dict[str, Any], said: str
 ) -> None:
     before = {key: value for key, value in contents(server).items() if not key.endswith(b":audit")}
@@ -225,7 +225,9 @@ def test_a_slot_cannot_be_changed_where_there_are_none(make: Make, shop: list[Cl
 # -- who did what ----------------------------------------------------------------------------------------
 
 
-def test_it_is_noted_who_did_what_and_when(app: Any, view: View, server: redis.Redis) -> None:
+def test_the_audit_list_notes_the_user_the_action_and_the_time(
+    app: Any, view: View, server: redis.Redis
+) -> None:
     done(app, "failed/forget", reason=REASONS[2])
     refused(app, "slots/block", slot="*", seconds=9)
     done(app, "stop", dry_run=True)
@@ -251,15 +253,13 @@ def test_the_latest_are_kept_and_long_arguments_cut(view: View, server: redis.Re
     assert max(len(json.dumps(entry)) for entry in latest) < 3000
 
 
-def test_what_somebody_else_has_written_there_disturbs_nobody(
-    app: Any, view: View, server: redis.Redis
-) -> None:
+def test_foreign_entries_of_the_audit_list_are_ignored(app: Any, view: View, server: redis.Redis) -> None:
     server.lpush(view.keys.audit, b"\xff", "[]", "[" * 100_000, "{}")
     done(app, "pause")
     assert [entry["action"] for entry in noted(view)] == ["pause"]
 
 
-def test_what_was_done_but_could_not_be_noted_is_said(app: Any, server: redis.Redis) -> None:
+def test_an_action_that_could_not_be_noted_has_a_warning(app: Any, server: redis.Redis) -> None:
     server.set("shop:audit", "no list")
     answer = done(app, "pause")
     assert "could not be noted in the audit list" in answer["warning"]
@@ -276,7 +276,7 @@ def test_the_audit_list_outlives_the_crawl(
     assert server.ttl("shop:audit") == -1
 
 
-def test_who_is_known_by_name_is_noted_by_name(make: Make, view: View) -> None:
+def test_a_user_with_a_name_is_noted_by_name(make: Make, view: View) -> None:
     app = make({"FRONTIER_DASHBOARD_PASSWORD": "x"}, actions=True, authenticate=lambda connection: "ann")
     done(app, "resume")
     assert noted(view)[0]["who"] == "ann from 192.0.2.7"

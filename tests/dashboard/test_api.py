@@ -21,10 +21,10 @@ from scrapy_rq_sched.dashboard.cached import PATIENCE, Cached
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import Control, View, largest_slots
 
-from ..client import Client
-from ..crawl import run_python, wait_until
-from ..pages import DOCS
-from ..topologies import with_login
+from ..support.client import Client
+from ..support.crawl import run_python, wait_until
+from ..support.pages import DOCS
+from ..support.topologies import with_login
 from .asgi import TOKEN, ask
 from .conftest import Make
 from .filled import BOOKS, REASONS, failed_entry, fill, fingerprint, push, worker
@@ -62,7 +62,7 @@ def by_name(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(workers, key=lambda one: str(one["name"]))
 
 
-def test_the_status_is_what_the_command_prints(app: Any, redis_url: str) -> None:
+def test_the_status_equals_the_output_of_the_command(app: Any, redis_url: str) -> None:
     shown = get(app, "status")["frontier"]
     (said,) = printed(redis_url, "status", "shop")
     assert list(shown["status"]) == list(said)
@@ -73,9 +73,7 @@ def test_the_status_is_what_the_command_prints(app: Any, redis_url: str) -> None
     assert shown["status"]["waiting"] == 1322
 
 
-def test_a_worker_a_slot_a_request_and_a_failed_one_are_what_the_commands_print(
-    app: Any, redis_url: str
-) -> None:
+def test_workers_slots_and_requests_equal_the_output_of_the_commands(app: Any, redis_url: str) -> None:
     assert by_name(get(app, "workers")["workers"]) == by_name(printed(redis_url, "workers", "shop"))
     said = {one["slot"]: one for one in printed(redis_url, "slots", "shop")}
     for shown in get(app, "slots")["slots"]:
@@ -92,7 +90,7 @@ def test_a_worker_a_slot_a_request_and_a_failed_one_are_what_the_commands_print(
     assert counts == [{k: one[k] for k in ("reason", "count")} for one in said_counts]
 
 
-def test_events_are_what_the_command_prints(app: Any, view: View, redis_url: str) -> None:
+def test_events_equal_the_output_of_the_command(app: Any, view: View, redis_url: str) -> None:
     Control(view).pause()
     shown = get(app, "events")["events"]
     alarming = [one.pop("alarming") for one in shown]
@@ -181,9 +179,7 @@ def test_several_frontiers_of_one_spider_have_names_of_their_own(make: Make, ser
         assert get(one, "status", "two:shop:requests")["frontier"]["status"]["waiting"] == 2
 
 
-def test_a_name_that_somebody_has_made_up_is_not_searched_for_each_time(
-    make: Make, server: redis.Redis
-) -> None:
+def test_a_made_up_spider_name_is_not_searched_for_each_time(make: Make, server: redis.Redis) -> None:
     app = make()
     server.config_resetstat()
     for number in range(20):
@@ -314,7 +310,7 @@ def test_the_command_for_the_order_by_priority_is_as_a_shell_takes_it(
     assert problem.endswith("For the order by priority: scrapy frontier peek 'my shop'")
 
 
-def test_what_was_asked_before_a_change_is_asked_again() -> None:
+def test_a_reply_from_before_a_change_is_asked_for_again() -> None:
     asked, may_end = [], threading.Event()
 
     def make_one() -> int:
@@ -364,7 +360,7 @@ def test_however_many_ask_redis_is_asked_once_a_second(app: Any, server: redis.R
     assert commands(server) - before <= 4 * a_picture
 
 
-def test_nothing_is_asked_while_nobody_looks(app: Any, server: redis.Redis) -> None:
+def test_without_viewers_the_dashboard_asks_redis_nothing(app: Any, server: redis.Redis) -> None:
     for path in ("status", "slots", "failed/counts", "peek", "audit"):
         get(app, path)
     before = commands(server)
@@ -372,7 +368,7 @@ def test_nothing_is_asked_while_nobody_looks(app: Any, server: redis.Redis) -> N
     assert commands(server) == before
 
 
-def test_no_look_scans_what_waits(app: Any, server: redis.Redis) -> None:
+def test_no_page_scans_the_waiting_requests(app: Any, server: redis.Redis) -> None:
     server.config_resetstat()
     for path in ("status", "workers", "slots", "failed", "failed/counts", "peek", "events", "audit"):
         get(app, path)
@@ -382,7 +378,7 @@ def test_no_look_scans_what_waits(app: Any, server: redis.Redis) -> None:
     assert stats["cmdstat_zscan"]["calls"] == 1
 
 
-def test_a_user_who_may_only_look_may_look_at_all_of_it(
+def test_a_read_only_user_may_look_at_every_page(
     make: Make, server: redis.Redis, redis_url: str, shop: list[Client]
 ) -> None:
     page = (DOCS / "security.md").read_text()

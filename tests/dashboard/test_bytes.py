@@ -14,8 +14,8 @@ from scrapy_rq_sched import FailedRequests
 from scrapy_rq_sched.frontier.messages import Failed
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import run_python
+from ..support.client import Client
+from ..support.crawl import run_python
 from .asgi import ask, do
 from .conftest import Make
 from .filled import failed_entry

@@ -19,7 +19,7 @@ import redis
 
 from scrapy_rq_sched.commands.dashboard import is_loopback
 
-from ..crawl import PROJECT, run_python, wait_until
+from ..support.crawl import PROJECT, run_python, wait_until
 from .filled import push, worker
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
@@ -147,7 +147,7 @@ def test_without_a_password_no_other_machine_may_reach_it(redis_url: str, host: 
         ("", False),
     ],
 )
-def test_what_only_this_machine_reaches(host: str, loopback: bool) -> None:
+def test_a_loopback_address_is_known(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
 
 
@@ -164,13 +164,13 @@ def test_a_host_that_is_none_is_said(redis_url: str, host: str) -> None:
     assert f"cannot listen on {host}, port 8000: " in said
 
 
-def test_what_is_missing_is_said_in_one_line(redis_url: str, tmp_path: Path) -> None:
+def test_a_missing_package_is_one_line(redis_url: str, tmp_path: Path) -> None:
     (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError('no', name='starlette')")
     said = refused(redis_url, PYTHONPATH=str(tmp_path))
     assert "pip install 'scrapy-rq-sched[dashboard]'" in said
 
 
-def test_who_imports_it_without_the_extra_is_told(tmp_path: Path) -> None:
+def test_an_import_without_the_extra_is_an_import_error(tmp_path: Path) -> None:
     (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError('no', name='starlette')")
     code = "import scrapy_rq_sched.dashboard"
     done = run_python("-c", code, redis_url="redis://127.0.0.1:1", PYTHONPATH=str(tmp_path))

@@ -21,7 +21,7 @@ from scrapy_rq_sched.dashboard import answers, stream
 from scrapy_rq_sched.dashboard import connections as module
 from scrapy_rq_sched.dashboard.connections import Connections
 
-from ..crawl import wait_until
+from ..support.crawl import wait_until
 from .browser import serving
 from .test_command import Served
 

@@ -10,7 +10,7 @@ import redis
 from scrapy_rq_sched.dashboard.actions import ACTIONS
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
+from ..support.client import Client
 from .asgi import ask, do
 from .conftest import Make
 
@@ -80,7 +80,7 @@ def test_an_order_to_the_workers_changes_no_key_of_another_frontier(
     assert held(server) == evil
 
 
-def test_a_page_whose_settings_name_the_keys_pushes_seeds_to_them(
+def test_a_page_with_settings_that_name_the_keys_pushes_seeds_to_them(
     make: Make, server: redis.Redis, evil: dict[bytes, bytes]
 ) -> None:
     settings = {

@@ -130,7 +130,7 @@ def test_a_request_that_may_be_forged_is_refused(method: str, origin: str) -> No
                 )
 
 
-def test_a_refused_request_is_told_its_host_and_what_to_set_in_the_proxy() -> None:
+def test_a_refusal_names_the_host_and_the_setting_of_the_proxy() -> None:
     sent = {"Origin": "http://127.0.0.1:8080", "Host": "127.0.0.1", **JSON}
     answer = ask(guarded(PASSWORD), "/api/v1/login", "POST", sent, b"{}")
     assert answer.status == 403
@@ -157,7 +157,7 @@ def test_another_site_may_link_to_the_page_and_read_nothing(site: str, method: s
         assert ask(guarded(), "/api/v1/status", method, headers).status == 403
 
 
-def test_who_sends_the_password_as_a_token_is_a_program_wherever_it_is() -> None:
+def test_a_request_with_the_password_as_a_token_may_come_from_any_site() -> None:
     headers = {"Authorization": f"Bearer {PASSWORD}", "Sec-Fetch-Site": "cross-site"}
     assert ask(guarded(PASSWORD), "/api/v1/status", headers=headers).status == 200
 
@@ -171,7 +171,7 @@ def test_a_dashboard_that_only_shows_changes_nothing() -> None:
         assert (answer.status, "--actions" in answer.error) == (403, True)
 
 
-def test_what_changes_something_cannot_be_had_by_a_link() -> None:
+def test_a_link_changes_nothing() -> None:
     app = create_app(Settings(NOWHERE), actions=True, token=TOKEN)
     for name in ACTIONS:
         if name != "failed":
@@ -183,7 +183,7 @@ def test_what_changes_something_cannot_be_had_by_a_link() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/api/v1/status", "/api/v1/stream", "/nowhere"])
-def test_who_is_not_logged_in_sees_nothing(path: str) -> None:
+def test_a_user_without_a_login_sees_nothing(path: str) -> None:
     app = create_app(Settings({**NOWHERE, "FRONTIER_DASHBOARD_PASSWORD": PASSWORD}))
     answer = ask(app, path)
     assert answer.status == 401
@@ -197,7 +197,7 @@ def test_the_password_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert [ask(app, "/").status, ask(app, "/", headers=basic()).status] == [401, 200]
 
 
-def test_who_embeds_the_dashboard_may_say_who_may_look() -> None:
+def test_an_embedding_application_authenticates_the_users() -> None:
     async def ask_somebody(connection: HTTPConnection) -> str | None:
         return connection.headers.get("x-user")
 
@@ -209,7 +209,7 @@ def test_who_embeds_the_dashboard_may_say_who_may_look() -> None:
 
 
 @pytest.mark.parametrize("name", [None, False, ""])
-def test_who_has_no_name_may_not_look(name: Any) -> None:
+def test_a_user_without_a_name_is_refused(name: Any) -> None:
     assert ask(guarded(authenticate=lambda connection: name), "/").status == 401
 
 
@@ -256,7 +256,7 @@ def test_other_names_may_be_allowed() -> None:
     assert [ask(app, "/", headers={"Host": host}).status for host in hosts] == [200, 200, 403, 403]
 
 
-def test_whoever_has_mounted_it_may_check_the_name() -> None:
+def test_the_check_of_the_host_name_can_be_left_to_the_embedding_application() -> None:
     assert ask(guarded(hosts=["*"]), "/", headers={"Host": "any.example"}).status == 200
 
 
@@ -295,7 +295,7 @@ def each_answer() -> dict[str, Answer]:
     return answers()
 
 
-def test_every_answer_forbids_what_a_browser_could_be_made_to_do(each_answer: dict[str, Answer]) -> None:
+def test_every_answer_forbids_frames_foreign_scripts_and_referrers(each_answer: dict[str, Answer]) -> None:
     for name, answer in each_answer.items():
         headers = answer.headers
         assert headers["content-security-policy"] == POLICY, name
@@ -322,7 +322,7 @@ def test_the_policy_is_as_strict_as_can_be() -> None:
     }
 
 
-def test_an_answer_says_in_a_sentence_what_is_wrong(each_answer: dict[str, Answer]) -> None:
+def test_an_answer_describes_its_error_in_a_sentence(each_answer: dict[str, Answer]) -> None:
     statuses = {name: answer.status for name, answer in each_answer.items()}
     assert statuses == {
         "page": 200,
@@ -421,7 +421,7 @@ def test_the_page_asks_for_everything_beside_itself() -> None:
 
 
 @pytest.mark.parametrize("odd", ["x\n2030-01-01 forged", "\x9b2J", "\x7f", "\u202egnp.exe"])
-def test_a_refusal_is_one_printable_line_whatever_was_sent(odd: str) -> None:
+def test_a_refusal_of_odd_text_is_one_printable_line(odd: str) -> None:
     app = create_app(Settings(NOWHERE), actions=True, token=TOKEN)
     log_in(app)
     field = ask(app, "/api/v1/pause", "POST", {**JSON, "Sec-Fetch-Site": "same-origin"}, {odd: 1})

@@ -33,8 +33,8 @@ from scrapy_rq_sched.dashboard.login import Login, weakness
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.audit import Audit
 
-from ..client import Client
-from ..crawl import wait_until
+from ..support.client import Client
+from ..support.crawl import wait_until
 from .asgi import TOKEN, Answer, ask
 from .conftest import Make
 from .filled import push, worker

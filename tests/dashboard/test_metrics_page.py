@@ -61,7 +61,9 @@ def test_it_is_called_by_the_names_that_the_dashboard_knows(make: Make) -> None:
     assert answer.status == 403
 
 
-def test_without_the_library_it_says_what_to_install(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_page_names_the_package_to_install(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "scrapy_rq_sched.metrics.exposition.import_module", lambda name: builtins.__import__("no_such_module")
     )

@@ -20,7 +20,7 @@ from scrapy_rq_sched.dashboard.frontiers import Frontiers
 from scrapy_rq_sched.dashboard.pictures import LONGEST_NAME, MOST_UNKNOWN, Pictures
 from scrapy_rq_sched.errors import one_line
 
-from ..client import Client
+from ..support.client import Client
 from .asgi import ask, do
 from .browser import Watched, chromium, serving
 from .conftest import Make
@@ -148,7 +148,7 @@ def test_an_invisible_character_in_a_name_is_visible_on_the_page_and_in_the_titl
         page.close()
 
 
-def test_a_page_whose_address_has_the_login_works(browser: Browser, make: Make, shop: list[Client]) -> None:
+def test_a_page_with_the_login_in_its_address_works(browser: Browser, make: Make, shop: list[Client]) -> None:
     app = make({"FRONTIER_DASHBOARD_PASSWORD": "secret-word"}, actions=True)
     with serving(app) as url:
         seen = Watched(browser.new_page(), url)

@@ -18,8 +18,8 @@ from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.inspect import View, read_status
 from scrapy_rq_sched.inspect.audit import Audit
 
-from ..client import Client
-from ..crawl import Fleet, wait_until
+from ..support.client import Client
+from ..support.crawl import Fleet, wait_until
 from .asgi import TOKEN, ask
 from .test_command import Served
 from .test_guard import NOWHERE

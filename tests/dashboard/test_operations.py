@@ -22,7 +22,7 @@ from scrapy_rq_sched.inspect.limit import LIMITS
 from scrapy_rq_sched.inspect.operations.operation import Observer
 from scrapy_rq_sched.inspect.operations.waiting import remove_waiting, reprioritize_waiting
 
-from ..client import Client
+from ..support.client import Client
 from .asgi import ask, do
 from .conftest import Make
 from .filled import REASONS

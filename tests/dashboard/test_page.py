@@ -26,8 +26,8 @@ from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import Control, View, read_status
 from scrapy_rq_sched.inspect.audit import Audit
 
-from ..client import Client
-from ..crawl import Fleet, run_python, wait_until
+from ..support.client import Client
+from ..support.crawl import Fleet, run_python, wait_until
 from .asgi import TOKEN
 from .browser import Watched, chromium, serving
 from .conftest import Make
@@ -89,7 +89,7 @@ def status_of(redis_url: str, spider: str = "shop") -> Any:
 # -- what it shows ---------------------------------------------------------------------------------------
 
 
-def test_its_numbers_are_those_of_the_command(seen: Watched, redis_url: str) -> None:
+def test_the_page_has_the_numbers_of_the_command(seen: Watched, redis_url: str) -> None:
     page = seen.open()
     said = status_of(redis_url)
     for name in ("waiting", "leased", "failed", "seeds", "seen"):
@@ -240,7 +240,7 @@ def test_the_crawl_is_paused_resumed_drained_and_stopped(seen: Watched, view: Vi
     ]
 
 
-def test_what_is_not_confirmed_is_not_done(seen: Watched, view: View) -> None:
+def test_an_unconfirmed_action_is_not_done(seen: Watched, view: View) -> None:
     page = seen.open()
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Cancel").click()
@@ -277,7 +277,7 @@ def test_a_bad_seed_is_refused_in_words(seen: Watched, server: redis.Redis) -> N
     assert server.llen("shop:start_urls") == 3
 
 
-def test_what_was_set_aside_is_tried_again_and_forgotten(seen: Watched, server: redis.Redis) -> None:
+def test_failed_requests_are_put_back_and_forgotten(seen: Watched, server: redis.Redis) -> None:
     seen.open("#/s/shop/failed")
     panel = seen.page.locator("#panel-failed")
     group = panel.locator(".group", has_text="workers died")
@@ -321,7 +321,7 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     assert not server.hexists("shop:slots:limits", "set images.example.org")
 
 
-def test_who_did_what_is_shown(seen: Watched) -> None:
+def test_the_audit_list_is_shown(seen: Watched) -> None:
     page = seen.open()
     page.get_by_role("button", name="Pause").click()
     seen.confirm()
@@ -552,7 +552,7 @@ def test_the_password_logs_a_browser_in_until_it_logs_out(
     assert page.context.cookies() == []
 
 
-def test_a_page_whose_session_ends_shows_the_login(look: Open, app: Any) -> None:
+def test_a_page_shows_the_login_when_its_session_ends(look: Open, app: Any) -> None:
     seen = look(app)
     seen.expected = ("401",)
     page = seen.open()
@@ -659,7 +659,9 @@ def test_everything_can_be_done_by_keyboard(seen: Watched, view: View) -> None:
     expect(page.locator("[data-name=state]")).to_have_text("paused")
 
 
-def test_what_is_focused_stays_so_while_the_picture_changes(seen: Watched, shop: list[Client]) -> None:
+def test_a_focused_button_keeps_the_focus_while_the_picture_changes(
+    seen: Watched, shop: list[Client]
+) -> None:
     page = seen.open("#/s/shop/slots")
     row = page.locator("#panel-slots tr", has_text="api.books.example")
     button = row.get_by_role("button", name="Set", exact=True)
@@ -691,7 +693,7 @@ def test_light_and_dark_go_by_the_system(look: Open, app: Any) -> None:
     assert page.evaluate(colour) != light
 
 
-def test_who_wants_no_motion_has_none(look: Open, app: Any) -> None:
+def test_reduced_motion_has_no_animations(look: Open, app: Any) -> None:
     page = look(app, reduced_motion="reduce").open()
     moving = page.evaluate("document.getAnimations().length")
     assert moving == 0

@@ -10,7 +10,7 @@ import redis
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
+from ..support.client import Client
 from .asgi import ask, do
 from .conftest import Make
 from .filled import failed_entry, push

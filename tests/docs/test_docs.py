@@ -37,18 +37,7 @@ from scrapy_rq_sched.frontier import health
 from scrapy_rq_sched.keys.table import KEYS, Row, Use
 from scrapy_rq_sched.settings import FrontierSettings
 
-from ..pages import (
-    DOCS,
-    PAGES,
-    ROOT,
-    Example,
-    anchors,
-    examples,
-    links,
-    redis_cli,
-    rows,
-    section,
-)
+from ..support.pages import DOCS, PAGES, ROOT, Example, anchors, examples, links, redis_cli, rows, section
 from ..unit.test_settings import SETTINGS
 
 SETTINGS_PAGE = DOCS / "settings.md"
@@ -125,7 +114,9 @@ def printed(code: str) -> list[str]:
 
 
 @each([example for example in PYTHON if not example.is_settings and not example.compiled_only])
-def test_an_example_runs_and_prints_what_it_says(example: Example, project: Path, redis_url: str) -> None:
+def test_an_example_runs_and_prints_its_documented_output(
+    example: Example, project: Path, redis_url: str
+) -> None:
     code = example.code.replace("redis.Redis()", f"redis.Redis.from_url({redis_url!r})")
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -513,7 +504,7 @@ def test_a_class_of_the_api_has_a_docstring_of_its_own(path: str) -> None:
 
 
 @pytest.mark.parametrize(("function", "said"), [pytest.param(f, s, id=path) for path, f, s in callables()])
-def test_a_function_of_the_api_says_what_it_does_and_what_each_parameter_is(function: Any, said: str) -> None:
+def test_a_function_of_the_api_describes_itself_and_each_parameter(function: Any, said: str) -> None:
     assert said
     own = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     # The name of what Scrapy, or the method's own name, says all about needs no words.
@@ -625,7 +616,7 @@ def measured(name: str) -> float:
 
 
 @pytest.mark.parametrize("row", rows(section(DOCS / "sizing.md", "## Memory")), ids=lambda row: row[0])
-def test_a_figure_of_the_sizes_is_what_was_measured(row: list[str]) -> None:
+def test_a_figure_of_the_sizes_equals_its_measurement(row: list[str]) -> None:
     name = re.findall(r"`(.+?)`", row[0])[0]
     if name.endswith("DupeFilter"):
         names = [f"scrapy-rq-sched, {name}, {count} URLs" for count in ("100,000", "1,000,000")]

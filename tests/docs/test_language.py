@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from .. import words
-from ..pages import PAGES, ROOT
-from ..words import Count
+from ..support import words
+from ..support.pages import PAGES, ROOT
+from ..support.words import Count
 
 #: Of the words that leave a subject to be guessed, in a thousand. Well-kept projects have 0.6 to 1.6.
 MOST = 3.0
 MODULES = sorted(words.PACKAGE.rglob("*.py"))
+SCRIPTS = sorted(words.PACKAGE.rglob("*.lua"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def test_the_words_are_found() -> None:
@@ -49,3 +51,61 @@ def test_the_subjects_are_named(name: str, counts: list[Count]) -> None:
     assert count.words > 1000
     assert count.per_thousand <= MOST, count.guessed
     assert not count.unclear
+
+
+def test_a_vague_test_name_is_found() -> None:
+    code = """
+def test_what_is_pushed_is_kept(): ...
+class Contract:
+    async def test_a_worker_whose_lease_is_gone_stops(self): ...
+    def test_a_worker_stops_somewhat_later(self): ...
+def who(): ...
+"""
+    found = words.vague_test_names(code)
+    assert found == ["test_what_is_pushed_is_kept", "test_a_worker_whose_lease_is_gone_stops"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "expected"),
+    [
+        (
+            "module.py",
+            """
+class ToldWorkers:
+    def said(self, what, *, saturated):
+        self._who = whole = "said"
+        return lambda those: whole
+""",
+            {"ToldWorkers", "said", "what", "_who", "those"},
+        ),
+        (
+            "script.lua",
+            """
+-- a worker's lease: local told = what was said
+local said, lease = 'local those = 1', 2
+function leases.told(worker, who)
+  worker.sown = lease == said
+  for _, what in ipairs(worker) do redis.call('HGET', what, 'said') end
+end
+local whom
+return {nobody = {whole = 1}}
+""",
+            {"said", "told", "who", "sown", "what", "whom", "nobody"},
+        ),
+        ("finding.py", "what: str", set()),
+    ],
+)
+def test_a_private_identifier_is_found(name: str, code: str, expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(code)
+    assert set(words.private_identifiers(tmp_path / name)) == expected
+
+
+def test_the_names_of_tests_name_their_subjects() -> None:
+    assert len(TESTS) > 200
+    assert not {name: path.name for path in TESTS for name in words.vague_test_names(path.read_text())}
+
+
+def test_the_identifiers_of_the_package_have_no_private_words() -> None:
+    assert len(MODULES) > 100
+    assert len(SCRIPTS) > 50
+    assert not {name: path.name for path in MODULES + SCRIPTS for name in words.private_identifiers(path)}

@@ -15,8 +15,8 @@ import yaml
 
 from scrapy_rq_sched.metrics.catalogue import METRICS
 
-from ..metric_names import SAMPLES, samples_of
-from ..pages import DOCS, rows, section
+from ..support.metric_names import SAMPLES, samples_of
+from ..support.pages import DOCS, rows, section
 
 LABELS = SAMPLES
 #: Labels that Prometheus adds.
@@ -87,14 +87,14 @@ def test_an_expression_asks_for_metrics_and_labels_that_there_are(expression: st
     assert grouped <= set.intersection(*(LABELS[name] for name in metrics)) | ADDED
 
 
-def test_the_check_of_expressions_sees_what_is_wrong() -> None:
+def test_the_check_of_expressions_finds_names_and_labels() -> None:
     names, by_metric = asked('sum by (spider) (rate(scrapy_frontier_page{state="a{b",x!~"c"}[5m])) > 1')
     assert "scrapy_frontier_page" in names
     assert by_metric == [("scrapy_frontier_page", {"state", "x"})]
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
-def test_an_alert_says_what_happened_to_what_and_what_to_do(rule: Any) -> None:
+def test_an_alert_has_a_severity_a_summary_and_a_description(rule: Any) -> None:
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert rule["annotations"].keys() == {"summary", "description"}

@@ -29,10 +29,10 @@ import yaml
 
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
-from ..crawl import start_forked, wait_until
-from ..forked import ForkedScrapy
-from ..internet import Answer, Asked, Internet, Site, internet
-from ..pages import DOCS, Example, examples, links, redis_cli
+from ..support.crawl import start_forked, wait_until
+from ..support.forked import ForkedScrapy
+from ..support.internet import Answer, Asked, Internet, Site, internet
+from ..support.pages import DOCS, Example, examples, links, redis_cli
 from .test_docs import LONGEST_STOP
 
 pytestmark = [
@@ -435,13 +435,20 @@ def test_all_requests_of_a_worker_go_through_its_own_proxy(make: Make, server: r
 
 
 def test_a_request_that_a_broken_proxy_fails_is_tried_by_others_or_kept(make: Make) -> None:
-    tree = Tree(60)
+    tree = Tree(60, pause=0.2)
     tree.failed |= {f"/{number}" for number in range(60)}  # only the proxy fails
     project, _ = make("proxies.md", tree.through(""))
     with_pages_spider(project)
+
+    def with_both_workers(asked: Asked) -> Answer:
+        """Hold the first page back until the worker with the broken proxy can get others."""
+        if asked.path == "/0":
+            wait_until(lambda: "Spider opened" in project.log(1))
+        return tree.answer(asked, "good")
+
     # What was seen stays, so that the second crawl has nothing but what is put back.
     options = ("-s", "FRONTIER_SET_ASIDE=download", "-s", "SCHEDULER_PERSIST=True")
-    with internet(tree.through("good"), "ada:one") as good, internet(tree.through("bad"), "ada:two") as bad:
+    with internet(with_both_workers, "ada:one") as good, internet(tree.through("bad"), "ada:two") as bad:
         right, wrong = good.url.replace("//", "//ada:one@"), bad.url.replace("//", "//ada:wrong@")
         for address in (right, wrong):
             project.crawl("pages", *options, WORKER_PROXY=address)
@@ -665,7 +672,7 @@ class Night:
 
 
 @pytest.mark.slow
-def test_each_night_fetches_only_what_is_new_and_what_failed(make: Make) -> None:
+def test_each_night_fetches_only_new_and_failed_pages(make: Make) -> None:
     news = News()
     project, _ = make("daily.md", news)
     night = Night(project)
@@ -683,7 +690,7 @@ def test_each_night_fetches_only_what_is_new_and_what_failed(make: Make) -> None
 
 
 @pytest.mark.slow
-def test_a_night_whose_predecessor_still_runs_says_so(make: Make) -> None:
+def test_a_night_says_that_the_night_before_still_runs(make: Make) -> None:
     news = News()
     project, _ = make("daily.md", news)
     night = Night(project)
@@ -736,7 +743,7 @@ def test_a_night_without_redis_says_so(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_the_night_after_a_stop_resumes_and_the_next_one_finds_what_is_new(
+def test_the_night_after_a_stop_resumes_and_the_next_one_finds_new_pages(
     make: Make, server: redis.Redis
 ) -> None:
     news = News()
@@ -930,7 +937,7 @@ def test_a_container_succeeds_only_when_the_crawl_is_finished(make: Make, server
 
 
 @pytest.mark.slow
-def test_a_container_whose_fleet_is_stopped_succeeds(make: Make, server: redis.Redis) -> None:
+def test_a_container_succeeds_when_its_fleet_is_stopped(make: Make, server: redis.Redis) -> None:
     books = Books(1000, pause=0.4)
     project, _ = make("kubernetes.md", books)
     (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)

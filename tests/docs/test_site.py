@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from ..dashboard.browser import chromium
-from ..pages import DOCS, ROOT
+from ..support.pages import DOCS, ROOT
 
 PAGES = sorted(str(page.relative_to(DOCS).with_suffix(".html")) for page in DOCS.rglob("*.md"))
 #: In pixels, with the most columns of a table that must be seen as a whole. A table of numbers that has more

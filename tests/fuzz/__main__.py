@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from .. import reaper
+from ..support import reaper
 from .runner import Finding, Report, fuzz, replay
 from .target import World
 from .targets import TARGETS

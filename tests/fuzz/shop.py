@@ -22,8 +22,8 @@ from scrapy_rq_sched.inspect.audit import Audit
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
 from ..dashboard.filled import BOOKS, failed_entry, history, push
+from ..support.client import Client
 from .hostile import kept
 from .oracle import Complaint, crash, printable_faults, refusal_of_a_script
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..crawl import Fleet
+from ..support.crawl import Fleet
 from .hostile import kept
 from .oracle import Complaint, log_faults
 from .target import World

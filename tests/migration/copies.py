@@ -13,9 +13,9 @@ from pathlib import Path
 
 import redis
 
-from ..crawl import start_forked
-from ..forked import ForkedScrapy
-from ..pages import DOCS
+from ..support.crawl import start_forked
+from ..support.forked import ForkedScrapy
+from ..support.pages import DOCS
 
 PROJECT = Path(__file__).parent / "project"
 #: What a project has installed that builds on scrapy-redis.

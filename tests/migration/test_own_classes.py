@@ -97,7 +97,9 @@ def test_the_dupefilter_of_another_package_lets_the_next_crawl_begin_anew(projec
 
 @only_ours
 @pytest.mark.parametrize("name", ["ClosedScheduler", "BitsOfPagesScheduler"])
-def test_a_scheduler_whose_open_does_not_join_is_refused_in_one_line(project: Project, name: str) -> None:
+def test_a_scheduler_with_an_open_that_does_not_join_is_refused_in_one_line(
+    project: Project, name: str
+) -> None:
     code, log = crawl(project, SCHEDULER=f"shop.schedulers.{name}")
     assert code == 1
     assert "Traceback" not in log

@@ -114,7 +114,7 @@ def test_bytes_become_text_and_the_rest_stays(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["{}", "[1]", "no", '{"a": 1}'])
-def test_what_is_json_is_told_as_in_scrapy_redis(value: str) -> None:
+def test_is_dict_agrees_with_scrapy_redis(value: str) -> None:
     assert utils.is_dict(value) is scrapy_redis.utils.is_dict(value)
 
 
@@ -204,7 +204,7 @@ class Raising(queue.FifoQueue):
         raise ZeroDivisionError("no")
 
 
-def test_what_an_encoder_raises_refuses_its_request_only(server: redis.Redis) -> None:
+def test_an_exception_of_an_encoder_refuses_its_request_only(server: redis.Redis) -> None:
     made = Raising(server, PagesSpider(), "%(spider)s:requests")
     with pytest.raises(UnserializableRequestError, match="_encode_request raised ZeroDivisionError: no"):
         made.encode_request(Request("http://example.com/"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..crawl import wait_until
+from ..support.crawl import wait_until
 from . import site
 from .copies import Project, waiting
 
@@ -91,7 +91,7 @@ def test_the_statistics_are_in_the_hash(project: Project, shop: str) -> None:
 
 
 @pytest.mark.parametrize("spider", ["offers", "catalogue", "sitemap"])
-def test_what_was_queued_by_a_stopped_worker_is_crawled_by_the_next(
+def test_requests_queued_by_a_stopped_worker_are_crawled_by_the_next(
     project: Project, shop: str, spider: str
 ) -> None:
     if spider != "sitemap":

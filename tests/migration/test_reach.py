@@ -24,7 +24,7 @@ from scrapy.utils.test import get_crawler
 import scrapy_rq_sched.spiders
 from scrapy_rq_sched.errors import SettingError
 
-from ..crawl import wait_until
+from ..support.crawl import wait_until
 from . import site
 from .copies import ORIGINAL, OURS, Project, waiting
 
@@ -86,7 +86,7 @@ def test_a_copied_spider_idle_keeps_the_spider_open_while_seeds_come_and_not_for
     assert "Traceback" not in log.read_text().partition("Closing spider")[0]
 
 
-def test_a_spider_whose_longest_idle_time_is_0_stays_open_with_a_copied_spider_idle(project: Project) -> None:
+def test_a_longest_idle_time_of_0_keeps_a_spider_with_a_copied_spider_idle_open(project: Project) -> None:
     log = project.start("patient", "-s", "MAX_IDLE_TIME_BEFORE_CLOSE=0")
     wait_until(lambda: log.read_text().count(" of 0 s") >= 2, message=log.read_text())
     project.run("feed.py", "patient:start_urls", "7")
@@ -275,7 +275,7 @@ class OwnFilter(BaseDupeFilter):
     def clear(self) -> None: ...
 
 
-def test_what_a_scheduler_is_told_before_it_opens_holds(
+def test_attributes_set_before_a_scheduler_opens_hold(
     make_scheduler: Callable[..., Any], server: redis.Redis, redis_url: str
 ) -> None:
     scheduler = make_scheduler()
@@ -315,14 +315,14 @@ def test_a_scheduler_may_be_told_to_begin_anew(
     ("name", "value"),
     [("idle_before_close", -1), ("queue_key", "%"), ("persist", "perhaps"), ("serializer", "nothing")],
 )
-def test_an_attribute_refuses_what_its_setting_may_not_be(redis_url: str, name: str, value: Any) -> None:
+def test_an_attribute_refuses_a_bad_value_of_its_setting(redis_url: str, name: str, value: Any) -> None:
     scheduler = scrapy_rq_sched.Scheduler.from_crawler(get_crawler(AnySpider, {"REDIS_URL": redis_url}))
     with pytest.raises(SettingError, match=f"^SCHEDULER_{name.upper()} .*be .*"):
         setattr(scheduler, name, value)
 
 
 @pytest.mark.parametrize("package", [scrapy_redis, scrapy_rq_sched], ids=[ORIGINAL, OURS])
-def test_the_modules_have_what_a_project_asks_them_for(package: Any, server: redis.Redis) -> None:
+def test_the_modules_have_the_names_that_a_project_imports(package: Any, server: redis.Redis) -> None:
     assert package.__version__[0].isdigit()
     defaults = importlib.import_module(f"{package.__name__}.defaults")
     assert defaults.REDIS_CLS is redis.Redis

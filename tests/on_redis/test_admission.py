@@ -7,7 +7,7 @@ import redis
 from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
-from ..client import Client, Join, payloads
+from ..support.client import Client, Join, payloads
 
 
 def server_ms(server: redis.Redis) -> int:
@@ -97,7 +97,7 @@ def test_a_worker_learns_when_the_first_request_that_was_set_back_is_due(
     assert now <= reply.now < now + 30_000
 
 
-def test_a_due_request_whose_slot_has_no_turn_goes_back_to_the_queue_of_its_slot(
+def test_a_due_request_of_a_slot_without_a_turn_goes_back_to_the_queue_of_its_slot(
     join: Join, server: redis.Redis
 ) -> None:
     worker = join("a", bounds={"slots": SlotLimits(60.0)})

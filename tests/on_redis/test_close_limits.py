@@ -13,8 +13,8 @@ from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import wait_until
+from ..support.client import Client
+from ..support.crawl import wait_until
 
 Worker = Callable[..., Client]
 
@@ -49,7 +49,7 @@ def test_a_repeated_exchange_counts_once(worker: Worker) -> None:
     assert one.say(counted={"pagecount": 1}).order == Order.STOP
 
 
-def test_what_has_no_limit_is_not_counted_against_another(worker: Worker) -> None:
+def test_a_count_without_a_limit_is_not_held_against_another_limit(worker: Worker) -> None:
     one = worker("one", pagecount=10)
     assert one.say(counted={"itemcount": 100, "errorcount": 100, "pagecount": 9}).order == Order.CRAWL
 
@@ -88,7 +88,7 @@ def test_the_time_is_counted_anew_where_redis_has_lost_when_it_began(
     wait_until(lambda: one.say().order == Order.STOP, timeout=5)
 
 
-def test_who_stops_the_fleet_by_hand_is_the_reason_then(worker: Worker, server: redis.Redis) -> None:
+def test_a_stop_by_hand_replaces_the_reason_of_a_close_limit(worker: Worker, server: redis.Redis) -> None:
     one = worker("one", pagecount=10)
     assert one.say(counted={"pagecount": 10}).stop_reason == "closespider_pagecount"
     later = worker("later", pagecount=20)

@@ -17,10 +17,10 @@ from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnsuitableError
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.scripts import filter_step
 
-from ..client import Client, Join, compact_member, compact_members
 from ..conftest import INTSETS
-from ..crawl import Fleet
 from ..processes.test_crawl import pages
+from ..support.client import Client, Join, compact_member, compact_members
+from ..support.crawl import Fleet
 from ..unit.test_request import PagesSpider
 
 KEY = "s:dupefilter"
@@ -44,7 +44,7 @@ def buckets(server: redis.Redis) -> list[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("largest", "bytes_a_url"), [(512, 12), (128, 15), (16, 45)])
-def test_it_knows_what_it_was_told_and_stays_small_whatever_the_server_takes_for_small(
+def test_a_compact_filter_is_exact_and_small_with_each_limit_of_the_server(
     server: redis.Redis, largest: int, bytes_a_url: float
 ) -> None:
     server.config_set(INTSETS, largest)
@@ -115,7 +115,7 @@ def test_a_forgotten_url_is_new_again(join: Join) -> None:
     assert push(worker, [6, 7, 8]) == (0, 2)
 
 
-def test_a_bucket_that_somebody_has_overwritten_costs_what_was_in_it(join: Join, server: redis.Redis) -> None:
+def test_an_overwritten_bucket_costs_only_its_own_fingerprints(join: Join, server: redis.Redis) -> None:
     worker = join(dupefilter="compact")
     push(worker, range(150))
     (bucket,) = buckets(server)
@@ -251,7 +251,7 @@ def test_the_end_of_a_crawl_clears_all_buckets(join: Join, server: redis.Redis) 
 
 
 @pytest.mark.parametrize("name", ["buckets", "cleared"])
-def test_the_end_of_a_crawl_clears_all_else_where_somebody_has_overwritten_a_key(
+def test_the_end_of_a_crawl_clears_all_keys_but_an_overwritten_one(
     join: Join, server: redis.Redis, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = join(dupefilter="compact")
@@ -280,9 +280,7 @@ def test_a_flush_clears_all_buckets_also_by_a_worker_with_an_exact_filter(
 
 
 @pytest.mark.single("all of its keys")
-def test_what_is_left_of_a_cleared_filter_goes_so_much_with_each_exchange(
-    join: Join, server: redis.Redis
-) -> None:
+def test_each_exchange_deletes_some_buckets_of_a_cleared_filter(join: Join, server: redis.Redis) -> None:
     server.config_set(INTSETS, 16)
     step = filter_step(server, KEY, "compact")
     for number in range(3000):
@@ -299,7 +297,9 @@ def test_what_is_left_of_a_cleared_filter_goes_so_much_with_each_exchange(
     assert list(server.scan_iter(f"{KEY}*")) == [f"{KEY}:frontiers".encode()]
 
 
-def test_what_a_killed_worker_had_not_swept_the_next_sweeps(join: Join, server: redis.Redis) -> None:
+def test_buckets_that_a_killed_worker_had_not_swept_are_swept_by_the_next(
+    join: Join, server: redis.Redis
+) -> None:
     step = filter_step(server, KEY, "compact")
     for number in range(900):
         step("add", a_fingerprint(number))

@@ -30,7 +30,7 @@ from scrapy_rq_sched.frontier.scripts import Script
 from scrapy_rq_sched.runtime.outage import Outage
 from scrapy_rq_sched.servers.addresses import show_address
 
-from ..topologies import with_login
+from ..support.topologies import with_login
 
 pytestmark = pytest.mark.single("its address")
 
@@ -94,7 +94,9 @@ ASKS_FOR_TEXT = {
 
 
 @pytest.mark.parametrize("how", ASKS_FOR_TEXT)
-def test_the_replies_to_this_package_are_bytes_whatever_the_user_asks_for(redis_url: str, how: str) -> None:
+def test_the_replies_to_this_package_are_bytes_though_the_user_asks_for_text(
+    redis_url: str, how: str
+) -> None:
     client = client_of(**ASKS_FOR_TEXT[how](redis_url))
     assert client.echo("a") == b"a"
 
@@ -203,7 +205,7 @@ def test_an_address_has_no_password_in_it(url: str, expected: str) -> None:
     assert connection.address(connection.get_redis(url=url)) == expected
 
 
-def test_the_address_of_a_client_whose_password_is_a_parameter_hides_it() -> None:
+def test_the_address_of_a_client_hides_a_password_that_is_a_parameter() -> None:
     client = client_of(REDIS_PARAMS={"password": SECRET})
     assert connection.address(client) == "redis://:***@localhost:6379/0"
 
@@ -227,7 +229,7 @@ ERRORS: list[tuple[RedisError, str]] = [
         (f"unix://user:{SECRET}@/run/redis.sock", "unix:///run/redis.sock"),
     ],
 )
-def test_an_error_is_one_line_with_the_server_and_what_failed_and_no_password(
+def test_an_error_is_one_line_with_the_server_and_the_failure_and_no_password(
     url: str, where: str, error: RedisError, said: str
 ) -> None:
     line = connection.describe_error(connection.get_redis(url=url), error)
@@ -254,7 +256,7 @@ SHA = "0f02c92508abd1d4d5d200b723db5f291b128d14"
         ),
     ],
 )
-def test_what_newer_servers_add_to_an_error_of_a_script_is_left_out(text: str, shown: str) -> None:
+def test_the_addition_of_newer_servers_to_an_error_of_a_script_is_left_out(text: str, shown: str) -> None:
     line = connection.describe_error(connection.get_redis(), ResponseError(text))
     assert line == f"Redis at redis://localhost:6379/0 answers with an error: {shown}"
 
@@ -312,7 +314,7 @@ def test_a_server_that_deletes_keys_gets_a_warning_with_its_policy(
     assert "noeviction" in warning
 
 
-def test_a_user_who_may_not_call_info_gets_a_warning(server: redis.Redis, redis_url: str) -> None:
+def test_a_redis_user_without_the_right_to_info_gets_a_warning(server: redis.Redis, redis_url: str) -> None:
     server.execute_command("ACL", "SETUSER", "limited", "on", f">{SECRET}", "~*", "+@all", "-info")
     try:
         url = with_login(redis_url, "limited", SECRET)
@@ -329,7 +331,7 @@ def test_a_wrong_password_is_unreachable_and_not_shown(redis_url: str) -> None:
     assert SECRET not in str(refusal.value)
 
 
-def test_a_port_where_nobody_listens_is_unreachable_and_named() -> None:
+def test_a_port_without_a_server_is_unreachable_and_named() -> None:
     port = free_port()
     with pytest.raises(RedisUnreachableError) as refusal:
         health.check_server(client_of(REDIS_URL=f"redis://user:{SECRET}@127.0.0.1:{port}/3"), "s:requests")
@@ -410,7 +412,7 @@ def test_a_server_that_is_too_old_for_the_clients_first_words_is_refused(version
     [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"220 mail.example.com ESMTP\r\n", b"-ERR no\r\n", b"-LOADING\r\n"],
     ids=["a web server", "a mail server", "an error", "a server that is loading"],
 )
-def test_what_does_not_answer_as_redis_does_is_unreachable_and_named(reply: bytes) -> None:
+def test_a_server_with_a_foreign_reply_is_unreachable_and_named(reply: bytes) -> None:
     with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError, match=url):
         health.check_server(client_of(REDIS_URL=url), "s:requests")
 
@@ -418,7 +420,7 @@ def test_what_does_not_answer_as_redis_does_is_unreachable_and_named(reply: byte
 @pytest.mark.parametrize(
     "reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"<!DOCTYPE HTML>\r\n"], ids=["HTTP", "HTML"]
 )
-def test_what_is_not_a_redis_is_said_not_to_be_one(reply: bytes) -> None:
+def test_a_web_server_is_named_as_not_a_redis_server(reply: bytes) -> None:
     with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError) as refusal:
         health.check_server(client_of(REDIS_URL=url), "s:requests")
     assert str(refusal.value).startswith(f"The server at {url} is not a Redis server (")

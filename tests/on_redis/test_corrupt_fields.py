@@ -9,7 +9,7 @@ from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.messages import Failed, Push, UsedGrants
 from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
-from ..client import Client, payloads
+from ..support.client import Client, payloads
 
 pytestmark = pytest.mark.single("names of keys")
 

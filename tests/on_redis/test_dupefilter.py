@@ -63,7 +63,7 @@ def test_requests_are_duplicates_if_scrapy_says_so(
     assert dupefilter.request_seen(other) is seen
 
 
-def test_what_one_worker_has_seen_all_with_its_key_have(fake: Any) -> None:
+def test_filters_with_the_same_key_share_their_fingerprints(fake: Any) -> None:
     RFPDupeFilter(fake, "seen").request_seen(Request(URL))
     assert RFPDupeFilter(fake, "seen").request_seen(Request(URL)) is True
 
@@ -155,7 +155,7 @@ def test_a_bad_key_is_refused_with_the_name_of_the_setting() -> None:
 
 
 @pytest.mark.single("all of its keys")
-def test_a_filter_from_settings_alone_is_shared_by_nobody(server: redis.Redis, redis_url: str) -> None:
+def test_a_filter_from_settings_alone_has_a_key_of_its_own(server: redis.Redis, redis_url: str) -> None:
     dupefilter = RFPDupeFilter.from_settings(crawler_with(REDIS_URL=redis_url).settings)
     dupefilter.request_seen(Request(URL))
     (key,) = server.keys()

@@ -17,12 +17,13 @@ from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.messages import Failed
 from scrapy_rq_sched.frontier.scripts import register
+from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import Control, View, read_events
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client, Join
-from ..crawl import wait_until
+from ..support.client import Client, Join
+from ..support.crawl import wait_until
 
 
 @pytest.fixture
@@ -56,12 +57,12 @@ def the_last(server: redis.Redis, stream: Stream) -> Event:
     return event
 
 
-def test_who_joins_first_starts_the_crawl(join: Join, told: Order) -> None:
+def test_the_first_worker_to_join_starts_the_crawl(join: Join, told: Order) -> None:
     join("a"), join("b")
     assert told() == [("crawl_started", "a"), ("worker_joined", "a"), ("worker_joined", "b")]
 
 
-def test_a_join_whose_reply_was_lost_is_told_once(join: Join, told: Order) -> None:
+def test_a_join_with_a_lost_reply_is_recorded_once(join: Join, told: Order) -> None:
     join("a").open()
     assert told() == [("crawl_started", "a"), ("worker_joined", "a")]
 
@@ -137,7 +138,7 @@ def test_a_finished_worker_waits_until_every_other_is_heard_or_dead(
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_the_next_crawl_records_the_end_of_one_whose_last_worker_was_killed(
+def test_the_next_crawl_records_the_end_of_a_crawl_with_a_killed_last_worker(
     join: Join, told: Order, server: redis.Redis, flush: bool
 ) -> None:
     a, b = join("a"), join("killed")
@@ -210,7 +211,7 @@ def test_a_finish_that_an_older_worker_recorded_after_more_pages_is_recorded_onc
     assert [kind for kind, _ in told()].count("crawl_finished") == 1
 
 
-def test_a_worker_whose_data_were_lost_records_the_end_when_it_leaves(
+def test_after_a_loss_of_data_a_leaving_worker_records_no_second_end(
     join: Join, told: Order, server: redis.Redis
 ) -> None:
     a, b = join("a"), join("b")
@@ -252,7 +253,7 @@ def test_a_worker_that_leaves_something_behind_has_left_and_is_not_lost(join: Jo
     assert told() == [("worker_left", "a")]
 
 
-def test_what_all_are_told_is_told_when_it_changes(join: Join, told: Order, redis_url: str) -> None:
+def test_an_order_to_the_fleet_is_recorded_when_it_changes(join: Join, told: Order, redis_url: str) -> None:
     join("a")
     told()
     control = Control(view(redis_url))
@@ -261,7 +262,9 @@ def test_what_all_are_told_is_told_when_it_changes(join: Join, told: Order, redi
     assert [kind for kind, _ in told()] == ["paused", "draining", "resumed", "stopped"]
 
 
-def test_what_is_set_aside_is_told_with_its_reason(join: Join, server: redis.Redis, stream: Stream) -> None:
+def test_a_failed_request_is_recorded_once_with_its_reason(
+    join: Join, server: redis.Redis, stream: Stream
+) -> None:
     a = join("a")
     a.push("one")
     (lease,) = a.take(1)
@@ -289,9 +292,7 @@ def test_a_limit_is_reached_once_for_the_fleet(server: redis.Redis, told: Order)
     assert told() == [("limit_reached", ""), ("worker_joined", "c")]
 
 
-def test_a_slot_that_is_blocked_is_free_again_when_somebody_says_so(
-    join: Join, told: Order, redis_url: str
-) -> None:
+def test_the_block_of_a_slot_and_its_end_are_recorded_once(join: Join, told: Order, redis_url: str) -> None:
     join("a").push("one", slot="h")
     told()
     slots = Slots(view(redis_url))
@@ -329,6 +330,16 @@ def test_a_crawl_without_a_page_for_long_stands_still_until_there_is_one(
     assert told() == [("crawl_going_on", "")]
 
 
+def test_a_crawl_with_limits_of_slots_stands_still_if_a_slot_is_due(server: redis.Redis, told: Order) -> None:
+    keys = Keys("s", hash_tag=needs_hash_tag(server))
+    limits = SlotLimits(delay=0.001)
+    a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.2, slots=limits).open()
+    a.push("one", "two", slot="x")
+    assert a.take(1)
+    told()
+    wait_until(lambda: a.say() and told() == [("crawl_stalled", "")])
+
+
 def has_stalled_at_once(a: Client, told: Order) -> bool:
     """Return whether the next exchanges find that the crawl stands still."""
     for _ in range(3):
@@ -336,9 +347,7 @@ def has_stalled_at_once(a: Client, told: Order) -> bool:
     return any(kind == "crawl_stalled" for kind, _ in told())
 
 
-def test_what_comes_after_a_time_with_nothing_to_do_is_no_standstill(
-    server: redis.Redis, told: Order
-) -> None:
+def test_a_request_after_an_idle_time_is_no_standstill(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=1.5).open()
     begun = server.time()[0]
@@ -376,7 +385,7 @@ def test_a_page_now_and_then_is_no_standstill(server: redis.Redis, told: Order) 
     assert "crawl_stalled" not in [kind for kind, _ in told()]
 
 
-def test_a_crawl_whose_keys_were_deleted_may_stand_still(server: redis.Redis, told: Order) -> None:
+def test_a_crawl_with_deleted_keys_may_stand_still(server: redis.Redis, told: Order) -> None:
     keys = Keys("s", hash_tag=needs_hash_tag(server))
     a = Client(server, "a", "priority", 30, 5, keys=keys, stall_timeout=0.2).open()
     server.hdel(keys.meta, "going_since", "began")
@@ -469,7 +478,7 @@ def test_they_are_published_as_they_happen(join: Join, server: redis.Redis, stre
     )
 
 
-def test_what_somebody_else_has_put_in_their_place_stops_no_crawl(
+def test_a_foreign_value_at_the_key_of_the_events_stops_no_crawl(
     join: Join, server: redis.Redis, stream: Stream
 ) -> None:
     a = join("a")
@@ -481,7 +490,9 @@ def test_what_somebody_else_has_put_in_their_place_stops_no_crawl(
     assert server.get(stream.key) == b"mine"
 
 
-def test_a_worker_joins_whatever_is_in_their_place(join: Join, server: redis.Redis, stream: Stream) -> None:
+def test_a_worker_joins_with_a_foreign_value_at_the_key_of_the_events(
+    join: Join, server: redis.Redis, stream: Stream
+) -> None:
     server.rpush(stream.key, "mine")
     a = join("a")
     a.push("one")
@@ -491,7 +502,7 @@ def test_a_worker_joins_whatever_is_in_their_place(join: Join, server: redis.Red
     assert (server.lrange(stream.key, 0, -1), server.ttl(stream.key)) == ([b"mine"], -1)
 
 
-def test_an_entry_of_somebody_else_is_an_unknown_event(
+def test_a_foreign_entry_of_the_stream_is_an_unknown_event(
     join: Join, server: redis.Redis, stream: Stream, redis_url: str
 ) -> None:
     join("a")
@@ -500,7 +511,7 @@ def test_an_entry_of_somebody_else_is_an_unknown_event(
     assert [event.type for event in read_events(view(redis_url))][-2:] == ["unknown", "unknown"]
 
 
-def test_those_after_an_event_are_read(join: Join, redis_url: str) -> None:
+def test_the_events_after_a_given_one_are_read(join: Join, redis_url: str) -> None:
     join("a"), join("b")
     first, *others = read_events(view(redis_url))
     assert read_events(view(redis_url), first.id) == others
@@ -509,7 +520,7 @@ def test_those_after_an_event_are_read(join: Join, redis_url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(TEXTS))
-def test_an_event_is_said_in_words_whatever_its_details_are(kind: str) -> None:
+def test_an_event_without_details_has_a_text_in_words(kind: str) -> None:
     details: dict[str, Any] = {"reason": "a\nb"} if kind == "request_set_aside" else {}
     text = Event("1-1", 1.0, kind, "s", "w", details).text
     assert "{" not in text
@@ -560,7 +571,7 @@ def test_a_worker_that_sleeps_through_the_end_is_lost_and_the_end_is_told_once(
     assert [kind for kind, _ in told()] == ["worker_joined", "worker_left"]
 
 
-def test_who_was_started_before_the_end_and_comes_after_it_starts_no_crawl(join: Join, told: Order) -> None:
+def test_a_worker_started_before_the_end_that_joins_after_it_starts_no_crawl(join: Join, told: Order) -> None:
     a = join("a")
     a.push("one", mode="start")
     a.say(finished=[a.take(1)[0].name])
@@ -595,7 +606,7 @@ def test_a_join_that_is_repeated_late_is_told_again_as_one(
         [],
     ],
 )
-def test_whatever_somebody_else_has_written_is_an_event_in_words(
+def test_a_foreign_event_has_a_text_and_json(
     join: Join, server: redis.Redis, stream: Stream, entry: Any
 ) -> None:
     join("a")
@@ -606,7 +617,7 @@ def test_whatever_somebody_else_has_written_is_an_event_in_words(
 
 
 @pytest.mark.parametrize("reason", ["x" * 100_000, "é" * 5000, "\x01" * 30_000])
-def test_a_long_reason_holds_up_nobody_and_is_cut_between_characters(
+def test_a_long_reason_costs_little_time_and_is_cut_between_characters(
     join: Join, server: redis.Redis, stream: Stream, reason: str
 ) -> None:
     a = join("a")

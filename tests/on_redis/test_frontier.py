@@ -16,8 +16,8 @@ from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push
 from scrapy_rq_sched.frontier.replies import Membership
 from scrapy_rq_sched.keys import Keys
 
-from ..client import MADE_WITH, Join, failed, payloads
-from ..crawl import wait_until
+from ..support.client import MADE_WITH, Join, failed, payloads
+from ..support.crawl import wait_until
 
 # -- pushes and duplicates ---------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ def test_equal_priorities_keep_the_order_of_arrival_over_many_exchanges(join: Jo
     assert payloads(worker.take(300)) == names
 
 
-def test_what_is_given_back_stands_where_it_stood(join: Join, discipline: str) -> None:
+def test_a_request_given_back_keeps_its_place_in_the_queue(join: Join, discipline: str) -> None:
     worker = join()
     worker.push(*"abcdef")
     leases = worker.take(4)
@@ -128,7 +128,7 @@ def test_a_worker_given_up_for_dead_is_told_so_and_frees_nothing_of_anothers(
     assert slow.say().membership == Membership.CURRENT
 
 
-def test_nobody_counts_as_dead_because_redis_was_away(join: Join) -> None:
+def test_no_worker_counts_as_dead_because_redis_was_away(join: Join) -> None:
     first, second = join("a", lease=0.2), join("b", lease=0.2)
     first.push("one")
     first.take(1)
@@ -182,7 +182,7 @@ def test_a_worker_that_was_heard_since_an_outage_is_excused_in_the_next_one(join
         assert first.say().membership == Membership.CURRENT
 
 
-def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
+def test_a_request_with_too_many_dead_workers_is_set_aside_with_its_history(
     join: Join, server: redis.Redis
 ) -> None:
     alive = join("alive", deaths=2)
@@ -199,7 +199,7 @@ def test_a_request_whose_worker_dies_too_often_is_set_aside_with_its_history(
     assert "died:dying1@" in entry["history"]
 
 
-def test_what_has_killed_often_is_handed_out_one_at_a_time_and_keeps_from_nothing_else(
+def test_suspect_requests_are_leased_one_at_a_time_and_hold_up_no_other(
     join: Join, server: redis.Redis
 ) -> None:
     alive = join("alive", deaths=4)
@@ -246,7 +246,7 @@ def test_a_repeated_exchange_changes_nothing_and_answers_the_same(join: Join, di
     assert again.waiting == first.waiting
 
 
-def test_a_repeated_release_does_not_release_what_was_leased_since(join: Join, server: redis.Redis) -> None:
+def test_a_repeated_release_does_not_release_a_later_lease(join: Join, server: redis.Redis) -> None:
     worker = join()
     worker.push("one", "two")
     (lease,) = worker.take(1)
@@ -302,7 +302,7 @@ def test_waiting_for_a_seed_takes_none(join: Join, server: redis.Redis) -> None:
 # -- set aside, refused ------------------------------------------------------------------------------
 
 
-def test_what_is_set_aside_is_kept_with_its_reason_to_the_byte(join: Join, server: redis.Redis) -> None:
+def test_a_failed_request_is_kept_with_its_reason_to_the_byte(join: Join, server: redis.Redis) -> None:
     payload = bytes(range(256))
     worker = join()
     worker.say(pushes=[Push("force", "", 0, payload)])
@@ -368,7 +368,7 @@ def test_it_is_not_finished_while_there_is_a_seed(join: Join, server: redis.Redi
     assert not worker.say().finished
 
 
-def test_a_worker_that_dies_while_it_reads_its_start_requests_keeps_nobody_waiting(join: Join) -> None:
+def test_a_worker_that_dies_while_it_reads_its_start_requests_holds_up_no_other(join: Join) -> None:
     join("starting", lease=0.1, busy=True)
     other = join("other")
     wait_until(lambda: other.say().finished)
@@ -395,7 +395,7 @@ def test_a_worker_that_leaves_for_another_reason_clears_nothing(join: Join, serv
     assert server.scard("s:dupefilter") == 1
 
 
-def test_a_persistent_frontier_keeps_what_was_seen(join: Join, server: redis.Redis) -> None:
+def test_a_persistent_frontier_keeps_its_fingerprints(join: Join, server: redis.Redis) -> None:
     worker = join()
     worker.push("one")
     (lease,) = worker.take(1)
@@ -451,7 +451,7 @@ def test_a_key_of_a_wrong_type_is_refused_by_name(server: redis.Redis, name: str
         Frontier(server, Keys("s"), "a", "priority").open(MADE_WITH)
 
 
-def test_a_flush_clears_the_frontier_if_nobody_is_at_it(join: Join, server: redis.Redis) -> None:
+def test_a_flush_clears_a_frontier_without_workers(join: Join, server: redis.Redis) -> None:
     worker = join()
     worker.push("one")
     worker.frontier.leave(finished=False, persist=False)
@@ -498,7 +498,9 @@ def test_forgotten_fingerprints_are_new_again_and_every_cache_is_told(join: Join
     assert other.push("two", mode="start").duplicates == ()
 
 
-def test_a_worker_whose_crawl_was_finished_without_it_adds_nothing(join: Join, server: redis.Redis) -> None:
+def test_a_worker_adds_nothing_to_a_crawl_that_was_finished_without_it(
+    join: Join, server: redis.Redis
+) -> None:
     asleep, last = join("asleep", lease=0.1), join("last")
     last.push("one", mode="start+filter")
     (lease,) = asleep.take(1)
@@ -529,7 +531,7 @@ def test_that_a_worker_was_given_up_is_said_again_in_a_repeat(join: Join) -> Non
     assert slow.say().membership == Membership.CURRENT
 
 
-def test_a_counter_that_somebody_has_overwritten_loses_no_push(join: Join, server: redis.Redis) -> None:
+def test_an_overwritten_counter_loses_no_push(join: Join, server: redis.Redis) -> None:
     worker = join()
     server.set("s:requests:count", "not a number")
     assert worker.push("one", "two").waiting == 2
@@ -550,7 +552,7 @@ def test_a_crawl_that_goes_on_after_a_finish_keeps_its_start_requests(
 
 
 @pytest.mark.parametrize("kind", ["request", "seed"])
-def test_what_a_worker_has_refused_is_kept_for_another_as_long_as_there_is_one(
+def test_a_refused_request_is_kept_as_long_as_another_worker_is_alive(
     join: Join, server: redis.Redis, kind: str
 ) -> None:
     old = join("old")
@@ -573,7 +575,7 @@ def test_what_a_worker_has_refused_is_kept_for_another_as_long_as_there_is_one(
     assert failure["history"].count("refused:") == 1
 
 
-def test_a_parent_whose_children_are_left_out_of_the_exchange_stays_leased(join: Join) -> None:
+def test_a_parent_stays_leased_while_its_children_are_left_out_of_the_exchange(join: Join) -> None:
     # After two failures a batch goes without its pushes: they may be what cannot be sent.
     worker, other = join("a"), join("b")
     worker.push("parent")

@@ -17,9 +17,9 @@ from scrapy_rq_sched.frontier.messages import FORMAT, Batch, Failed, Finished, P
 from scrapy_rq_sched.frontier.replies import Membership
 from scrapy_rq_sched.frontier.scripts import Script, register
 
-from ..client import Client, Join, failed, payloads
-from ..crawl import wait_until
-from ..proxy import Proxy
+from ..support.client import Client, Join, failed, payloads
+from ..support.crawl import wait_until
+from ..support.proxy import Proxy
 
 
 def push(name: str, mode: str = "filter", priority: int = 0) -> Push:
@@ -49,7 +49,7 @@ def test_a_full_redis_takes_no_push_and_marks_nothing(
     assert worker.say(pushes=pushes).waiting == 3
 
 
-def test_a_full_redis_takes_what_makes_room(join: Join, server: redis.Redis, full: None) -> None:
+def test_a_full_redis_takes_releases(join: Join, server: redis.Redis, full: None) -> None:
     worker = join()
     worker.push("one", "two")
     first, second = worker.take(2)
@@ -60,7 +60,7 @@ def test_a_full_redis_takes_what_makes_room(join: Join, server: redis.Redis, ful
     assert (reply.stored, reply.duplicates) == (1, (0,))
 
 
-def test_what_led_to_a_push_that_found_no_room_is_not_released(
+def test_the_parent_of_a_push_that_found_no_room_is_not_released(
     join: Join, server: redis.Redis, full: None
 ) -> None:
     worker = join()
@@ -157,7 +157,7 @@ def test_the_lowest_priority_is_handed_out_to_be_dropped(join: Join) -> None:
 
 
 @pytest.mark.parametrize(("discipline", "dropped"), [("fifo", "5"), ("lifo", "1"), ("priority", "5")])
-def test_what_would_come_last_is_dropped(join: Join, discipline: str, dropped: str) -> None:
+def test_the_last_request_of_a_full_queue_is_dropped(join: Join, discipline: str, dropped: str) -> None:
     worker = join(bounds={"max_waiting": 4, "policy": "drop-lowest"})
     assert payloads(worker.push("1", "2", "3", "4", "5").leases) == [dropped]
 
@@ -170,7 +170,7 @@ def test_a_dropped_request_can_be_found_again(join: Join, server: redis.Redis) -
     assert (reply.duplicates, reply.waiting) == ((), 3)
 
 
-def test_a_request_whose_worker_dies_before_it_has_dropped_it_is_not_lost(
+def test_a_request_to_drop_is_not_lost_when_its_worker_dies_before_it_does(
     join: Join, server: redis.Redis
 ) -> None:
     worker, other = join("a", bounds=DROP), join("b")
@@ -179,7 +179,7 @@ def test_a_request_whose_worker_dies_before_it_has_dropped_it_is_not_lost(
     assert other.say().waiting == 4
 
 
-def test_a_repeat_still_says_what_is_to_be_dropped(join: Join) -> None:
+def test_a_repeated_batch_gets_the_same_requests_to_drop(join: Join) -> None:
     worker = join(bounds=DROP)
     said = {"pushes": [push(str(n)) for n in range(4)]}
     first = worker.say(**said).leases
@@ -201,7 +201,7 @@ def dumped(server: redis.Redis) -> dict[bytes, bytes]:
     return {key: server.dump(key) for key in server.scan_iter()}
 
 
-def test_a_redis_with_older_data_releases_nothing_of_what_it_does_not_know_the_children(
+def test_a_redis_with_older_data_releases_no_parent_of_unknown_children(
     join: Join, server: redis.Redis, discipline: str
 ) -> None:
     worker = join()
@@ -255,7 +255,7 @@ def test_a_worker_that_redis_with_older_data_never_knew_releases_nothing(
     assert payloads(other.take(1)) == ["one"]
 
 
-def test_a_worker_that_joins_a_server_that_was_away_takes_nobody_for_dead(
+def test_a_worker_that_joins_a_server_that_was_away_takes_no_other_for_dead(
     join: Join, server: redis.Redis
 ) -> None:
     old = join("old")
@@ -299,7 +299,7 @@ def test_a_newer_format_is_noticed_before_its_types(join: Join, server: redis.Re
         worker.say()
 
 
-def test_a_frontier_whose_keys_were_deleted_refuses_no_worker(join: Join, server: redis.Redis) -> None:
+def test_a_frontier_with_deleted_keys_refuses_no_worker(join: Join, server: redis.Redis) -> None:
     worker = join()
     server.delete("s:meta")
     assert worker.push("one").waiting == 1
@@ -411,7 +411,7 @@ def test_a_key_of_a_wrong_type_is_named_and_nothing_is_done(
 
 @pytest.mark.parametrize("name", ["leases:other", "worker:other"])
 @pytest.mark.parametrize("deadline", [1, 9e15])
-def test_a_key_of_a_wrong_type_in_another_workers_place_stops_nobody(
+def test_a_key_of_a_wrong_type_in_another_workers_place_stops_no_worker(
     join: Join, server: redis.Redis, name: str, deadline: float
 ) -> None:
     worker = join()
@@ -458,7 +458,7 @@ def test_garbage_among_the_delayed_becomes_a_request(
 
 
 @pytest.mark.parametrize("value", ["garbage", "-5", "nan", "inf", "1e300", "9007199254740993"])
-def test_a_counter_that_is_none_keeps_nobody_from_pushing(
+def test_a_counter_with_garbage_keeps_no_worker_from_pushing(
     join: Join, server: redis.Redis, value: str
 ) -> None:
     server.set("s:requests:count", value)
@@ -482,7 +482,7 @@ def test_garbage_in_the_epoch_is_replaced_when_it_changes(join: Join, server: re
     assert worker.say(forgotten=[("filter", "fp-one")]).epoch.isdigit()
 
 
-def test_a_seed_whose_key_has_become_another_type_goes_back_all_the_same(
+def test_a_seed_goes_back_to_its_key_though_that_has_become_another_type(
     join: Join, server: redis.Redis
 ) -> None:
     worker = join()
@@ -493,9 +493,7 @@ def test_a_seed_whose_key_has_become_another_type_goes_back_all_the_same(
     assert server.smembers("s:start_urls") == {b"one", b"two"}
 
 
-def test_a_seed_whose_key_is_no_place_for_seeds_any_more_is_set_aside(
-    join: Join, server: redis.Redis
-) -> None:
+def test_a_seed_is_set_aside_when_its_key_can_take_no_seeds_any_more(join: Join, server: redis.Redis) -> None:
     worker = join()
     server.rpush("s:start_urls", "one")
     (seed,) = worker.say(want_seeds=1).leases
@@ -629,7 +627,7 @@ def test_no_more_is_handed_out_than_fits_into_an_exchange(join: Join, discipline
     assert worker.say().waiting == 20 - len(leases)
 
 
-def test_what_is_larger_than_an_exchange_is_handed_out_alone(join: Join, discipline: str) -> None:
+def test_a_request_larger_than_an_exchange_is_leased_alone(join: Join, discipline: str) -> None:
     worker = join()
     for number in range(3):
         worker.say(pushes=[large(number, 6 * MEGABYTE)])
@@ -736,7 +734,7 @@ def test_a_batch_of_items_that_comes_after_the_next_one_is_not_taken_again(serve
         (b"a\xe6", False),
     ],
 )
-def test_what_is_set_aside_is_text_where_it_can_be_read_as_such(
+def test_a_failed_request_is_stored_as_text_if_it_is_valid_utf_8(
     join: Join, server: redis.Redis, data: bytes, is_text: bool
 ) -> None:
     worker = join()

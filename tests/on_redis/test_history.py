@@ -14,7 +14,7 @@ from scrapy_rq_sched.inspect import Status, View, read_status
 from scrapy_rq_sched.inspect.history import STEP, with_last_crawl
 from scrapy_rq_sched.inspect.status import LastCrawl
 
-from ..client import Join
+from ..support.client import Join
 
 NOW = 1_800_000_000.0
 
@@ -38,7 +38,7 @@ def finish(server: redis.Redis) -> None:
     tell(server, "crawl_finished", pages=480, seconds=120.5, failed=2)
 
 
-def test_a_crawl_whose_keys_are_gone_is_known_to_be_finished(server: redis.Redis, view: View) -> None:
+def test_a_crawl_without_keys_is_known_to_be_finished(server: redis.Redis, view: View) -> None:
     assert (status(view).state, status(view).last_crawl) == ("new", None)
     finish(server)
     tell(server, "worker_left", worker="a")

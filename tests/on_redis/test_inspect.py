@@ -31,7 +31,7 @@ from scrapy_rq_sched.inspect.queues import Queues
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.worker.log.notices import Notices
 
-from ..client import MADE_WITH, Client, Join
+from ..support.client import MADE_WITH, Client, Join
 
 SITE = "http://example.com"
 Look = Callable[..., View]
@@ -95,7 +95,9 @@ def named(*names: str) -> Callable[[Entry], bool]:
 # -- status ----------------------------------------------------------------------------------------
 
 
-def test_the_status_counts_what_is_there(join: Join, view: View, server: redis.Redis) -> None:
+def test_the_status_counts_requests_leases_seeds_and_fingerprints(
+    join: Join, view: View, server: redis.Redis
+) -> None:
     worker = join("a")
     push(worker, view, *"abcdefgh")
     one, two, _ = worker.take(3)
@@ -107,7 +109,7 @@ def test_the_status_counts_what_is_there(join: Join, view: View, server: redis.R
 
 
 @pytest.mark.parametrize("dupefilter", ["exact", "compact"])
-def test_what_was_seen_is_counted_with_either_filter(join: Join, look: Look, dupefilter: str) -> None:
+def test_the_fingerprints_are_counted_with_either_filter(join: Join, look: Look, dupefilter: str) -> None:
     worker = join("a", dupefilter=dupefilter)
     worker.push(*map(str, range(700)))
     status = read_status(look())
@@ -116,7 +118,7 @@ def test_what_was_seen_is_counted_with_either_filter(join: Join, look: Look, dup
     assert 5_000 < status.seen_bytes < 200_000
 
 
-def test_a_worker_is_told_of_by_what_it_has_said(join: Join, look: Look) -> None:
+def test_a_worker_is_shown_with_its_own_reports(join: Join, look: Look) -> None:
     about = {"host": "h1", "pid": 17, "version": "9.9", "scrapy": "2.19"}
     worker = join("a", about=json.dumps(about))
     worker.push("one", "two")
@@ -181,7 +183,7 @@ def test_a_crawl_that_is_young_is_not_taken_for_a_slow_one(
     assert 9 < read_status(look()).per_second <= 20
 
 
-def test_what_was_done_before_the_workers_joined_says_nothing_of_how_fast_they_are(
+def test_pages_done_before_the_workers_joined_do_not_count_for_their_rate(
     join: Join, look: Look, server: redis.Redis
 ) -> None:
     join("a").push("one")
@@ -230,7 +232,7 @@ def test_no_end_is_foretold_while_the_queue_grows(join: Join, look: Look, server
     assert status.seconds_left_at_least == pytest.approx(100 / status.per_second)
 
 
-def test_a_crawl_that_nobody_is_at_has_no_time_left(join: Join, look: Look, server: redis.Redis) -> None:
+def test_a_crawl_without_workers_has_no_time_left(join: Join, look: Look, server: redis.Redis) -> None:
     join("a").push("one")
     moments(server, (200, 700), (200, 100))
     server.zadd("s:workers", {"a": 1})
@@ -247,7 +249,7 @@ def test_no_end_is_foretold_while_the_crawl_is_paused(join: Join, look: Look, se
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [3_000, 5_000, 9_000])
-def test_what_a_compact_filter_takes_is_told_about_right(
+def test_the_memory_of_a_compact_filter_is_estimated_about_right(
     join: Join, look: Look, server: redis.Redis, count: int
 ) -> None:
     worker = join("a", dupefilter="compact")
@@ -337,7 +339,7 @@ def test_all_frontiers_of_a_redis_are_found(server: redis.Redis, redis_url: str)
 
 
 @pytest.mark.slow
-def test_what_comes_next_is_what_is_handed_out_next(join: Join, view: View) -> None:
+def test_the_next_requests_are_shown_in_the_order_of_their_leases(join: Join, view: View) -> None:
     worker = join("a")
     push(worker, view, *(f"{n:03}" for n in range(450)))
     next_ones = list(Queues(view).next(430))
@@ -353,7 +355,7 @@ def test_to_peek_takes_nothing(join: Join, view: View) -> None:
     assert read_status(view).waiting == 3
 
 
-def test_what_cannot_be_read_is_said_to_be_so(join: Join, view: View) -> None:
+def test_an_unreadable_request_is_shown_with_its_problem(join: Join, view: View) -> None:
     join("a").push("no json")
     (entry,) = Queues(view).next(1)
     assert entry.problem.startswith("not json:")
@@ -388,7 +390,7 @@ def test_a_pickle_is_not_read_on_the_word_of_redis(join: Join, look: Look, serve
         list(Queues(look()).next(1))
 
 
-def test_what_workers_hold_is_told_with_since_when(join: Join, by_priority: View) -> None:
+def test_a_lease_is_shown_with_its_worker_and_its_time(join: Join, by_priority: View) -> None:
     worker = join("a")
     push(worker, by_priority, "one", priority=3)
     worker.take(1)
@@ -433,7 +435,7 @@ def test_a_url_that_was_set_aside_is_told_with_the_reason(join: Join, view: View
     ]
 
 
-def test_a_url_that_workers_refuse_is_told_with_who_did(join: Join, view: View) -> None:
+def test_a_refused_url_is_explained_with_the_workers_that_refused_it(join: Join, view: View) -> None:
     worker = join("a")
     push(worker, view, "one")
     (lease,) = worker.take(1)
@@ -463,9 +465,7 @@ def test_a_url_that_was_crawled_is_seen_and_nowhere(join: Join, look: Look, dupe
     assert found.is_nowhere
 
 
-def test_a_url_that_was_never_found_is_told_with_those_like_it_that_were(
-    join: Join, by_priority: View
-) -> None:
+def test_a_url_that_was_never_found_is_explained_with_similar_ones(join: Join, by_priority: View) -> None:
     worker = join("a")
     push(worker, by_priority, "dir/")
     found = Explainer(by_priority).explain("https://www.example.com/dir")
@@ -533,7 +533,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("key", STRANGE)
-def test_what_somebody_else_has_written_does_not_keep_from_looking(
+def test_foreign_values_in_redis_do_not_keep_from_looking(
     join: Join, look: Look, server: redis.Redis, key: str
 ) -> None:
     join("a").push("one")
@@ -545,12 +545,12 @@ def test_what_somebody_else_has_written_does_not_keep_from_looking(
         Explainer(view).explain(f"{SITE}/one")
 
 
-def test_a_request_in_an_encoding_that_nobody_knows_is_another(join: Join, by_priority: View) -> None:
+def test_a_request_in_an_unknown_encoding_is_another(join: Join, by_priority: View) -> None:
     push(join("a"), by_priority, "one", encoding="nope")
     assert Explainer(by_priority).explain(f"{SITE}/one").waiting == []
 
 
-def test_what_is_no_url_is_refused(by_priority: View) -> None:
+def test_an_invalid_url_is_refused(by_priority: View) -> None:
     with pytest.raises(InspectionError, match="'nonsense' is neither a valid URL"):
         Explainer(by_priority).explain("nonsense")
 
@@ -580,7 +580,9 @@ def test_the_spiders_own_settings_hold(join: Join, redis_url: str) -> None:
 # -- change ----------------------------------------------------------------------------------------
 
 
-def test_what_is_removed_no_longer_waits_and_the_rest_stands_as_it_stood(join: Join, view: View) -> None:
+def test_a_removal_takes_out_the_matching_requests_and_keeps_the_order_of_the_rest(
+    join: Join, view: View
+) -> None:
     worker = join("a")
     names = [f"{n:03}" for n in range(500)]
     push(worker, view, *names)
@@ -593,7 +595,7 @@ def test_what_is_removed_no_longer_waits_and_the_rest_stands_as_it_stood(join: J
     assert urls(Queues(view).next(1000)) == [name for name in before if name not in gone]
 
 
-def test_what_is_removed_still_counts_as_seen(join: Join, by_priority: View) -> None:
+def test_a_removed_request_still_counts_as_seen(join: Join, by_priority: View) -> None:
     worker = join("a")
     push(worker, by_priority, "one")
     list(Waiting(by_priority).remove(named("one")))
@@ -601,7 +603,7 @@ def test_what_is_removed_still_counts_as_seen(join: Join, by_priority: View) -> 
     assert read_status(by_priority).waiting == 0
 
 
-def test_what_a_worker_has_taken_meanwhile_is_not_removed(join: Join, by_priority: View) -> None:
+def test_a_request_leased_meanwhile_is_not_removed(join: Join, by_priority: View) -> None:
     worker = join("a")
     push(worker, by_priority, "one", "two")
     waiting = Waiting(by_priority)
@@ -663,7 +665,7 @@ def test_two_requests_do_not_become_one_by_their_priority(by_priority: View, ser
     assert read_status(by_priority).waiting == 2
 
 
-def test_what_cannot_be_written_again_is_left_as_it_is_and_the_rest_changed(
+def test_an_unwritable_request_is_left_as_it_is_and_the_rest_changed(
     join: Join, by_priority: View, server: redis.Redis
 ) -> None:
     push(join("a"), by_priority, "one")
@@ -695,7 +697,7 @@ def test_a_list_has_no_priorities(server: redis.Redis, look: Look) -> None:
 
 
 @pytest.mark.parametrize("dupefilter", ["exact", "compact"])
-def test_what_is_forgotten_is_crawled_again_by_workers_that_remember_it(
+def test_a_forgotten_url_is_crawled_again_by_workers_that_remember_it(
     join: Join, look: Look, dupefilter: str
 ) -> None:
     worker = join("a", dupefilter=dupefilter)
@@ -783,7 +785,7 @@ def test_the_name_of_a_spider_is_quoted_in_each_command(look: Look, server: redi
         list(Import(view, archive).steps())
 
 
-def test_what_is_kept_stays(join: Join, look: Look, server: redis.Redis) -> None:
+def test_a_clear_keeps_the_parts_to_keep(join: Join, look: Look, server: redis.Redis) -> None:
     worker = join("a")
     worker.push("one", "two")
     (lease,) = worker.take(1)
@@ -812,7 +814,7 @@ def test_a_filter_that_is_anothers_as_well_is_not_cleared(server: redis.Redis, r
     assert server.scard("{x}shared") == 2
 
 
-def test_what_workers_have_to_have_in_common_is_told(join: Join, look: Look) -> None:
+def test_the_status_has_the_settings_that_workers_must_share(join: Join, look: Look) -> None:
     join("a")
     assert read_status(look()).made_with == {"format": FORMAT, "dupefilter": "exact", **MADE_WITH}
 

@@ -17,9 +17,9 @@ from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
 
-from ..client import Client, Join
-from ..crawl import Fleet
 from ..processes.test_crawl import pages
+from ..support.client import Client, Join
+from ..support.crawl import Fleet
 from ..unit.test_request import PagesSpider
 
 CLUSTER = "redis+cluster://localhost:7000"
@@ -44,13 +44,15 @@ def test_all_keys_begin_with_the_spiders_name() -> None:
         ("queue-of-%(spider)s", "queue-of-shop:frontier"),
     ],
 )
-def test_who_has_a_queue_of_his_own_has_all_other_keys_of_his_own(template: str, prefix: str) -> None:
+def test_a_queue_key_of_its_own_gives_a_frontier_all_other_keys_of_its_own(
+    template: str, prefix: str
+) -> None:
     keys = load(SCHEDULER_QUEUE_KEY=template, FRONTIER_JOB="7")
     assert {keys.failed, keys.workers} == {f"{prefix}:failed", f"{prefix}:workers"}
     assert keys.workers in keys.all()
 
 
-def test_queues_of_which_one_is_named_as_what_the_other_begins_with_have_nothing_in_common() -> None:
+def test_queues_with_one_name_as_the_beginning_of_the_other_share_no_keys() -> None:
     one, other = (
         set(load(SCHEDULER_QUEUE_KEY=key).all()) for key in ("x:%(spider)s:requests", "x:%(spider)s")
     )
@@ -174,7 +176,7 @@ def test_two_jobs_with_one_filter_share_it_though_the_spiders_name_is_in_it(serv
 
 
 @pytest.mark.single("keys with other names")
-def test_a_shared_filter_is_cleared_though_one_who_had_it_was_deleted(server: redis.Redis) -> None:
+def test_a_shared_filter_is_cleared_though_a_frontier_with_it_was_deleted(server: redis.Redis) -> None:
     gone, other = (sharing(server, spider, "exact") for spider in ("a", "b"))
     gone.push("x")
     server.delete(*server.keys("a:*"))
@@ -184,7 +186,7 @@ def test_a_shared_filter_is_cleared_though_one_who_had_it_was_deleted(server: re
 
 
 @pytest.mark.single("keys with other names")
-def test_a_flush_that_leaves_a_shared_filter_says_whose_it_is_as_well(
+def test_a_flush_that_leaves_a_shared_filter_names_the_other_frontier(
     server: redis.Redis, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sharing(server, "a", "exact").push("x")
@@ -224,7 +226,7 @@ def with_seeds(server: redis.Redis, name: str, lease: float = 30.0) -> Client:
 
 
 @pytest.mark.single("keys with other names")
-def test_seeds_of_the_first_key_come_first_whatever_the_types(server: redis.Redis) -> None:
+def test_seeds_of_the_first_key_come_first_with_keys_of_all_types(server: redis.Redis) -> None:
     server.zadd("last", {"e": 1, "d": 2})
     server.sadd("later", "c")
     server.rpush("now", "a", "b")
@@ -252,7 +254,7 @@ def test_seeds_of_a_dead_worker_go_back_to_the_keys_that_they_came_from(
 
 
 @pytest.mark.single("keys with other names")
-def test_a_seed_of_a_key_that_nobody_reads_any_more_goes_to_one_that_is_read(server: redis.Redis) -> None:
+def test_a_seed_of_a_key_that_is_not_read_any_more_goes_to_one_that_is(server: redis.Redis) -> None:
     server.rpush("last", "a")
     dying = with_seeds(server, "a", lease=0.2)
     dying.say(want=1, want_seeds=5)

@@ -13,7 +13,7 @@ from scrapy_rq_sched.inspect import Status, View, read_status
 from scrapy_rq_sched.inspect.frontier_checks import check_frontier
 from scrapy_rq_sched.inspect.read_status import MOST_WORKERS
 
-from ..client import Join
+from ..support.client import Join
 
 pytestmark = pytest.mark.single("names of keys")
 

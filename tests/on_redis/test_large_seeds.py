@@ -11,9 +11,9 @@ import redis
 from scrapy_rq_sched import FailedRequests
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Join, failed, payloads
-from ..crawl import Fleet, run_python
 from ..project.crawls.graph import page_url
+from ..support.client import Join, failed, payloads
+from ..support.crawl import Fleet, run_python
 
 pytestmark = pytest.mark.single("names of keys")
 

@@ -23,8 +23,8 @@ from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client, Join, payloads
-from ..crawl import wait_until
+from ..support.client import Client, Join, payloads
+from ..support.crawl import wait_until
 
 DELAY = {"slots": SlotLimits(delay=10)}
 #: What a worker says that looks a minute ahead.
@@ -54,6 +54,14 @@ def begins(leases: list[Lease], server: redis.Redis) -> list[int]:
 
 
 # -- the delay ---------------------------------------------------------------------------------------
+
+
+def test_a_jitter_without_a_delay_is_no_limit(join: Join) -> None:
+    # RANDOMIZE_DOWNLOAD_DELAY is True by default, so most crawls have such settings.
+    worker = join(bounds={"slots": SlotLimits(jitter=0.5)})
+    push(worker, "a", 2)
+    assert worker.say().next_turn is None
+    assert len(take(worker)) == 2
 
 
 def test_a_request_of_a_slot_without_limits_may_begin_at_once(join: Join, discipline: str) -> None:
@@ -141,7 +149,9 @@ def test_the_next_turn_is_a_delay_after_the_last_that_was_begun_though_it_was_la
     assert following.begin == pytest.approx(late + 10_000, abs=0.01)
 
 
-def test_who_has_asked_a_slot_has_its_next_turn_before_others(join: Join, server: redis.Redis) -> None:
+def test_the_last_worker_to_ask_a_slot_has_its_next_turn_before_others(
+    join: Join, server: redis.Redis
+) -> None:
     worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(worker, "a", 9)
     take(worker)
@@ -158,7 +168,7 @@ def test_a_slot_with_limits_of_its_own_has_no_others(join: Join, server: redis.R
     assert (taken.count("fast"), taken.count("slow")) == (9, 1)
 
 
-def test_what_settings_said_of_a_slot_is_void_when_all_workers_that_have_them_are_gone(
+def test_limits_from_settings_are_void_when_all_workers_with_them_are_gone(
     join: Join, server: redis.Redis
 ) -> None:
     before = join("before", bounds={"named": {"a": SlotLimits(delay=60)}})
@@ -408,7 +418,9 @@ def test_a_pattern_fits_the_same_slots_in_redis_as_in_a_worker(
 # -- requests in a worker's memory -------------------------------------------------------------------
 
 
-def test_what_a_worker_has_in_its_memory_is_given_turns_of_the_slot(join: Join, server: redis.Redis) -> None:
+def test_requests_in_the_memory_of_a_worker_are_granted_turns_of_their_slot(
+    join: Join, server: redis.Redis
+) -> None:
     worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     push(other, "a", 3)
     reply = worker.say(asks={"a": 3}, ahead=AHEAD)
@@ -511,7 +523,7 @@ def test_the_turns_of_a_dead_worker_are_anothers(join: Join, server: redis.Redis
     assert server.hget("s:slots:state:a", "owner") == b"other"
 
 
-def test_what_a_worker_gives_back_leaves_its_slot_free(join: Join, server: redis.Redis) -> None:
+def test_a_request_given_back_leaves_its_slot_free(join: Join, server: redis.Redis) -> None:
     limits = {"slots": SlotLimits(delay=0.01)}
     worker, other = join("a", bounds=limits), join("b", bounds=limits)
     push(worker, "a", 9)
@@ -555,7 +567,7 @@ def test_no_more_leases_of_a_slot_are_out_than_its_concurrency_allows(
     assert take(other) == []
 
 
-def test_what_a_dead_worker_was_downloading_counts_no_longer(join: Join, server: redis.Redis) -> None:
+def test_the_downloads_of_a_dead_worker_count_no_longer(join: Join, server: redis.Redis) -> None:
     limits = {"slots": SlotLimits(concurrency=1)}
     dead, other = join("dead", lease=0.3, bounds=limits), join("other", bounds=limits)
     push(dead, "a", 9)
@@ -578,7 +590,7 @@ def test_garbage_in_the_state_of_a_slot_stops_nothing(
     assert payloads(take(worker)) == ["a1"]
 
 
-def test_what_is_no_state_at_the_key_of_one_makes_way(join: Join, server: redis.Redis) -> None:
+def test_a_foreign_value_at_the_key_of_a_slot_state_is_replaced(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=0.01)})
     server.set("s:slots:state:a", "x")
     push(worker, "a", 1)
@@ -652,9 +664,7 @@ def test_a_slot_that_is_blocked_for_a_moment_goes_on_by_itself(join: Join, slots
     wait_until(lambda: take(worker))
 
 
-def test_limits_that_were_set_hold_over_those_of_workers_until_they_are_reset(
-    join: Join, slots: Slots
-) -> None:
+def test_limits_that_were_set_override_the_limits_of_workers_until_a_reset(join: Join, slots: Slots) -> None:
     worker = join("a", bounds={"named": {"a": SlotLimits(delay=0.001)}})
     slots.set("a", SlotRule("a", delay=2.0))
     push(worker, "a", 9)
@@ -749,7 +759,7 @@ def test_to_block_a_slot_does_not_shorten_the_life_of_its_state(
     assert int(server.ttl("s:slots:state:a")) > 3600
 
 
-def test_a_worker_without_limits_keeps_those_of_the_others(join: Join) -> None:
+def test_a_worker_without_limits_keeps_the_limits_of_the_others(join: Join) -> None:
     polite, other = join("a", bounds=DELAY), join("b")
     push(polite, "a", 3)
     assert len(take(polite)) == 1
@@ -844,7 +854,7 @@ def test_a_slot_that_another_worker_has_taken_over_is_in_its_index_only(
     assert server.zscore("s:slots:of:b", "a") is not None
 
 
-def test_who_has_enough_of_a_slot_that_is_due_is_told_when_another_gives_something(
+def test_a_worker_saturated_with_the_due_slots_gets_the_next_turn_of_another_slot(
     join: Join, server: redis.Redis
 ) -> None:
     worker = join(bounds=DELAY)
@@ -913,7 +923,7 @@ def test_status_tells_when_the_next_turn_is_though_the_slot_is_left_to_its_worke
     assert status.next_turn_in == pytest.approx(10, abs=0.9)
 
 
-def test_a_shorter_delay_that_somebody_sets_is_kept_from_then_on(
+def test_a_shorter_delay_is_kept_from_the_moment_it_is_set(
     join: Join, server: redis.Redis, redis_url: str
 ) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=600)})
@@ -923,3 +933,49 @@ def test_a_shorter_delay_that_somebody_sets_is_kept_from_then_on(
     Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")).set("a", SlotRule("a", delay=20))
     (following,) = take(worker, ahead=AHEAD)[:1]
     assert following.begin - lease.begin >= 20_000
+
+
+# -- settings whose only limit is a jitter -----------------------------------------------------------
+
+#: The limits by Scrapy's default settings.
+DEFAULT = {"slots": SlotLimits(jitter=0.5)}
+
+
+def test_a_blocked_slot_stays_blocked_for_a_worker_that_missed_the_end_of_the_crawl(
+    join: Join, server: redis.Redis, redis_url: str
+) -> None:
+    worker, late = join("a", bounds=DEFAULT), join("late", lease=0.2, bounds=DEFAULT)
+    late.say(in_hand=0)
+    worker.say(in_hand=0)
+    Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")).block("x", 3600)
+    wait_until(lambda: worker.say(in_hand=0, finishing=True).workers == 1)
+    worker.frontier.leave(True, False)
+    assert not server.exists("s:meta")
+    for _ in range(3):
+        late.say(in_hand=0)
+    push(late, "x", 2)
+    assert take(late) == []
+
+
+def test_the_downloads_of_a_worker_that_is_late_end_though_the_limits_went_meanwhile(
+    join: Join, server: redis.Redis
+) -> None:
+    two_at_once = {"slots": SlotLimits(concurrency=2)}
+    late = join("late", lease=0.2, bounds=two_at_once)
+    push(late, "x", 4)
+    assert len(take(late)) == 2
+    other = join("other", bounds=DEFAULT)
+    wait_until(lambda: other.say().returned)
+    assert late.say(in_hand=0).membership == 1
+    assert b"a:late" not in server.hgetall("s:slots:state:x")
+
+
+def test_a_slot_sleeps_until_its_turn_after_a_restart_without_the_delay(join: Join) -> None:
+    worker = join("before", bounds={"slots": SlotLimits(delay=300)})
+    push(worker, "x", 2)
+    (lease,) = take(worker)
+    worker.say(finished=[lease.name], in_hand=0)
+    worker.frontier.leave(False, True)
+    reply = join("after", bounds=DEFAULT).say(want=1, in_hand=0)
+    assert (reply.leases, reply.why) == ([], "delay")
+    assert reply.next_turn is not None

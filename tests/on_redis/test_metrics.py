@@ -30,11 +30,11 @@ from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
 from scrapy_rq_sched.metrics.snapshots import MOST_STATS, Snapshots
 
-from ..client import Client
-from ..crawl import wait_until
-from ..metric_names import SAMPLES
-from ..metric_values import Values, of_spider, read
-from ..proxy import Proxy
+from ..support.client import Client
+from ..support.crawl import wait_until
+from ..support.metric_names import SAMPLES
+from ..support.metric_values import Values, of_spider, read
+from ..support.proxy import Proxy
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -291,7 +291,7 @@ def test_the_memory_is_that_of_the_server(server: redis.Redis, exporter: Exporte
     assert 1e6 < values["scrapy_frontier_redis_memory_bytes"][address] < 1e9
 
 
-def test_those_who_ask_within_a_second_get_the_same(server: redis.Redis, exporter: Exporter) -> None:
+def test_scrapes_within_a_second_get_the_same_snapshot(server: redis.Redis, exporter: Exporter) -> None:
     worker(server)
     snapshots, found = exporter(), []
     asking = [threading.Thread(target=lambda: found.append(snapshots.latest())) for _ in range(20)]
@@ -358,7 +358,7 @@ def test_redis_away_is_said_once_and_redis_back_as_well(
     assert said[1].endswith("answers again")
 
 
-def test_those_who_say_nothing_or_go_away_are_no_burden(
+def test_clients_that_send_nothing_or_go_away_hold_no_threads(
     exporter: Exporter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(exporter_server, "PATIENCE", 0.5)
@@ -471,7 +471,7 @@ def test_connections_that_redis_has_closed_are_no_outage(
     assert said == []
 
 
-def test_what_is_wrong_with_the_settings_is_no_outage(exporter: Exporter) -> None:
+def test_an_error_in_the_settings_is_no_outage(exporter: Exporter) -> None:
     def find() -> list[View]:
         raise InspectionError("no such spider")
 
@@ -479,7 +479,7 @@ def test_what_is_wrong_with_the_settings_is_no_outage(exporter: Exporter) -> Non
         exporter(find=find).take()
 
 
-def test_what_is_found_to_be_wrong_later_is_said_once_and_ends_nothing(
+def test_an_error_found_later_is_logged_once_and_ends_nothing(
     server: redis.Redis, exporter: Exporter, said: list[str]
 ) -> None:
     answers: list[Exception] = [connection.RedisConnectionError("away")] * 2
@@ -504,7 +504,7 @@ def test_every_metric_has_a_sentence_for_its_help_and_a_name_by_the_conventions(
         assert not {"url", "job", "instance", "le", "quantile"} & set(metric.labels)
 
 
-def test_the_states_are_those_that_a_status_may_have() -> None:
+def test_the_metric_has_all_states_of_a_status() -> None:
     returned = ast.walk(ast.parse(inspect.getsource(sys.modules[read_status.__module__]._state)))
     names = {
         node.value for node in returned if isinstance(node, ast.Constant) and isinstance(node.value, str)

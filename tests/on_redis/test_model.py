@@ -34,8 +34,8 @@ from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConf
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.keys import Keys
 
-from ..client import compact_member, compact_members
 from ..conftest import INTSETS
+from ..support.client import compact_member, compact_members
 
 pytestmark = pytest.mark.single("what it says is compared to the millisecond")
 
@@ -1004,11 +1004,11 @@ def payload_of(value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("discipline", ["priority", "fifo", "lifo"])
-def test_a_fleet_does_what_the_model_does(server: redis.Redis, discipline: str) -> None:
+def test_a_fleet_behaves_as_the_model(server: redis.Redis, discipline: str) -> None:
     run_state_machine_as_test(lambda: Crawl(server, discipline, "exact"), settings=SETTINGS)
 
 
-def test_a_fleet_with_a_compact_filter_does_what_the_model_does(server: redis.Redis) -> None:
+def test_a_fleet_with_a_compact_filter_behaves_as_the_model(server: redis.Redis) -> None:
     # So that there are many buckets of few.
     server.config_set(INTSETS, 16)
     run_state_machine_as_test(lambda: Crawl(server, "fifo", "compact"), settings=SETTINGS)

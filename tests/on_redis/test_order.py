@@ -11,7 +11,7 @@ from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.queues import Queues
 
-from ..client import Client, Join, payloads
+from ..support.client import Client, Join, payloads
 
 BY_PRIORITY = {"order": "priority"}
 
@@ -31,13 +31,13 @@ def test_the_highest_priority_over_all_slots_comes_first(worker: Client) -> None
     assert payloads(worker.take(9)) == ["higher", "high", "middle", "low"]
 
 
-def test_equal_priorities_come_in_the_order_of_arrival_whatever_their_slots(worker: Client) -> None:
+def test_equal_priorities_of_all_slots_come_in_the_order_of_arrival(worker: Client) -> None:
     names = [f"{slot}{number}" for number in range(4) for slot in "cab"]
     push(worker, *((name, name[0], 0) for name in names))
     assert payloads(worker.take(5)) + payloads(worker.take(50)) == names
 
 
-def test_what_comes_later_with_a_higher_priority_comes_first(worker: Client) -> None:
+def test_a_later_request_with_a_higher_priority_comes_first(worker: Client) -> None:
     push(worker, ("a1", "a", 1), ("b1", "b", 2), ("b2", "b", 0))
     assert payloads(worker.take(1)) == ["b1"]
     push(worker, ("b3", "b", 3))
@@ -78,7 +78,7 @@ def test_a_worker_that_has_enough_of_a_slot_is_given_others(worker: Client) -> N
     assert payloads(worker.take(9)) == ["a1"]
 
 
-def test_a_frontier_whose_slots_took_turns_is_gone_on_with_and_the_other_way_round(join: Join) -> None:
+def test_a_frontier_by_slot_goes_on_by_priority_and_the_other_way_round(join: Join) -> None:
     by_turns, by_priority = join("t"), join("p", bounds=BY_PRIORITY)
     push(by_turns, *((f"{slot}{n}", slot, n) for slot in "abc" for n in range(3)))
     assert payloads(by_turns.take(1)) == ["a2"]
@@ -87,7 +87,7 @@ def test_a_frontier_whose_slots_took_turns_is_gone_on_with_and_the_other_way_rou
     assert payloads(by_priority.take(9)) + payloads(by_priority.take(9)) == ["a0", "b0", "c0"]
 
 
-def test_what_goes_back_comes_first_again(worker: Client) -> None:
+def test_a_request_that_goes_back_comes_first_again(worker: Client) -> None:
     push(worker, ("a1", "a", 5), ("b1", "b", 4))
     (lease,) = worker.take(1)
     worker.say(given_back=[lease.name])

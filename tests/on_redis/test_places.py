@@ -15,8 +15,8 @@ from scrapy_rq_sched.frontier.client import Opened, Waiting
 from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
-from ..client import MADE_WITH, Client
-from ..crawl import wait_until
+from ..support.client import MADE_WITH, Client
+from ..support.crawl import wait_until
 
 Arrive = Callable[..., "Arrival"]
 
@@ -70,7 +70,7 @@ def test_one_more_than_may_be_waits_and_is_no_worker(arrive: Arrive, server: red
     assert arrive("b").client.say().workers == 2
 
 
-def test_those_that_wait_have_their_places_in_the_order_in_which_they_came(arrive: Arrive) -> None:
+def test_waiting_workers_have_their_places_in_the_order_of_their_arrival(arrive: Arrive) -> None:
     workers = [arrive(name) for name in "abcde"]
     assert [worker.place for worker in workers] == [0, 0, 1, 2, 3]
     # However often and in whatever order they ask.
@@ -95,7 +95,7 @@ def test_the_place_of_a_dead_worker_goes_to_the_first_in_line_when_its_lease_is_
     wait_until(lambda: waiting.place == 0, timeout=5)
 
 
-def test_one_that_leaves_the_line_holds_up_nobody(arrive: Arrive) -> None:
+def test_a_worker_that_leaves_the_line_holds_up_no_other(arrive: Arrive) -> None:
     a, b, c = (arrive(name, 1) for name in "abc")
     assert (a.place, b.place, c.place) == (0, 1, 2)
     b.leave()
@@ -104,7 +104,7 @@ def test_one_that_leaves_the_line_holds_up_nobody(arrive: Arrive) -> None:
     assert c.place == 0
 
 
-def test_one_that_dies_in_line_holds_up_nobody_for_longer_than_its_lease(arrive: Arrive) -> None:
+def test_a_worker_that_dies_in_line_holds_up_others_no_longer_than_its_lease(arrive: Arrive) -> None:
     a, dead, c = arrive("a", 1), arrive("dead", 1, lease=0.2), arrive("c", 1)
     assert (a.place, dead.place, c.place) == (0, 1, 2)
     a.leave()
@@ -127,14 +127,14 @@ def test_an_exchange_keeps_the_place(arrive: Arrive, server: redis.Redis) -> Non
         time.sleep(0.05)
 
 
-def test_a_worker_that_was_not_heard_keeps_its_place_as_long_as_nobody_takes_it(arrive: Arrive) -> None:
+def test_a_silent_worker_keeps_its_place_until_another_takes_it(arrive: Arrive) -> None:
     slow = arrive("slow", 1, lease=0.1)
     assert slow.place == 0
     time.sleep(0.2)
     assert slow.client.say().order == Order.CRAWL
 
 
-def test_a_worker_whose_place_was_taken_begins_nothing_until_it_has_one_again(arrive: Arrive) -> None:
+def test_a_worker_that_lost_its_place_begins_nothing_until_it_has_one_again(arrive: Arrive) -> None:
     slow, other = arrive("slow", 1, lease=0.2), arrive("other", 1)
     assert slow.place == 0
     slow.client.push("one", "two")
@@ -146,7 +146,7 @@ def test_a_worker_whose_place_was_taken_begins_nothing_until_it_has_one_again(ar
     assert (reply.order, len(reply.leases)) == (Order.CRAWL, 1)
 
 
-def test_a_worker_without_a_place_adds_what_only_it_can_add(arrive: Arrive) -> None:
+def test_a_worker_without_a_place_still_adds_its_start_requests(arrive: Arrive) -> None:
     slow, other = arrive("slow", 1, lease=0.2), arrive("other", 1)
     assert slow.place == 0
     slow.client.push("one")
@@ -172,7 +172,7 @@ def test_a_paused_crawl_stays_paused_for_a_worker_without_a_place(
     assert slow.client.say(busy=True, want=1).order == Order.PAUSE
 
 
-def test_who_waits_when_the_crawl_is_finished_does_not_join(arrive: Arrive, server: redis.Redis) -> None:
+def test_a_worker_in_line_does_not_join_a_finished_crawl(arrive: Arrive, server: redis.Redis) -> None:
     a, waiting = arrive("a", 1), arrive("waiting", 1)
     assert (a.place, waiting.place) == (0, 1)
     seconds, micros = server.time()
@@ -182,9 +182,7 @@ def test_who_waits_when_the_crawl_is_finished_does_not_join(arrive: Arrive, serv
     assert server.exists(a.client.frontier.keys.line) == 0
 
 
-def test_what_all_are_told_is_told_to_one_that_has_lost_its_place(
-    arrive: Arrive, server: redis.Redis
-) -> None:
+def test_a_worker_that_lost_its_place_gets_the_order_to_stop(arrive: Arrive, server: redis.Redis) -> None:
     slow, other = arrive("slow", 1, lease=0.2), arrive("other", 1)
     assert slow.place == 0
     wait_until(lambda: other.place == 0, timeout=5)
@@ -202,7 +200,7 @@ def test_a_worker_is_refused_if_it_is_not_to_wait(arrive: Arrive, server: redis.
     assert server.exists(arrive("b").client.frontier.keys.line) == 0
 
 
-def test_who_waits_when_the_fleet_is_told_to_stop_does_not_join(arrive: Arrive, server: redis.Redis) -> None:
+def test_a_worker_in_line_does_not_join_a_stopped_fleet(arrive: Arrive, server: redis.Redis) -> None:
     a, waiting = arrive("a", 1), arrive("waiting", 1)
     assert (a.place, waiting.place) == (0, 1)
     assert a.client.say().order == Order.CRAWL
@@ -216,7 +214,7 @@ def test_who_waits_when_the_fleet_is_told_to_stop_does_not_join(arrive: Arrive, 
     assert arrive("later", 1).place == 0
 
 
-def test_who_waits_does_not_clear_what_others_were_at(arrive: Arrive) -> None:
+def test_a_worker_in_line_does_not_clear_the_frontier_of_others(arrive: Arrive) -> None:
     a, waiting = arrive("a", 1), arrive("waiting", 1)
     assert a.place == 0
     found = waiting.ask(flush=True)
@@ -224,7 +222,7 @@ def test_who_waits_does_not_clear_what_others_were_at(arrive: Arrive) -> None:
     assert found.others == 1
 
 
-def test_after_an_outage_nobody_takes_the_places_of_those_that_could_not_be_heard(
+def test_after_an_outage_no_worker_takes_the_place_of_another_that_was_cut_off(
     arrive: Arrive, server: redis.Redis
 ) -> None:
     a, waiting, later = arrive("a", 1, lease=0.3), arrive("waiting", 1, lease=0.3), arrive("later", 1)
@@ -246,7 +244,7 @@ def test_a_worker_in_line_that_is_always_late_gets_the_place_of_a_dead_worker(ar
     assert found == [1, 0]
 
 
-def test_after_a_restart_of_redis_nobody_takes_the_places_of_those_that_could_not_be_heard(
+def test_after_a_restart_of_redis_no_worker_takes_the_place_of_another(
     arrive: Arrive,
 ) -> None:
     a, new = arrive("a", 1, lease=0.2), arrive("new", 1, lease=0.5)

@@ -13,7 +13,7 @@ from scrapy_rq_sched.frontier.client import Waiting
 from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.keys import Keys
 
-from ..client import MADE_WITH, Client
+from ..support.client import MADE_WITH, Client
 from .test_model import SETTINGS
 
 pytestmark = pytest.mark.single("names of keys")
@@ -136,5 +136,5 @@ class Fleet(RuleBasedStateMachine):
         assert self.server.zcard(self.keys.heard) == len(self.line)
 
 
-def test_places_are_what_the_model_says(server: redis.Redis) -> None:
+def test_places_agree_with_the_model(server: redis.Redis) -> None:
     run_state_machine_as_test(lambda: Fleet(server), settings=SETTINGS)

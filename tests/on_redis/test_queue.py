@@ -22,7 +22,7 @@ from scrapy_rq_sched.errors import (
 )
 from scrapy_rq_sched.queue import Base
 
-from ..queue_contract import KEY, QueueContract, number_of, page, pop_all
+from ..support.queue_contract import KEY, QueueContract, number_of, page, pop_all
 from ..unit.test_request import PagesSpider, assert_same_request
 
 SPIDER = PagesSpider()
@@ -183,7 +183,7 @@ def own_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(("cls", "by"), [(FifoQueue, "object"), (PriorityQueue, "path")])
-def test_a_users_serializer_may_be_a_module_whose_dumps_returns_text(
+def test_a_users_serializer_may_be_a_module_with_dumps_that_returns_text(
     fake: Any, own_module: ModuleType, cls: type[Base], by: str
 ) -> None:
     queue = cls(fake, SPIDER, KEY, own_module if by == "object" else "own_serializer")
@@ -237,7 +237,7 @@ def test_an_entry_that_stands_for_no_request_is_an_error(
         queue.pop()
 
 
-def test_what_scrapy_redis_pushed_with_its_json_serializer_comes_out(fake: Any) -> None:
+def test_requests_pushed_by_scrapy_redis_with_its_json_serializer_are_popped(fake: Any) -> None:
     queue = FifoQueue(fake, SPIDER, KEY)
     entry = {"url": "http://example.com/1", "callback": "parse", "errback": None, "method": "GET"}
     entry |= {"headers": {}, "body": "", "cookies": {}, "meta": {"depth": 1}, "priority": 0}
@@ -306,7 +306,7 @@ def test_a_push_adds_with_the_command_of_the_discipline(
 
 @pytest.mark.single("MONITOR")
 @each_queue
-def test_a_pop_with_a_timeout_returns_at_once_what_is_there(server: redis.Redis, cls: type[Base]) -> None:
+def test_a_pop_with_a_timeout_returns_a_waiting_request_at_once(server: redis.Redis, cls: type[Base]) -> None:
     queue = cls(server, SPIDER, KEY)
     queue.push(page(1))
     with recorded(server) as commands:

@@ -14,10 +14,11 @@ from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.client import Opened, Waiting
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.replies import Order
+from scrapy_rq_sched.frontier.scripts import register
 from scrapy_rq_sched.keys import Keys
 
-from ..client import MADE_WITH, Client
-from ..crawl import wait_until
+from ..support.client import MADE_WITH, Client
+from ..support.crawl import wait_until
 
 #: A lease that a test waits for.
 SHORT = 0.1
@@ -74,6 +75,10 @@ def _wait_for_death(server: redis.Redis, worker: Client) -> None:
         return (server.zscore(workers, worker.name) or 0) < seconds * 1000 + microseconds // 1000
 
     wait_until(is_dead, timeout=5)
+
+
+def _order(worker: Client, state: str) -> None:
+    register(worker.frontier.server, "control")(worker.frontier.keys.all(), [state])
 
 
 def yesterday(server: redis.Redis, *keys: str) -> None:
@@ -163,7 +168,7 @@ def test_no_worker_clears_the_crawl_of_a_worker_that_may_come_back(
 
 
 @pytest.mark.parametrize("is_reclaimed", [False, True])
-def test_a_crawl_whose_workers_were_killed_yesterday_is_cleared(
+def test_a_crawl_with_workers_killed_yesterday_is_cleared(
     worker: Worker, dead: Worker, server: redis.Redis, is_reclaimed: bool
 ) -> None:
     keys = dead().frontier.keys
@@ -339,6 +344,35 @@ def test_a_late_worker_forgets_the_start_requests_when_a_new_crawl_begins(worker
     epoch = late.say(in_hand=0).epoch
     opened(worker("fresh"))
     assert late.say(in_hand=0).epoch != epoch
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_an_order_to_a_crawl_does_not_hold_for_the_next_one_even_if_its_last_worker_was_killed(
+    worker: Worker, server: redis.Redis, is_killed: bool
+) -> None:
+    first = worker("first", SHORT)
+    opened(first, persist=True)
+    first.say(in_hand=0)
+    _order(first, "draining")
+    assert first.say(in_hand=0, finishing=True).finished
+    if is_killed:
+        _wait_for_death(server, first)
+    else:
+        first.frontier.leave(True, True)
+    second = worker("second")
+    opened(second, persist=True, age=0.0)
+    assert second.say(in_hand=0).order == Order.CRAWL
+
+
+def test_an_order_that_was_given_after_the_end_of_a_crawl_holds_for_the_next_one(
+    worker: Worker, server: redis.Redis
+) -> None:
+    first = worker("first")
+    _crawl_to_the_end(first)
+    _order(first, "paused")
+    second = worker("second")
+    opened(second)
+    assert second.say(in_hand=0).order == Order.PAUSE
 
 
 def test_a_late_worker_takes_part_in_the_new_crawl_and_finishes_it(

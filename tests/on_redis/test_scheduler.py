@@ -18,7 +18,7 @@ from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError,
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.keys.table import KEYS
 
-from ..crawl import wait_until
+from ..support.crawl import wait_until
 
 URL = "http://example.com/"
 
@@ -137,7 +137,7 @@ def test_a_request_in_hand_is_leased_until_the_next_is_asked_for(make: Make, ser
     assert server.hlen(leases) == 0
 
 
-def test_two_workers_share_what_waits(make: Make) -> None:
+def test_two_workers_share_the_waiting_requests(make: Make) -> None:
     one, two = make(), make()
     for number in range(10):
         one.enqueue_request(Request(f"{URL}{number}"))
@@ -149,7 +149,7 @@ def test_two_workers_share_what_waits(make: Make) -> None:
     assert taken == [f"{URL}{number}" for number in range(10)]
 
 
-def test_what_a_closed_worker_had_not_begun_waits_for_the_others(make: Make) -> None:
+def test_requests_that_a_closed_worker_had_not_begun_wait_for_the_others(make: Make) -> None:
     one, two = make(), make()
     for number in range(3):
         one.enqueue_request(Request(f"{URL}{number}"))
@@ -182,7 +182,7 @@ def test_closing_a_finished_crawl_clears_it_all(make: Make, server: redis.Redis)
     assert all(server.ttl(key) > 0 for key in left)
 
 
-def test_a_persistent_crawl_remembers_what_it_has_seen(make: Make) -> None:
+def test_a_persistent_crawl_remembers_its_fingerprints(make: Make) -> None:
     scheduler = make(SCHEDULER_PERSIST=True)
     scheduler.enqueue_request(Request(URL))
     urls(scheduler)
@@ -318,7 +318,7 @@ def test_every_key_that_a_running_crawl_has_is_one_of_the_table(make: Make, serv
     assert {key.decode() for key in server.scan_iter()} <= named
 
 
-def test_what_is_set_after_open_holds(make: Make, server: redis.Redis) -> None:
+def test_an_attribute_set_after_open_holds(make: Make, server: redis.Redis) -> None:
     scheduler = make()
     scheduler.enqueue_request(Request(URL))
     scheduler.persist = True
@@ -412,7 +412,7 @@ def test_a_queue_class_of_the_users_own_is_warned_of(make: Make, caplog: pytest.
     assert "OwnQueue, which has its own push or pop" in caplog.text
 
 
-def test_what_a_queue_of_the_users_own_does_not_take_is_crawled_from_memory(make: Make) -> None:
+def test_a_request_refused_by_a_custom_queue_is_crawled_from_memory(make: Make) -> None:
     scheduler = make(SCHEDULER_QUEUE_CLASS=OwnQueue)
     scheduler.enqueue_request(Request(f"{URL}unwelcome"))
     assert urls(scheduler) == [f"{URL}unwelcome"]
@@ -459,7 +459,7 @@ def test_to_drop_a_request_that_was_not_filtered_forgets_no_other(make: Make) ->
     assert urls(scheduler) == [f"{URL}x", f"{URL}y"]
 
 
-def test_what_was_dropped_is_new_at_once_to_the_worker_that_dropped_it(make: Make) -> None:
+def test_a_dropped_request_is_new_at_once_to_the_worker_that_dropped_it(make: Make) -> None:
     scheduler = make(**DROP)
     for name, priority in (("x", 9), ("y", 8), ("z", 7)):
         scheduler.enqueue_request(Request(f"{URL}{name}", priority=priority))
@@ -516,7 +516,7 @@ class ByHost(RFPDupeFilter):
         return request.url.split("/")[2]
 
 
-def test_workers_whose_filters_make_other_fingerprints_do_not_share_a_frontier(make: Make) -> None:
+def test_workers_with_other_fingerprints_do_not_share_a_frontier(make: Make) -> None:
     make()
     with pytest.raises(
         FrontierMismatchError, match=r"REQUEST_FINGERPRINTER_CLASS .*ByHost.request_fingerprint"

@@ -17,8 +17,8 @@ from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import wait_until
+from ..support.client import Client
+from ..support.crawl import wait_until
 from .test_limits import server_ms
 
 pytestmark = pytest.mark.single("keys of several spiders are on several slots")
@@ -47,7 +47,7 @@ def test_two_spiders_keep_one_delay(spider: Callable[..., Client], server: redis
     assert not server.exists("one:slots:state:a", "other:slots:state:a")
 
 
-def test_nobody_takes_the_turns_of_another_spiders_worker(
+def test_no_worker_takes_the_turns_of_another_spiders_worker(
     spider: Callable[..., Client], server: redis.Redis
 ) -> None:
     brief = SlotLimits(delay=0.001)
@@ -86,7 +86,7 @@ def test_no_spider_keeps_a_slot_to_itself(spider: Callable[..., Client], limits:
     wait_until(go_on)
 
 
-def test_spiders_whose_frontiers_saw_other_clocks_have_one_time(
+def test_spiders_with_frontiers_of_other_clocks_have_one_time(
     spider: Callable[..., Client], server: redis.Redis
 ) -> None:
     limits = SlotLimits(delay=0.05)
@@ -265,7 +265,7 @@ def test_a_block_holds_for_all_of_them(
     assert other.take(9) == []
 
 
-def test_who_looks_finds_the_states_without_the_setting(
+def test_an_operator_sees_the_states_of_shared_slots_without_the_setting(
     spider: Callable[..., Client], redis_url: str
 ) -> None:
     one = spider("one", DELAY)

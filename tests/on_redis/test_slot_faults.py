@@ -17,8 +17,8 @@ from scrapy_rq_sched.inspect.operations.clear import clear
 from scrapy_rq_sched.inspect.operations.waiting import Waiting
 from scrapy_rq_sched.inspect.slots import Slots
 
-from ..client import Client, Join, payloads
-from ..crawl import wait_until
+from ..support.client import Client, Join, payloads
+from ..support.crawl import wait_until
 from .test_limits import DELAY, push, take
 
 
@@ -39,7 +39,7 @@ def test_limits_of_a_wrong_type_are_named_before_anything_is_taken(join: Join, s
     assert (server.zcard("s:requests"), server.zcard("s:requests:slot:a")) == (1, 3)
 
 
-def test_a_slot_whose_key_is_of_a_wrong_type_stops_no_drop(join: Join, server: redis.Redis) -> None:
+def test_a_slot_with_a_key_of_a_wrong_type_stops_no_drop(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"max_waiting": 3, "policy": "drop-lowest"})
     push(worker, "a", 5)
     server.set("s:requests:slot:b", "x")
@@ -64,7 +64,7 @@ def test_a_state_of_a_wrong_type_does_not_stop_the_report_of_a_download(
     "field", ["in_slots", "clock", "clock_ahead", "rewound", "rules", "slot_default", "slot_patterns"]
 )
 @pytest.mark.parametrize("value", ["inf", "nan", "-1", "x", ""])
-def test_garbage_in_what_is_known_of_slots_stops_nothing(
+def test_garbage_in_the_fields_of_slots_stops_nothing(
     join: Join, server: redis.Redis, field: str, value: str
 ) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=0.001), "patterns": {"?": SlotLimits(delay=0.002)}})
@@ -75,8 +75,24 @@ def test_garbage_in_what_is_known_of_slots_stops_nothing(
     assert worker.say(finished=[lease.name for lease in met], in_hand=0).finished
 
 
+@pytest.mark.parametrize("value", ["", "x", "1", None])
+def test_a_damaged_default_of_the_limits_is_renewed_before_a_request_begins(
+    join: Join, server: redis.Redis, value: str | None
+) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 3)
+    if value is None:
+        server.hdel("s:meta", "slot_default")
+    else:
+        server.hset("s:meta", "slot_default", value)
+    met: list[Any] = []
+    wait_until(lambda: met.extend(take(worker)) or met)
+    assert len(met) == 1
+    assert take(worker) == []
+
+
 @pytest.mark.parametrize("value", ["{", "[1]", "7", '"x"', '{"a": "x"}', "null"])
-def test_garbage_in_what_a_worker_was_given_is_given_to_nobody(
+def test_garbage_in_the_grants_of_a_worker_is_given_to_no_worker(
     join: Join, server: redis.Redis, value: str
 ) -> None:
     worker = join(bounds=DELAY)
@@ -85,7 +101,9 @@ def test_garbage_in_what_a_worker_was_given_is_given_to_nobody(
     assert worker.repeat(asks={"a": 1}).given == {}
 
 
-def test_what_makes_way_is_not_at_the_key_of_another_slot(join: Join, server: redis.Redis) -> None:
+def test_a_slot_named_garbage_loses_nothing_to_the_clearing_of_another(
+    join: Join, server: redis.Redis
+) -> None:
     worker = join()
     for name in ("a:garbage", "a"):
         push(worker, name, 1)
@@ -96,7 +114,7 @@ def test_what_makes_way_is_not_at_the_key_of_another_slot(join: Join, server: re
 # -- requests that somebody has deleted --------------------------------------------------------------
 
 
-def test_no_more_is_dropped_because_somebody_has_deleted_what_waited(join: Join, server: redis.Redis) -> None:
+def test_a_deleted_queue_makes_no_more_requests_be_dropped(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"max_waiting": 200, "policy": "drop-lowest"})
     push(worker, "a", 200)
     server.delete("s:requests:slot:a")
@@ -282,7 +300,7 @@ def test_after_all_keys_are_deleted_a_slot_with_a_rule_waits_for_its_delay(
     assert take(other) == []
 
 
-def test_a_block_outlives_what_is_in_flight(join: Join, server: redis.Redis, redis_url: str) -> None:
+def test_a_block_outlives_the_downloads_in_flight(join: Join, server: redis.Redis, redis_url: str) -> None:
     worker = join(bounds=DELAY)
     push(worker, "a", 3)
     take(worker)
@@ -323,7 +341,7 @@ def test_a_push_to_a_slot_with_the_name_of_another_key_is_a_request(join: Join, 
     assert payloads(take(worker)) == ["one"]
 
 
-def test_what_was_held_of_very_many_slots_goes_back(join: Join, server: redis.Redis) -> None:
+def test_leases_of_very_many_slots_go_back(join: Join, server: redis.Redis) -> None:
     worker = join()
     for first in range(0, 9000, 1000):
         worker.say(pushes=[Push("force", "", 0, b"x", f"slot{n}") for n in range(first, first + 1000)])

@@ -17,8 +17,8 @@ from scrapy_rq_sched.inspect.export import Export
 from scrapy_rq_sched.inspect.operations.clear import clear
 from scrapy_rq_sched.inspect.restore import Import
 
-from ..client import Client, Join, failed, payloads
-from ..crawl import wait_until
+from ..support.client import Client, Join, failed, payloads
+from ..support.crawl import wait_until
 
 
 def slots(leases: list[Lease]) -> list[str]:
@@ -48,7 +48,7 @@ def test_requests_wait_in_the_queue_of_their_slot(join: Join, server: redis.Redi
     assert index(server) == [b"books.example.com"]
 
 
-def test_what_waits_is_counted_over_all_slots(join: Join, discipline: str) -> None:
+def test_waiting_requests_are_counted_over_all_slots(join: Join, discipline: str) -> None:
     worker = join()
     push_to(worker, a=3, b=2)
     assert worker.push("x").waiting == 6
@@ -148,7 +148,7 @@ def test_more_slots_than_an_exchange_looks_at_all_have_their_turn(join: Join) ->
 # -- what comes back ---------------------------------------------------------------------------------
 
 
-def test_what_is_given_back_stands_where_it_stood_in_its_slot(join: Join, discipline: str) -> None:
+def test_a_request_given_back_keeps_its_place_in_its_slot(join: Join, discipline: str) -> None:
     worker = join()
     push_to(worker, a=4)
     leases = worker.take(3)
@@ -158,7 +158,9 @@ def test_what_is_given_back_stands_where_it_stood_in_its_slot(join: Join, discip
     assert slots(again) == ["a"] * 4
 
 
-def test_what_the_dead_held_goes_back_to_its_slot(join: Join, server: redis.Redis, discipline: str) -> None:
+def test_the_leases_of_a_dead_worker_go_back_to_their_slots(
+    join: Join, server: redis.Redis, discipline: str
+) -> None:
     dead, alive = join("dead", lease=0.1), join("alive")
     push_to(alive, a=3, b=3)
     taken = dead.take(4)
@@ -179,7 +181,7 @@ def test_a_lease_that_is_given_again_has_the_same_slot(join: Join, discipline: s
     assert worker.repeat(want=2).leases == first
 
 
-def test_what_a_worker_refuses_keeps_its_slot(join: Join, server: redis.Redis) -> None:
+def test_a_refused_request_keeps_its_slot(join: Join, server: redis.Redis) -> None:
     one, other = join("one"), join("other")
     push_to(one, a=1)
     (lease,) = one.take(1)
@@ -189,7 +191,7 @@ def test_what_a_worker_refuses_keeps_its_slot(join: Join, server: redis.Redis) -
     assert (again.payload, again.slot) == (b"a1", "a")
 
 
-def test_what_was_set_aside_says_its_slot(join: Join, server: redis.Redis) -> None:
+def test_a_failed_request_names_its_slot(join: Join, server: redis.Redis) -> None:
     one = join("one")
     push_to(one, a=1)
     (lease,) = one.take(1)
@@ -201,7 +203,7 @@ def test_what_was_set_aside_says_its_slot(join: Join, server: redis.Redis) -> No
 # -- what others have done ---------------------------------------------------------------------------
 
 
-def test_what_is_left_at_the_key_of_a_slot_that_is_not_in_the_index_is_not_crawled(
+def test_requests_left_at_the_key_of_a_slot_outside_the_index_are_not_crawled(
     join: Join, server: redis.Redis, discipline: str
 ) -> None:
     worker = join()
@@ -226,7 +228,7 @@ def test_garbage_at_the_key_of_a_slot_makes_way_and_stops_no_other(
     assert server.get("s:requests:slot:a~garbage") == b"garbage"
 
 
-def test_a_slot_whose_requests_somebody_has_deleted_does_not_keep_the_crawl_from_its_end(
+def test_a_slot_with_deleted_requests_does_not_keep_the_crawl_from_its_end(
     join: Join, server: redis.Redis, discipline: str
 ) -> None:
     worker = join()
@@ -237,7 +239,7 @@ def test_a_slot_whose_requests_somebody_has_deleted_does_not_keep_the_crawl_from
     assert (reply.waiting, reply.finished) == (0, True)
 
 
-def test_a_count_that_somebody_has_changed_does_not_stop_the_crawl(join: Join, server: redis.Redis) -> None:
+def test_an_overwritten_count_does_not_stop_the_crawl(join: Join, server: redis.Redis) -> None:
     worker = join()
     push_to(worker, a=3)
     server.hset("s:meta", "in_slots", "many")

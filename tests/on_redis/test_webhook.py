@@ -15,7 +15,7 @@ from scrapy_rq_sched.events.post import Problem
 from scrapy_rq_sched.events.webhook import Webhook
 from scrapy_rq_sched.frontier.scripts import register
 
-from ..client import Client, Join
+from ..support.client import Client, Join
 
 pytestmark = pytest.mark.single("names of keys")
 

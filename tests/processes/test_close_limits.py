@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from ..crawl import Fleet
+from ..support.crawl import Fleet
 
 WORKERS = 3
 #: What each worker may be at when it is told to close.

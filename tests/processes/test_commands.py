@@ -11,8 +11,8 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
-from ..crawl import Fleet, run_python, wait_until
 from ..project.crawls.graph import links_of, page_url
+from ..support.crawl import Fleet, run_python, wait_until
 
 pytestmark = pytest.mark.single("its data, byte for byte")
 

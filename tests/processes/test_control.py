@@ -13,8 +13,8 @@ from scrapy_rq_sched.frontier.messages import Batch
 from scrapy_rq_sched.frontier.replies import Order
 from scrapy_rq_sched.inspect import Control, View, read_status
 
-from ..client import Join, payloads
-from ..crawl import Fleet, run_python, wait_until
+from ..support.client import Join, payloads
+from ..support.crawl import Fleet, run_python, wait_until
 
 PAGES = 500
 
@@ -52,7 +52,7 @@ def test_seeds_stay_where_they_are_while_the_crawl_is_paused(
     assert server.llen("s:start_urls") == 1
 
 
-def test_what_was_found_is_stored_and_what_is_done_released_while_the_crawl_is_paused(
+def test_requests_are_stored_and_leases_released_while_the_crawl_is_paused(
     join: Join, redis_url: str
 ) -> None:
     worker = join()
@@ -81,7 +81,7 @@ def test_a_crawl_that_is_resumed_goes_on(join: Join, redis_url: str) -> None:
     assert (reply.order, payloads(reply.leases)) == (Order.CRAWL, ["one"])
 
 
-def test_only_those_that_are_there_are_told_to_stop(join: Join, redis_url: str) -> None:
+def test_a_stop_reaches_only_the_workers_that_have_joined(join: Join, redis_url: str) -> None:
     old = join("old")
     old.push("one")
     assert control(redis_url).stop() == 1
@@ -100,9 +100,7 @@ def test_a_worker_that_redis_has_forgotten_is_not_told_of_a_stop_before(
     assert worker.say(want=5).order == Order.CRAWL
 
 
-def test_what_workers_were_told_does_not_hold_for_the_next_crawl(
-    join: Join, redis_url: str, server: redis.Redis
-) -> None:
+def test_an_order_does_not_hold_for_the_next_crawl(join: Join, redis_url: str, server: redis.Redis) -> None:
     worker = join()
     worker.push("one")
     (lease,) = worker.take(1)
@@ -118,7 +116,7 @@ def test_a_frontier_that_is_not_there_cannot_be_paused(redis_url: str) -> None:
         control(redis_url)
 
 
-def test_what_somebody_has_written_there_stops_nobody(join: Join, server: redis.Redis) -> None:
+def test_foreign_values_of_the_order_stop_no_worker(join: Join, server: redis.Redis) -> None:
     worker = join()
     worker.push("one")
     server.hset("s:meta", mapping={"state": "dancing", "stop": "soon", "pages": "many", "exporting": "x"})
@@ -191,9 +189,7 @@ def test_a_fleet_that_is_drained_and_stopped_loses_and_repeats_nothing(fleet: Fl
 
 
 @pytest.mark.single("its log, and the time that it takes")
-def test_a_fleet_that_is_stopped_leaves_the_rest_to_those_that_start_later(
-    fleet: Fleet, redis_url: str
-) -> None:
+def test_a_stopped_fleet_leaves_the_rest_to_workers_that_start_later(fleet: Fleet, redis_url: str) -> None:
     crawling(fleet, 3)
     assert "3 workers will close" in command(redis_url, "stop", "graph")
     fleet.wait()
@@ -206,7 +202,7 @@ def test_a_fleet_that_is_stopped_leaves_the_rest_to_those_that_start_later(
 
 
 @pytest.mark.single("its log, and the time that it takes")
-def test_what_is_only_in_a_workers_memory_waits_while_paused_and_is_crawled_when_drained(
+def test_requests_in_a_workers_memory_wait_during_a_pause_and_are_crawled_by_a_drain(
     fleet: Fleet, redis_url: str
 ) -> None:
     fleet.start("hoard", GRAPH_LATENCY=0.2, CONCURRENT_REQUESTS=2)
@@ -252,7 +248,7 @@ def test_an_idle_worker_on_another_event_loop_stops_cleanly(
 
 
 @pytest.mark.single("its log, and the time that it takes")
-def test_workers_whose_frontier_is_cleared_come_to_an_end_and_leave_nothing(
+def test_workers_of_a_cleared_frontier_come_to_an_end_and_leave_nothing(
     fleet: Fleet, redis_url: str, server: redis.Redis
 ) -> None:
     crawling(fleet, 2)

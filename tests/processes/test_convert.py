@@ -25,8 +25,8 @@ from scrapy_rq_sched.errors import FrontierError, FrontierMismatchError
 from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.fingerprints import ScrapyRedisFingerprinter
 
-from ..client import Client
-from ..crawl import Fleet, run_python, wait_until
+from ..support.client import Client
+from ..support.crawl import Fleet, run_python, wait_until
 from ..unit.test_request import PagesSpider
 from .test_crawl import pages
 
@@ -87,7 +87,7 @@ def popped_by(scheduler: Scheduler) -> list[dict[str, Any]]:
 
 
 @each_queue
-def test_what_scrapy_redis_left_is_popped_as_it_would_have(
+def test_requests_left_by_scrapy_redis_are_popped_in_its_order(
     redis_url: str, server: redis.Redis, name: str
 ) -> None:
     expected = filled(server, name)
@@ -101,7 +101,7 @@ def test_what_scrapy_redis_left_is_popped_as_it_would_have(
     scheduler.close("shutdown")
 
 
-def test_what_scrapy_redis_has_seen_is_a_duplicate_with_its_fingerprints(
+def test_requests_seen_by_scrapy_redis_are_duplicates_with_its_fingerprints(
     redis_url: str, server: redis.Redis
 ) -> None:
     filled(server, "PriorityQueue")
@@ -175,7 +175,7 @@ def test_a_worker_that_would_crawl_all_that_scrapy_redis_has_seen_is_refused(
     ],
     ids=["its fingerprinter", "one's own", "a filter that asks by itself", "anew"],
 )
-def test_a_worker_that_knows_what_scrapy_redis_has_seen_or_begins_anew_joins(
+def test_a_worker_with_the_fingerprints_of_scrapy_redis_or_a_new_filter_joins(
     redis_url: str, server: redis.Redis, settings: dict[str, Any]
 ) -> None:
     seen_by_scrapy_redis(server)
@@ -184,7 +184,7 @@ def test_a_worker_that_knows_what_scrapy_redis_has_seen_or_begins_anew_joins(
     scheduler.close("shutdown")
 
 
-def test_what_scrapy_redis_has_seen_is_crawled_again_once_it_is_deleted(
+def test_requests_seen_by_scrapy_redis_are_crawled_again_once_its_filter_is_deleted(
     redis_url: str, server: redis.Redis
 ) -> None:
     seen_by_scrapy_redis(server)
@@ -194,7 +194,7 @@ def test_what_scrapy_redis_has_seen_is_crawled_again_once_it_is_deleted(
     scheduler.close("shutdown")
 
 
-def test_who_says_what_has_made_the_fingerprints_joins_with_it(redis_url: str, server: redis.Redis) -> None:
+def test_a_noted_fingerprinter_lets_a_worker_join_with_it(redis_url: str, server: redis.Redis) -> None:
     RFPDupeFilter(server, "pages:dupefilter").request_seen(Request("http://example.com/"))
     made_by = "scrapy.utils.request.RequestFingerprinter"
     server.hset("pages:meta", "REQUEST_FINGERPRINTER_CLASS", made_by)
@@ -363,7 +363,7 @@ def test_a_conversion_does_not_go_on_to_another_serializer_than_it_began_with(
         conversion(redis_url, name, "msgpack").run()
 
 
-def test_what_is_pushed_while_a_sorted_set_is_converted_is_converted_too(
+def test_requests_pushed_while_a_sorted_set_is_converted_are_converted_too(
     redis_url: str, server: redis.Redis
 ) -> None:
     filled(server, "PriorityQueue", 10)
@@ -382,9 +382,7 @@ def test_what_is_pushed_while_a_sorted_set_is_converted_is_converted_too(
     assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
 
 
-def test_a_request_of_a_class_that_is_not_here_is_counted_among_those_that_cannot_be(
-    redis_url: str, server: redis.Redis
-) -> None:
+def test_a_request_of_a_missing_class_is_counted_as_a_problem(redis_url: str, server: redis.Redis) -> None:
     server.zadd(KEY, {pickle.dumps({"url": "http://example.com/", "_class": "no.such.Request"}): -5})
     met = conversion(redis_url).run()
     assert "no.such.Request" in next(iter(met.problems))
@@ -393,7 +391,7 @@ def test_a_request_of_a_class_that_is_not_here_is_counted_among_those_that_canno
 
 
 @each_queue
-def test_what_cannot_be_converted_is_counted_and_goes_to_the_failed_list(
+def test_an_inconvertible_request_is_counted_and_goes_to_the_failed_list(
     redis_url: str, server: redis.Redis, name: str
 ) -> None:
     filled(server, name)
@@ -518,7 +516,7 @@ def test_the_command_converts_after_a_dry_run_that_changes_nothing(
     assert all(entry.startswith(b"{") for entry in server.zrange(KEY, 0, -1))
 
 
-def test_the_command_refuses_before_it_says_what_it_would_do(redis_url: str, server: redis.Redis) -> None:
+def test_the_command_refuses_before_it_prints_its_plan(redis_url: str, server: redis.Redis) -> None:
     filled(server, "PriorityQueue", 20)
     server.zadd("pages:workers", {"a": 99999999999999})
     refusal = command(redis_url, "pages", "--from", "pickle")
@@ -625,7 +623,7 @@ def test_the_command_sets_no_more_aside_than_the_failed_list_keeps(
         (None, ["pages", "-s", "SCHEDULER_QUEUE_CLASS=no.such"], "SCHEDULER_QUEUE_CLASS is 'no.such'"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_an_exit_code(
+def test_an_error_is_one_line_and_an_exit_code(
     redis_url: str, url: str | None, options: list[str], said: str
 ) -> None:
     ended = command(url or redis_url, *options)

@@ -14,9 +14,9 @@ from scrapy.core.downloader import Downloader
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from ..crawl import Fleet, wait_until
 from ..project.crawls.graph import page_url
-from ..proxy import Proxy
+from ..support.crawl import Fleet, wait_until
+from ..support.proxy import Proxy
 
 
 def pages(count: int) -> set[str]:
@@ -67,7 +67,7 @@ def first_to_parse(fleet: Fleet, count: int, workers: int) -> int:
     return max(range(workers), key=parsed)
 
 
-def test_what_a_killed_worker_held_is_crawled_by_the_others(fleet: Fleet) -> None:
+def test_the_leases_of_a_killed_worker_are_crawled_by_the_others(fleet: Fleet) -> None:
     fleet.start("graph", 3, forked=False, GRAPH_PAGES=1000, GRAPH_LATENCY=0.1, FRONTIER_LEASE_TIMEOUT=2)
     fleet.kill(first_to_parse(fleet, 200, workers=3))
     fleet.wait()
@@ -156,7 +156,7 @@ def test_requests_that_cannot_be_serialized_are_crawled_and_named(fleet: Fleet) 
     assert fleet.stat("scheduler/unserializable") == 2
 
 
-def test_nobody_ends_while_one_reads_its_start_requests(fleet: Fleet) -> None:
+def test_no_worker_ends_while_another_reads_its_start_requests(fleet: Fleet) -> None:
     fleet.start("slowstart", 1, "-a", "pause=3")
     wait_until(lambda: fleet.events("parsed"))
     fleet.start("slowstart", 1, "-a", "pause=0")
@@ -306,7 +306,7 @@ def test_a_long_start_does_not_keep_the_worker_from_its_heartbeat(fleet: Fleet) 
     assert "counted as dead" not in fleet.log(0)
 
 
-def test_a_worker_goes_on_with_what_it_has_while_redis_is_away(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_worker_goes_on_with_its_leases_while_redis_is_away(fleet: Fleet, tmp_path: Path) -> None:
     options = ["--appendonly", "yes", "--appendfsync", "always"]
     with PrivateRedis(tmp_path, options) as server:
         # Exchanges are rare, so that much is held ready.
@@ -394,7 +394,7 @@ def test_a_worker_that_slept_through_the_finish_crawls_nothing_again(fleet: Flee
     assert fleet.reasons() == ["finished", "finished"]
 
 
-def test_a_suspended_worker_whose_crawl_a_newer_version_continues_closes_with_one_line(
+def test_a_suspended_worker_closes_with_one_line_after_a_newer_version_took_over(
     fleet: Fleet, server: redis.Redis
 ) -> None:
     fleet.start("graph", GRAPH_LATENCY=0.2, FRONTIER_LEASE_TIMEOUT=1)

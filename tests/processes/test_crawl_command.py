@@ -20,9 +20,9 @@ import redis
 
 from scrapy_rq_sched.supervise import supervisor
 
-from ..crawl import PROJECT, is_alive, wait_until
 from ..project.crawls.graph import page_url
-from ..proxy import Proxy
+from ..support.crawl import PROJECT, is_alive, wait_until
+from ..support.proxy import Proxy
 
 pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matter")
 
@@ -191,7 +191,7 @@ def test_a_file_is_not_replaced_where_nothing_is_crawled(terminal: Terminal) -> 
 @pytest.mark.parametrize(
     "collector", ["scrapy.statscollectors.DummyStatsCollector", "scrapy_rq_sched.stats.RedisStatsCollector"]
 )
-def test_a_finished_crawl_is_finished_whatever_collects_its_statistics(
+def test_a_finished_crawl_is_finished_with_each_statistics_collector(
     terminal: Terminal, collector: str
 ) -> None:
     code, said = terminal.run(*CRAWL, "-w", "2", "-O", "items.jsonl", "-s", f"STATS_CLASS={collector}")

@@ -23,9 +23,9 @@ from scrapy_rq_sched.inspect import server_checks as checks
 from scrapy_rq_sched.inspect.settings_checks import check_settings, with_addon
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import Fleet, run_python, wait_until
-from ..topologies import Cluster, Embedded, Topology, with_login
+from ..support.client import Client
+from ..support.crawl import Fleet, run_python, wait_until
+from ..support.topologies import Cluster, Embedded, Topology, with_login
 from .test_security import SECRET, acl_rule
 
 ADDON = {"ADDONS": {"scrapy_rq_sched.Addon": 500}, "SPIDER_MODULES": ["crawls.spiders"]}
@@ -196,7 +196,7 @@ INFO: dict[str, Any] = {"redis_version": "7.2.4", "role": "master"}
     ],
 )
 @pytest.mark.single("what one server says")
-def test_what_a_server_says_of_itself_may_be_a_problem(
+def test_the_info_of_a_server_may_be_a_problem(
     server: redis.Redis, monkeypatch: pytest.MonkeyPatch, info: dict[str, Any], said: str
 ) -> None:
     monkeypatch.setattr(server, "info", lambda section: {**INFO, **info})
@@ -283,7 +283,7 @@ def test_a_worker_with_the_rights_of_the_page_has_no_problem(as_user: Callable[.
     ]
 
 
-def test_what_a_worker_calls_in_scripts_is_what_the_page_allows(server: redis.Redis) -> None:
+def test_the_commands_of_the_scripts_are_the_ones_that_the_page_allows(server: redis.Redis) -> None:
     text = part("scripts/doctor").decode()
     tried = {name.lower() for name in re.findall(r"[{(]'([A-Z]+)'", text)}
     tried |= {"ping", "info", "eval", "evalsha", "script|load", "blmove"}
@@ -297,7 +297,9 @@ def test_a_right_that_is_missing_is_named(as_user: Callable[..., str], missing: 
     assert re.search(rf"scripts: this user may not call all commands of a worker; .*\b{missing}\b", text)
 
 
-def test_a_user_who_may_run_no_scripts_or_only_at_other_keys_is_told(as_user: Callable[..., str]) -> None:
+def test_a_redis_user_without_the_right_to_run_scripts_at_the_keys_is_a_problem(
+    as_user: Callable[..., str],
+) -> None:
     for rule in ([*rights(), "-evalsha"], [*rights(), "resetkeys", "~other:*"]):
         if "resetkeys" in rule and connection.needs_hash_tag(connection.get_redis(url=as_user(*rule))):
             continue
@@ -305,7 +307,7 @@ def test_a_user_who_may_run_no_scripts_or_only_at_other_keys_is_told(as_user: Ca
         assert "scripts: this user may not run scripts on the key" in text
 
 
-def test_what_is_not_permitted_is_not_checked(as_user: Callable[..., str]) -> None:
+def test_a_check_that_is_not_permitted_is_left_out(as_user: Callable[..., str]) -> None:
     found = findings(as_user(*rights(), "-info", "-blmove"))
     assert of("problem", found) == []
     assert any("INFO is not permitted" in text for text in of("warning", found))
@@ -426,7 +428,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_key_of_a_wrong_type_is_named_with_what_it_should_be(
+def test_a_key_of_a_wrong_type_is_named_with_the_right_one(
     server: redis.Redis, redis_url: str, name: str
 ) -> None:
     worker = Client(server, "a", "priority", 30.0, 5, keys=_keys(server)).open()
@@ -472,7 +474,9 @@ def test_workers_that_are_told_to_stop_are_told_of(
     assert "1 of 1 live workers was told to stop" in only("warning", findings(redis_url))
 
 
-def test_what_waits_and_has_nobody_is_told_of(server: redis.Redis, redis_url: str, worker: Client) -> None:
+def test_waiting_requests_without_a_worker_are_a_warning(
+    server: redis.Redis, redis_url: str, worker: Client
+) -> None:
     worker.push("x", "y")
     server.zadd(worker.frontier.keys.workers, {"a": 1})
     assert "no worker is alive, and waiting requests and seeds: 2" in only("warning", findings(redis_url))
@@ -552,7 +556,7 @@ def test_another_format_is_a_problem(server: redis.Redis, redis_url: str, worker
         ("FRONTIER_PROJECT", "another/spiders.Graph"),
     ],
 )
-def test_what_a_frontier_was_made_with_otherwise_is_a_problem(
+def test_a_frontier_made_with_other_settings_is_a_problem(
     server: redis.Redis, redis_url: str, name: str, value: str
 ) -> None:
     Client(server, "a", "priority", 30.0, 5, keys=_keys_of_graph(server)).open()
@@ -596,7 +600,7 @@ def test_a_growth_that_fills_the_memory_soon_is_told_of(
         assert "Redis will be full in" in only("warning", findings(redis_url))
 
 
-def test_a_spider_that_nobody_knows_is_said(server: redis.Redis, redis_url: str) -> None:
+def test_an_unknown_spider_is_a_problem(server: redis.Redis, redis_url: str) -> None:
     done = doctor(redis_url, "nobody")
     assert done.returncode == 1
     assert "problem  frontiers: Neither this project nor Redis has a spider 'nobody'" in done.stdout

@@ -21,8 +21,8 @@ from scrapy_rq_sched.events.follower import Follower
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.inspect import Event, follow_events
 
-from ..crawl import PROJECT, Fleet, run_python, wait_until
-from ..proxy import Proxy
+from ..support.crawl import PROJECT, Fleet, run_python, wait_until
+from ..support.proxy import Proxy
 
 pytestmark = pytest.mark.single("how events are read; each kind of server tells them")
 
@@ -57,7 +57,7 @@ def test_a_crawl_can_be_read_when_it_is_over(fleet: Fleet, redis_url: str) -> No
     assert lines[3].endswith("the crawl is finished (pages: 20, set aside: 0)")
 
 
-def test_those_of_a_type_and_since_an_event_are_chosen(server: redis.Redis, redis_url: str) -> None:
+def test_events_of_a_type_and_since_an_event_are_chosen(server: redis.Redis, redis_url: str) -> None:
     first = tell(server, "paused")
     for kind in ("resumed", "paused", "stopped"):
         tell(server, kind)
@@ -65,7 +65,7 @@ def test_those_of_a_type_and_since_an_event_are_chosen(server: redis.Redis, redi
     assert [json.loads(line)["type"] for line in chosen] == ["paused", "stopped"]
 
 
-def test_those_of_a_period_are_chosen(server: redis.Redis, redis_url: str) -> None:
+def test_events_of_a_period_are_chosen(server: redis.Redis, redis_url: str) -> None:
     server.xadd("graph:events", {"event": "{}"}, id="1600000000000-0")
     tell(server, "paused")
     assert len(said(redis_url, "graph", "--since", "1h")) == 1
@@ -86,7 +86,7 @@ def test_events_of_several_spiders_are_told_apart_and_in_order(server: redis.Red
     ]
 
 
-def test_what_is_in_redis_steers_no_terminal(server: redis.Redis, redis_url: str) -> None:
+def test_control_characters_of_an_event_steer_no_terminal(server: redis.Redis, redis_url: str) -> None:
     tell(server, "request_set_aside", kind="request", reason="\x1b[31m\nred")
     (line,) = said(redis_url, "graph")
     assert "\x1b" not in line
@@ -132,7 +132,7 @@ def follower(redis_url: str) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_those_to_come_are_shown_until_ctrl_c(server: redis.Redis, follower: subprocess.Popen[str]) -> None:
+def test_new_events_are_shown_until_ctrl_c(server: redis.Redis, follower: subprocess.Popen[str]) -> None:
     assert follower.stdout is not None
     tell(server, "paused")
     assert json.loads(follower.stdout.readline())["type"] == "paused"
@@ -197,7 +197,7 @@ def following(server: redis.Redis, redis_url: str) -> Iterator[tuple[Following, 
 
 
 @pytest.mark.parametrize("fault", ["cut", "stall", "refuse"])
-def test_who_follows_goes_on_within_five_seconds_and_misses_none(
+def test_a_follower_goes_on_within_five_seconds_and_misses_no_event(
     server: redis.Redis, following: tuple[Following, Proxy], fault: str
 ) -> None:
     follower, proxy = following
@@ -253,7 +253,7 @@ def test_events_of_two_spiders_come_once_though_redis_was_away(server: redis.Red
     follower.close()
 
 
-def test_events_come_in_the_order_of_their_stream_whatever_its_clock_did(
+def test_events_come_in_the_order_of_their_stream_after_a_jump_of_the_clock(
     server: redis.Redis, redis_url: str
 ) -> None:
     follower = Follower(Settings({"REDIS_URL": redis_url}), [Stream("graph:events", "graph")], {})

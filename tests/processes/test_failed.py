@@ -16,9 +16,9 @@ from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.serializers import load_serializer
 
-from ..client import Join, payloads
-from ..crawl import Fleet
 from ..project.crawls.graph import page_url
+from ..support.client import Join, payloads
+from ..support.crawl import Fleet
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def fail(join: Join, **reasons: str) -> None:
         worker.say(failed=[Failed(lease.name, 0, reason, "Traceback …")])
 
 
-def test_what_is_listed_is_what_was_set_aside(join: Join, listed: FailedRequests) -> None:
+def test_the_failed_list_has_the_requests_that_were_set_aside(join: Join, listed: FailedRequests) -> None:
     fail(join, one="its callback raised KeyError: 'price'")
     (failed,) = listed
     assert (failed.kind, failed.data, failed.worker) == ("request", b"one", "worker")
@@ -81,7 +81,7 @@ def test_all_are_tried_again_where_they_stood(join: Join, listed: FailedRequests
     assert (lease.payload, lease.deaths) == (b"one", 0)
 
 
-def test_those_of_a_reason_are_tried_again(join: Join, listed: FailedRequests) -> None:
+def test_requests_with_a_reason_are_put_back(join: Join, listed: FailedRequests) -> None:
     fail(join, one="its callback raised A", two="its download failed", three="its callback raised B")
     assert listed.requeue(reason="its callback raised") == 2
     assert [failed.reason for failed in listed] == ["its download failed"]
@@ -103,7 +103,7 @@ def test_a_seed_goes_back_to_the_seeds(join: Join, listed: FailedRequests, serve
     assert server.zrange("s:start_urls", 0, -1, withscores=True) == [(b"seed", 7.0)]
 
 
-def test_what_is_not_text_comes_back_to_the_byte(join: Join, listed: FailedRequests) -> None:
+def test_a_binary_request_comes_back_to_the_byte(join: Join, listed: FailedRequests) -> None:
     payload = bytes(range(256))
     worker = join()
     worker.say(pushes=[Push("force", "", 0, payload)])
@@ -135,7 +135,7 @@ def entry(number: int, reason: str = "bad", data: str | None = None, kind: str =
     return json.dumps({"id": f"w/{number}", **fields, "data": data or f"request {number}"}).encode()
 
 
-def test_what_a_crawl_drops_at_the_head_meanwhile_makes_none_be_passed_over(
+def test_entries_dropped_at_the_head_meanwhile_make_no_other_be_passed_over(
     listed: FailedRequests, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.rpush("s:failed", *(entry(n, "bad" if n % 4 else "good") for n in range(1000)))
@@ -167,7 +167,7 @@ def test_the_list_is_read_on_where_it_was_though_its_head_is_dropped(
     assert ids == [f"w/{n}" for n in range(350)]
 
 
-def test_those_that_another_has_taken_are_not_put_back_and_those_that_remain_are(
+def test_entries_taken_by_another_program_are_not_put_back_and_the_remaining_are(
     listed: FailedRequests, server: redis.Redis
 ) -> None:
     server.rpush("s:failed", *map(entry, range(100)))
@@ -199,7 +199,7 @@ def test_an_export_that_is_under_way_is_not_disturbed(
 
 
 @pytest.mark.single("it sets how much memory the server may have")
-def test_a_full_redis_keeps_nobody_from_forgetting(listed: FailedRequests, server: redis.Redis) -> None:
+def test_a_full_redis_lets_entries_be_forgotten(listed: FailedRequests, server: redis.Redis) -> None:
     server.rpush("s:failed", *map(entry, range(10)))
     server.config_set("maxmemory", 1)
     try:
@@ -246,7 +246,7 @@ def test_a_step_walks_through_the_list_once_however_many_have_failed(
         ("http://a.test", []),
     ],
 )
-def test_those_of_a_url_are_chosen(server: redis.Redis, pattern: str, chosen: list[str]) -> None:
+def test_entries_are_chosen_by_their_url(server: redis.Redis, pattern: str, chosen: list[str]) -> None:
     listed = FailedRequests(server, Keys("s"), serializer=load_serializer("json"))
     for kind, reason, data in (
         ("request", "one", '{"url": "http://a.test/x"}'),
@@ -321,7 +321,7 @@ def test_without_the_setting_nothing_is_set_aside(fleet: Fleet, server: redis.Re
     assert not server.exists("failing:failed")
 
 
-def test_what_failed_is_crawled_after_it_was_requeued(fleet: Fleet, server: redis.Redis) -> None:
+def test_a_failed_request_is_crawled_after_it_was_requeued(fleet: Fleet, server: redis.Redis) -> None:
     fleet.start("failing", FRONTIER_SET_ASIDE="callback")
     fleet.wait()
     failed = FailedRequests.from_settings(Settings({"REDIS_URL": fleet.redis_url}), "failing")

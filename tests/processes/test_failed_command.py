@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from ..crawl import Fleet, run_python, wait_until
+from ..support.crawl import Fleet, run_python, wait_until
 
 TRACEBACK = "Traceback (most recent call last):\n  …\nKeyError: 'price'"
 
@@ -131,7 +131,9 @@ def test_nothing_to_list_is_said(server: redis.Redis, redis_url: str) -> None:
     assert said(redis_url, "--json") == ""
 
 
-def test_what_is_chosen_is_put_back_or_forgotten_and_counted(several: redis.Redis, redis_url: str) -> None:
+def test_the_chosen_entries_are_put_back_or_forgotten_and_counted(
+    several: redis.Redis, redis_url: str
+) -> None:
     assert said(redis_url, "--requeue", "--reason", "its callback", "--url", "*/1").startswith(
         "1 entry of the failed list"
     )
@@ -149,9 +151,7 @@ def test_two_actions_at_once_are_refused(several: redis.Redis, redis_url: str) -
     assert several.llen("graph:failed") == 5
 
 
-def test_what_may_run_code_is_not_read_unless_the_settings_say_so(
-    server: redis.Redis, redis_url: str
-) -> None:
+def test_a_pickle_is_not_read_unless_the_settings_say_so(server: redis.Redis, redis_url: str) -> None:
     server.hset("graph:meta", mapping={"epoch": 1, "SCHEDULER_SERIALIZER": "pickle"})
     data = pickle.dumps({"url": "http://graph.test/1"})
     set_aside(server, 1, data_hex=data.hex(), data=None)
@@ -187,7 +187,7 @@ def test_a_queue_of_the_users_own_can_be_looked_at_and_not_put_back(
     assert said(redis_url, "--forget", *own).startswith("5 entries of the failed list")
 
 
-def test_a_crawl_that_is_under_way_goes_on_with_what_is_put_back(
+def test_a_running_crawl_goes_on_with_entries_that_are_put_back(
     fleet: Fleet, server: redis.Redis, redis_url: str
 ) -> None:
     fleet.start("graph", 2, GRAPH_PAGES=300, GRAPH_LATENCY=0.5, FRONTIER_MAX_FAILED=200)

@@ -8,7 +8,7 @@ import signal
 import pytest
 import redis
 
-from ..crawl import Fleet, wait_until
+from ..support.crawl import Fleet, wait_until
 
 
 def closing(fleet: Fleet) -> list[str]:
@@ -53,7 +53,7 @@ def test_the_delay_between_downloads_counts(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "none"])
-def test_a_second_ctrl_c_says_what_it_costs(fleet: Fleet, server: redis.Redis, event_loop: str) -> None:
+def test_a_second_ctrl_c_names_its_cost(fleet: Fleet, server: redis.Redis, event_loop: str) -> None:
     interrupt(fleet, latency=600, event_loop=event_loop)
     # What it has not begun is given back.
     wait_until(lambda: [server.hlen(key) for key in server.scan_iter("starts:leases:*")] == [4])

@@ -8,8 +8,8 @@ import re
 import pytest
 import redis
 
-from ..crawl import Fleet
 from ..project.crawls.graph import page_url
+from ..support.crawl import Fleet
 from ..unit.test_log_safety import HOSTILE, URL
 
 pytestmark = pytest.mark.single("its log")

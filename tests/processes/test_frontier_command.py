@@ -16,9 +16,9 @@ import redis
 from scrapy_rq_sched import __version__
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
-from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..project.crawls.graph import page_url
-from ..topologies import with_login
+from ..support.crawl import PROJECT, Fleet, run_python, wait_until
+from ..support.topologies import with_login
 from .test_security import SECRET, acl_rule
 
 pytestmark = pytest.mark.single("what is typed and printed; what is behind it is tested on every server")
@@ -120,7 +120,7 @@ def test_the_workers_are_shown(url: str, crawl: Fleet) -> None:
     assert len(table(frontier(url, "workers", "graph"))) == 2
 
 
-def test_what_workers_hold_is_shown(url: str) -> None:
+def test_the_leases_of_the_workers_are_shown(url: str) -> None:
     one, two = (worker["name"] for worker in as_json(url, "workers", "graph"))
     leases = as_json(url, "leases", "graph")
     assert {lease["worker"] for lease in leases} == {one, two}
@@ -128,7 +128,7 @@ def test_what_workers_hold_is_shown(url: str) -> None:
     assert {row[0] for row in table(frontier(url, "leases", "graph", "--worker", one))} == {one}
 
 
-def test_what_comes_next_is_shown(url: str) -> None:
+def test_the_next_requests_are_shown(url: str) -> None:
     rows = table(frontier(url, "peek", "graph", "-n", "7"))
     assert [row[0] for row in rows] == list("1234567")
     assert all(row[2] == "GET" and row[4].startswith("http://graph.test/") for row in rows)
@@ -146,7 +146,7 @@ def test_a_url_is_explained(url: str) -> None:
     assert as_json(url, "explain", "graph", waits)[0]["waiting"][0]["before"] > 0
 
 
-def test_what_waits_is_removed_by_a_pattern_after_a_dry_run(url: str) -> None:
+def test_waiting_requests_are_removed_by_a_pattern_after_a_dry_run(url: str) -> None:
     victim = as_json(url, "peek", "graph", "-n", "900")[-1]["url"]
     pattern = victim[:-1] + "*"
     dry = frontier(url, "remove", "graph", pattern, "--dry-run")
@@ -157,13 +157,13 @@ def test_what_waits_is_removed_by_a_pattern_after_a_dry_run(url: str) -> None:
     assert "waiting      no" in frontier(url, "explain", "graph", victim)
 
 
-def test_what_waits_is_given_another_priority(url: str, crawl: Fleet) -> None:
+def test_waiting_requests_are_given_another_priority(url: str, crawl: Fleet) -> None:
     victim = as_json(url, "peek", "graph", "-n", "2000")[-1]["url"]
     assert "1 of" in frontier(url, "reprioritize", "graph", "9", victim)
     wait_until(lambda: crawl.urls("parsed")[victim])
 
 
-def test_what_is_forgotten_is_crawled_again(url: str, crawl: Fleet) -> None:
+def test_a_forgotten_url_is_crawled_again(url: str, crawl: Fleet) -> None:
     assert crawl.urls("parsed")[page_url(3)] == 1
     again = frontier(url, "forget", "graph", "--crawl", "--priority", "9", page_url(3))
     assert "1 of 1 URL was forgotten" in again
@@ -189,7 +189,7 @@ def test_a_frontier_with_workers_is_not_cleared(url: str) -> None:
     assert as_json(url, "status", "graph")[0]["waiting"] > 0
 
 
-def test_a_user_who_may_only_look_can_look(url: str) -> None:
+def test_a_read_only_user_can_look_and_change_nothing(url: str) -> None:
     _, *rule = (word.replace("~target:", "~graph:") for word in acl_rule("looker"))
     with redis.Redis.from_url(url) as server:
         server.execute_command("ACL", "SETUSER", "looker", *rule)
@@ -222,7 +222,7 @@ def test_a_user_who_may_only_look_can_look(url: str) -> None:
         (["status", "graph", "-s", "SCHEDULER_QUEUE_KEY=%d"], "SCHEDULER_QUEUE_KEY"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(url: str, arguments: list[str], said: str) -> None:
+def test_an_impossible_command_is_one_line(url: str, arguments: list[str], said: str) -> None:
     refusal = frontier(url, *arguments, code=1)
     assert refusal.startswith("scrapy frontier: ")
     assert said in refusal
@@ -233,7 +233,7 @@ def test_what_cannot_be_done_is_one_line(url: str, arguments: list[str], said: s
     "arguments",
     [[], ["dance"], ["status", "--dance"], ["peek"], ["peek", "graph", "-n", "0"], ["status", "-a", "x"]],
 )
-def test_what_is_typed_wrong_is_told_with_how_it_is_typed(url: str, arguments: list[str]) -> None:
+def test_a_mistyped_command_gets_the_usage(url: str, arguments: list[str]) -> None:
     assert "scrapy frontier" in frontier(url, *arguments, code=2)
 
 

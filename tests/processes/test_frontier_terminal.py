@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 import redis
 
-from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..project.crawls.graph import page_url
+from ..support.crawl import PROJECT, Fleet, run_python, wait_until
 from .test_frontier_command import frontier
 
 pytestmark = pytest.mark.single("what is typed and printed; what is behind it is tested on every server")
 
 
-def test_what_is_in_redis_does_not_steer_the_terminal(server: redis.Redis, redis_url: str) -> None:
+def test_control_characters_of_a_request_do_not_steer_the_terminal(
+    server: redis.Redis, redis_url: str
+) -> None:
     server.rpush("graph:start_urls", b"x")
     server.hset("graph:meta", mapping={"format": "3", "epoch": "1", "requests_key": "graph:requests"})
     server.zadd("graph:requests", {b'{"url":"http://a/\x1b[2Jb"}': 0})
@@ -35,7 +37,7 @@ def test_an_empty_queue_is_said_to_be_empty(server: redis.Redis, redis_url: str)
     assert said == ["No request of spider graph waits", "1 seed is read first"]
 
 
-def test_what_is_in_redis_prints_no_line_of_its_own(server: redis.Redis, redis_url: str) -> None:
+def test_line_breaks_in_redis_print_no_line_of_their_own(server: redis.Redis, redis_url: str) -> None:
     forged = "x\n9      999  GET  http://forged/"
     about = json.dumps({"host": forged, "version": forged})
     server.hset("graph:meta", mapping={"format": "4", "epoch": "1", "requests_key": "graph:requests"})
@@ -61,9 +63,7 @@ def test_what_is_in_redis_prints_no_line_of_its_own(server: redis.Redis, redis_u
         assert not [line for line in said if line.startswith("9  ")], arguments
 
 
-def test_a_pickle_is_shown_as_one_with_nothing_that_nobody_has_read(
-    server: redis.Redis, redis_url: str
-) -> None:
+def test_an_unread_pickle_is_shown_without_its_content(server: redis.Redis, redis_url: str) -> None:
     data = pickle.dumps({"url": "http://a/b", "method": "POST", "callback": "parse_item"}, protocol=4)
     server.zadd("graph:requests", {data: -3})
     _, row = frontier(redis_url, "peek", "graph").splitlines()

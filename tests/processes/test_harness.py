@@ -17,9 +17,9 @@ from scrapy_rq_sched import embedded
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.errors import FrontierError
 
-from .. import reaper
-from ..crawl import PROJECT, is_alive, run_python, wait_until
-from ..forked import ForkedScrapy
+from ..support import reaper
+from ..support.crawl import PROJECT, is_alive, run_python, wait_until
+from ..support.forked import ForkedScrapy
 
 #: A test that starts a server, says which process it is and where its socket is, and then waits for ever.
 ENDLESS = """
@@ -53,7 +53,7 @@ def test_tests_that_are_stopped_leave_no_server_behind(tmp_path: Path, sent: sig
     shutil.rmtree(folder)
 
 
-def test_a_server_whose_port_was_taken_meanwhile_takes_another(
+def test_a_server_takes_another_port_if_its_own_was_taken_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -81,7 +81,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
         PrivateRedis(tmp_path).start()
 
 
-def test_a_server_keeps_a_port_that_somebody_has_read(tmp_path: Path) -> None:
+def test_a_server_keeps_its_port_once_its_url_was_read(tmp_path: Path) -> None:
     server = PrivateRedis(tmp_path, port=0)
     url = server.url
     with server, redis.Redis.from_url(url) as client:

@@ -9,7 +9,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.inspect import View, read_status
 
-from ..crawl import Fleet, wait_until
+from ..support.crawl import Fleet, wait_until
 
 ENDLESS = {"GRAPH_PAGES": 10**6}
 
@@ -27,7 +27,7 @@ ENDLESS = {"GRAPH_PAGES": 10**6}
         ),
     ],
 )
-def test_status_says_what_keeps_a_crawl_from_going_faster(
+def test_the_status_names_the_bottleneck_of_a_crawl(
     fleet: Fleet, redis_url: str, limit: str, spider: str, settings: dict[str, Any]
 ) -> None:
     fleet.start(spider, 2, **settings)

@@ -17,7 +17,7 @@ from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.servers import shared as local_server
 from scrapy_rq_sched.servers import watchdog as server_watch
 
-from ..crawl import is_alive, wait_until
+from ..support.crawl import is_alive, wait_until
 
 pytestmark = pytest.mark.single("a server of its own")
 
@@ -117,7 +117,7 @@ def test_a_server_that_was_killed_is_started_again(users: Users) -> None:
     assert said(users.start())[1] != server
 
 
-def test_a_server_whose_watch_was_killed_is_gone_with_the_last_all_the_same(users: Users) -> None:
+def test_a_server_with_a_killed_watch_ends_with_its_last_user_all_the_same(users: Users) -> None:
     user = users.start()
     _, server = said(user)
     stat = Path(f"/proc/{server}/stat").read_text()
@@ -165,13 +165,13 @@ def test_a_lock_that_another_holds_for_too_long_is_one_line(
     assert "is locked by another process" in connection.describe_error(client, error.value)
 
 
-def test_what_it_writes_is_for_nobody_else(users: Users) -> None:
+def test_the_files_of_the_server_are_closed_to_other_users(users: Users) -> None:
     users.folder.mkdir(mode=0o755)
     said(users.start())
     assert {path.stat().st_mode & 0o077 for path in users.folder.iterdir()} == {0}
 
 
-def test_nobody_else_may_reach_it(users: Users) -> None:
+def test_the_folder_of_the_server_is_closed_to_other_users(users: Users) -> None:
     said(users.start())
     assert users.folder.stat().st_mode & 0o077 == 0
 
@@ -209,7 +209,7 @@ def test_a_folder_that_is_not_absolute_is_refused_with_one_that_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_child_does_not_wait_for_what_its_parent_was_at() -> None:
+def test_a_child_does_not_wait_for_the_lock_of_its_parent() -> None:
     with local_server._one_at_a_time:
         child = os.fork()
         if child == 0:

@@ -22,10 +22,10 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.inspect import Control, Status, View, read_status
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import PROJECT, Fleet, run_python, wait_until
-from ..metric_values import Values, of_spider, read
-from ..topologies import with_login
+from ..support.client import Client
+from ..support.crawl import PROJECT, Fleet, run_python, wait_until
+from ..support.metric_values import Values, of_spider, read
+from ..support.topologies import with_login
 from .test_security import SECRET, acl_rule
 
 pytestmark = pytest.mark.single("what is typed and printed, with the keys of a single server")
@@ -116,7 +116,7 @@ def compare(values: Values, status: Status) -> None:
     assert sum(of_spider(values, "frontier_slot_waiting", spider).values()) == status.waiting
 
 
-def test_the_metrics_of_two_crawls_are_those_of_their_status(
+def test_the_metrics_of_two_crawls_equal_their_status(
     fleet: Fleet, server: redis.Redis, redis_url: str, listen: Listen
 ) -> None:
     slow = {"GRAPH_PAGES": 100_000, "GRAPH_LATENCY": 0.05, "CONCURRENT_REQUESTS": 4}
@@ -224,7 +224,7 @@ def test_ctrl_c_ends_the_listener_without_a_word(listen: Listen) -> None:
     assert listener.errors.read_text() == ""
 
 
-def test_a_user_who_may_only_look_gets_all_metrics(server: redis.Redis, redis_url: str) -> None:
+def test_a_read_only_user_gets_all_metrics(server: redis.Redis, redis_url: str) -> None:
     Client(server, "w", "priority", 30, 5, keys=Keys("graph")).open().push("a", slot="a.example")
     _, *rule = (word.replace("~target:", "~graph:") for word in acl_rule("looker"))
     as_looker = with_login(redis_url, "looker", SECRET)
@@ -296,7 +296,7 @@ def test_an_address_that_is_none_is_refused(redis_url: str, address: str) -> Non
     assert "--listen" in run(redis_url, f"--listen={address}", code=2)
 
 
-def test_a_spider_that_nobody_knows_is_one_line(server: redis.Redis, redis_url: str) -> None:
+def test_an_unknown_spider_is_one_line(server: redis.Redis, redis_url: str) -> None:
     refusal = run(redis_url, "nobody", code=1)
     assert "Neither this project nor Redis has a spider 'nobody'" in refusal
     assert refusal.count("\n") == 1
@@ -308,7 +308,7 @@ def test_a_file_that_cannot_be_written_is_one_line(server: redis.Redis, redis_ur
     assert refusal.count("\n") == 1
 
 
-def test_without_the_extra_one_line_says_what_to_install(redis_url: str, tmp_path: Path) -> None:
+def test_without_the_extra_one_line_names_the_package_to_install(redis_url: str, tmp_path: Path) -> None:
     # An interpreter that does not find the library, as where it is not installed.
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"

@@ -39,9 +39,9 @@ from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.serializers import serializer_name
 
-from ..client import Client
-from ..crawl import run_python
-from ..topologies import with_login
+from ..support.client import Client
+from ..support.crawl import run_python
+from ..support.topologies import with_login
 from .test_convert import a_scheduler
 from .test_security import SECRET, acl_rule
 

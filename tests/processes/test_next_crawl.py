@@ -14,9 +14,9 @@ from scrapy_rq_sched.errors import FrontierMismatchError
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.inspect.status import Status
 
-from ..client import Client, Join, failed, payloads
-from ..crawl import Fleet, wait_until
 from ..project.crawls.graph import page_url
+from ..support.client import Client, Join, failed, payloads
+from ..support.crawl import Fleet, wait_until
 
 
 def expire(server: redis.Redis) -> None:
@@ -37,7 +37,7 @@ def sees_nothing(join: Join, name: str) -> bool:
 
 
 @pytest.mark.parametrize("minutes", [0, 10], ids=["at once", "after ten minutes"])
-def test_a_crawl_whose_idle_worker_was_killed_before_the_last_one_left_is_cleared_by_the_next(
+def test_a_crawl_with_an_idle_worker_killed_before_its_end_is_cleared_by_the_next(
     join: Join, server: redis.Redis, minutes: int
 ) -> None:
     last, killed = join("last"), join("killed")
@@ -52,7 +52,7 @@ def test_a_crawl_whose_idle_worker_was_killed_before_the_last_one_left_is_cleare
     assert sees_nothing(join, "next")
 
 
-def test_the_last_to_leave_a_finished_crawl_clears_it_whatever_its_own_reason(join: Join) -> None:
+def test_the_last_worker_to_leave_a_finished_crawl_clears_it_for_any_reason(join: Join) -> None:
     first, last = join("first"), join("last")
     crawl_to_the_end(first, "one")
     first.say(finishing=True, in_hand=0)
@@ -61,7 +61,7 @@ def test_the_last_to_leave_a_finished_crawl_clears_it_whatever_its_own_reason(jo
     assert sees_nothing(join, "next")
 
 
-def test_a_finish_holds_though_nobody_could_leave(join: Join, server: redis.Redis) -> None:
+def test_a_finish_holds_though_no_worker_could_leave(join: Join, server: redis.Redis) -> None:
     worker = join("worker")
     crawl_to_the_end(worker, "one")
     worker.say(finishing=True, in_hand=0)
@@ -167,7 +167,9 @@ def test_a_worker_that_was_killed_before_it_began_binds_no_crawl_to_its_settings
 # -- deaths that are nobody's fault ----------------------------------------------------------------------
 
 
-def test_what_a_dead_worker_had_not_begun_is_never_set_aside(join: Join, server: redis.Redis) -> None:
+def test_a_request_that_dead_workers_had_not_begun_is_never_set_aside(
+    join: Join, server: redis.Redis
+) -> None:
     alive = join("alive")
     alive.push("innocent")
     for number in range(12):
@@ -180,7 +182,9 @@ def test_what_a_dead_worker_had_not_begun_is_never_set_aside(join: Join, server:
     assert lease.deaths == 12
 
 
-def test_what_a_slow_worker_finishes_after_all_is_not_crawled_again(join: Join, server: redis.Redis) -> None:
+def test_a_request_that_a_slow_worker_finishes_after_all_is_not_crawled_again(
+    join: Join, server: redis.Redis
+) -> None:
     slow, other = join("slow"), join("other")
     slow.push("one")
     (lease,) = slow.take(1)
@@ -192,7 +196,7 @@ def test_what_a_slow_worker_finishes_after_all_is_not_crawled_again(join: Join, 
     assert other.say(in_hand=0).finished
 
 
-def test_what_two_slow_workers_do_in_turn_ends_when_one_of_them_has_done_it(
+def test_a_request_of_two_slow_workers_ends_when_one_of_them_has_finished_it(
     join: Join, server: redis.Redis
 ) -> None:
     first, second, third = join("first"), join("second"), join("third")
@@ -268,9 +272,7 @@ def test_start_requests_are_crawled_filtered_and_unfiltered_as_scrapy_does_it(fl
 
 
 @pytest.mark.single("the largest entry that it takes")
-def test_a_request_that_redis_does_not_take_keeps_nobody_from_the_others(
-    fleet: Fleet, server: redis.Redis
-) -> None:
+def test_a_request_that_redis_does_not_take_holds_up_no_other(fleet: Fleet, server: redis.Redis) -> None:
     largest = server.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
     server.config_set("proto-max-bulk-len", 1024 * 1024)
     try:
@@ -321,7 +323,7 @@ def test_a_callback_that_never_returns_is_set_aside_by_the_last_worker_that_does
     assert [json.loads(entry["data"])["url"] for entry in failed(server, "hanging")] == [page_url(50)]
 
 
-def test_the_second_crawl_of_a_persistent_spider_says_what_it_does_not_fetch_again(fleet: Fleet) -> None:
+def test_the_second_crawl_of_a_persistent_spider_logs_how_many_urls_it_has_seen(fleet: Fleet) -> None:
     fleet.start("graph", GRAPH_PAGES=30, SCHEDULER_PERSIST=True)
     fleet.wait()
     fleet.start("graph", GRAPH_PAGES=30, SCHEDULER_PERSIST=True)
@@ -330,7 +332,7 @@ def test_the_second_crawl_of_a_persistent_spider_says_what_it_does_not_fetch_aga
     assert "SCHEDULER_FLUSH_ON_START" in fleet.log(1)
 
 
-def test_another_project_with_a_spider_of_the_same_name_is_refused_with_what_to_set(fleet: Fleet) -> None:
+def test_another_project_with_the_same_spider_is_refused_with_the_setting_to_use(fleet: Fleet) -> None:
     fleet.start("graph", GRAPH_PAGES=200, GRAPH_LATENCY=1)
     wait_until(lambda: fleet.events("parsed"))
     fleet.start("graph", BOT_NAME="another")
@@ -351,7 +353,7 @@ def test_a_crawl_says_at_its_begin_and_its_end_that_something_was_set_aside(
     assert fleet.log().count("The failed list of spider 'graph' has 1 entry: ") == 2
 
 
-def test_a_spider_whose_requests_cannot_be_shared_says_so_loudly(fleet: Fleet) -> None:
+def test_a_spider_with_requests_that_cannot_be_shared_logs_errors(fleet: Fleet) -> None:
     fleet.start("unshared", SPIDER_MODULES="crawls.unusual")
     fleet.wait()
     assert fleet.urls("parsed") == dict.fromkeys(pages(150), 1)

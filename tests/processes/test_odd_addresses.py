@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..crawl import Fleet, run_python
+from ..support.crawl import Fleet, run_python
 from ..unit.test_addresses import SECRET
 
 pytestmark = pytest.mark.single("its address")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ..crawl import Fleet
 from ..project.crawls.graph import page_url
 from ..project.crawls.odd import CARRIERS, FIELDS, ODD, ORDINARY, VALUES
-from ..real_crawl import IN_MEMORY
+from ..support.crawl import Fleet
+from ..tools.real_crawl import IN_MEMORY
 
 #: Seconds within which a crawl of some 150 pages has to be over.
 LIMIT = 60
@@ -25,7 +25,7 @@ def named(url: str) -> str:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_crawl_crawls_what_scrapy_crawls_and_ends(field: str, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_crawl_fetches_the_same_pages_as_scrapy_and_ends(field: str, fleet: Fleet, tmp_path: Path) -> None:
     folder = tmp_path / "alone"
     folder.mkdir()
     alone = Fleet(folder, "redis://127.0.0.1:1")

@@ -24,8 +24,8 @@ from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.errors import ItemNotStoredError, SettingError, UnserializableItemError
 from scrapy_rq_sched.pipelines import RedisPipeline
 
-from ..crawl import Fleet, wait_until
-from ..proxy import Proxy
+from ..support.crawl import Fleet, wait_until
+from ..support.proxy import Proxy
 from .test_crawl import first_to_parse
 
 OURS = "scrapy_rq_sched.pipelines.RedisPipeline"
@@ -78,7 +78,9 @@ def test_an_item_is_processed_when_redis_has_it(fleet: Fleet, tmp_path: Path) ->
         assert processed <= set(stored(redis.Redis.from_url(server.url)))
 
 
-def test_what_a_killed_worker_had_not_stored_is_crawled_again(fleet: Fleet, server: redis.Redis) -> None:
+def test_pages_with_items_that_a_killed_worker_had_not_stored_are_crawled_again(
+    fleet: Fleet, server: redis.Redis
+) -> None:
     settings = {"GRAPH_PAGES": 1000, "GRAPH_LATENCY": 0.05, "FRONTIER_LEASE_TIMEOUT": 1}
     fleet.start("items", 2, ITEM_PIPELINES=pipelines(OURS), **settings)
     fleet.kill(first_to_parse(fleet, 100, workers=2))
@@ -99,7 +101,7 @@ def test_an_outage_loses_no_item_and_is_one_line(fleet: Fleet, tmp_path: Path) -
     assert len(re.findall(r"the worker keeps \d+ items? to store, and tries again", fleet.log())) == 1
 
 
-def test_pages_whose_items_could_not_be_stored_at_a_stop_are_crawled_again(
+def test_pages_with_items_that_could_not_be_stored_at_a_stop_are_crawled_again(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     with PrivateRedis(tmp_path, APPEND_ONLY) as server:
@@ -297,9 +299,7 @@ def hand(url: str, patience: float = 30.0, **options: Any) -> Hand:
 
 
 @pytest.mark.usefixtures("hand_loop")
-def test_a_batch_whose_reply_was_lost_is_stored_once(
-    private_redis: PrivateRedis, server: redis.Redis
-) -> None:
+def test_a_batch_with_a_lost_reply_is_stored_once(private_redis: PrivateRedis, server: redis.Redis) -> None:
     with Proxy(private_redis.url) as lossy:
         lossy.swallow(0.5)
         store = hand(lossy.url)
@@ -341,7 +341,7 @@ def test_large_items_go_in_steps_of_a_bounded_size(
 
 
 @pytest.mark.usefixtures("hand_loop")
-def test_what_one_items_code_raises_is_the_error_of_that_item(
+def test_an_exception_of_one_item_is_the_error_of_that_item(
     private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
     store = hand(private_redis.url)
@@ -416,9 +416,7 @@ def test_a_store_is_closed_when_its_last_item_is_stored(
 
 
 @pytest.mark.usefixtures("hand_loop")
-def test_what_redis_knows_a_batch_by_has_a_time_to_live(
-    private_redis: PrivateRedis, server: redis.Redis
-) -> None:
+def test_the_key_of_a_batch_has_a_time_to_live(private_redis: PrivateRedis, server: redis.Redis) -> None:
     store = hand(private_redis.url)
     store.append(b"1")
     store.run()

@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.inspect import View, read_status
 
-from ..crawl import Fleet, run_python, wait_until
+from ..support.crawl import Fleet, run_python, wait_until
 
 pytestmark = pytest.mark.single("names of keys")
 
@@ -110,7 +110,7 @@ def test_ctrl_c_ends_the_wait(fleet: Fleet, server: redis.Redis, loop: str) -> N
     assert places(server) == 1
 
 
-def test_those_in_line_close_when_the_fleet_is_told_to_stop(
+def test_workers_in_line_close_when_the_fleet_is_stopped(
     fleet: Fleet, redis_url: str, server: redis.Redis
 ) -> None:
     one_at_work_and_one_in_line(fleet, server)
@@ -122,7 +122,7 @@ def test_those_in_line_close_when_the_fleet_is_told_to_stop(
     assert "This worker closes: The fleet of spider 'graph' was told to stop" in fleet.log(1)
 
 
-def test_those_in_line_do_not_crawl_a_finished_crawl_again(fleet: Fleet, server: redis.Redis) -> None:
+def test_workers_in_line_do_not_crawl_a_finished_crawl_again(fleet: Fleet, server: redis.Redis) -> None:
     limits = {"FRONTIER_MAX_WORKERS": 1, "GRAPH_PAGES": 200, "SCHEDULER_FLUSH_ON_START": 1}
     fleet.start("graph", GRAPH_LATENCY=0.05, **limits)
     wait_until(lambda: fleet.urls("downloaded", 0))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from ..crawl import Fleet
 from ..dashboard.browser import BROWSER_ARGUMENTS, found
 from ..project.crawls.graph import links_of, page_url
-from ..site import served
+from ..support.crawl import Fleet
+from ..support.site import served
 
 
 def test_each_page_is_crawled_once_for_each_of_two_page_objects(fleet: Fleet) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import redis
 
-from ..crawl import Fleet, wait_until
 from ..project.crawls.hosts import MovedSpider, host_url
-from ..site import listening
+from ..support.crawl import Fleet, wait_until
+from ..support.site import listening
 
 #: Seconds between two requests to a host, and which part of it a gap has to have: a process may be held up
 #: between the time of a request and its record.
@@ -96,7 +96,7 @@ def test_a_worker_that_joins_asks_no_host_sooner(fleet: Fleet) -> None:
     assert min(gaps(fleet)) >= PART * DELAY
 
 
-def test_what_was_queued_without_slots_is_crawled_with_their_limits(fleet: Fleet) -> None:
+def test_requests_queued_without_slots_are_crawled_with_the_limits_of_slots(fleet: Fleet) -> None:
     fleet.start("hosts", 1, **POLITE | {"DOWNLOAD_DELAY": 0}, FRONTIER_BY_SLOT=False, CONCURRENT_REQUESTS=1)
     wait_until(lambda: is_under_way(fleet, 5))
     fleet.kill(0, signal.SIGINT)
@@ -113,7 +113,7 @@ def test_what_was_queued_without_slots_is_crawled_with_their_limits(fleet: Fleet
     assert min(apart) >= PART * DELAY
 
 
-def test_what_workers_crawl_from_their_memories_keeps_the_delay_as_well(fleet: Fleet) -> None:
+def test_requests_crawled_from_memory_keep_the_delay_as_well(fleet: Fleet) -> None:
     fleet.start("memoryhosts", 3, **POLITE)
     fleet.wait()
     assert fleet.urls("parsed") == dict.fromkeys(pages(), 1)

@@ -10,9 +10,9 @@ from scrapy_rq_sched import RedisSpider
 from scrapy_rq_sched.errors import RedisUnreachableError
 from scrapy_rq_sched.frontier.messages import Batch, Finished, Push
 
-from ..client import Client, Join, payloads
-from ..crawl import Fleet, wait_until
 from ..on_redis.test_scheduler import URL, Make, make, urls
+from ..support.client import Client, Join, payloads
+from ..support.crawl import Fleet, wait_until
 
 __all__ = ["make"]  # a fixture
 
@@ -155,7 +155,7 @@ class StayingSpider(RedisSpider):
 
 
 @pytest.mark.parametrize("reason", ["memusage_exceeded", "redeploy"])
-def test_an_idle_spider_that_waits_for_seeds_keeps_what_it_has_seen_when_it_is_closed(
+def test_an_idle_spider_that_waits_for_seeds_keeps_its_fingerprints_when_it_is_closed(
     make: Make, server: redis.Redis, reason: str
 ) -> None:
     scheduler = make(StayingSpider)

@@ -11,8 +11,8 @@ import pytest
 import redis
 from scrapy.settings import default_settings
 
-from ..crawl import Fleet, wait_until
 from ..project.crawls.graph import page_url
+from ..support.crawl import Fleet, wait_until
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has epoll")
 without_reactor = pytest.mark.skipif(

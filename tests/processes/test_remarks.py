@@ -17,8 +17,8 @@ from scrapy_rq_sched import feeds
 from scrapy_rq_sched.engine import remarks
 from scrapy_rq_sched.inspect.settings_checks import check_settings
 
-from ..crawl import Fleet
-from ..pages import DOCS, section
+from ..support.crawl import Fleet
+from ..support.pages import DOCS, section
 
 
 def said(**settings: Any) -> list[str]:
@@ -34,7 +34,7 @@ def warnings_of(fleet: Fleet, worker: int = 0) -> list[str]:
 # -- names of settings -------------------------------------------------------------------------------
 
 
-def test_the_known_settings_are_those_of_the_documentation() -> None:
+def test_the_known_settings_are_the_documented_ones() -> None:
     entries = section(DOCS / "settings.md", "## This package's settings, and those of scrapy-redis")
     assert remarks.known_settings() == set(re.findall(r"^### (.+)$", entries, re.MULTILINE))
 
@@ -148,7 +148,7 @@ def test_two_workers_write_their_items_to_a_file_each(
     assert warnings_of(fleet, 0) == warnings_of(fleet, 1) == []
 
 
-def test_a_feed_that_is_the_same_for_all_workers_is_warned_of_with_what_to_do(
+def test_a_feed_that_is_the_same_for_all_workers_gets_a_warning_with_the_remedy(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     fleet.start("starts", 1, "-o", f"{tmp_path}/items.json")

@@ -14,8 +14,8 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.events import read_events
 
-from ..crawl import Fleet, is_alive, wait_until
 from ..project.crawls.graph import page_url
+from ..support.crawl import Fleet, is_alive, wait_until
 from .test_crawl_command import Terminal, ended
 
 pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matter")
@@ -202,7 +202,7 @@ def test_a_crawl_that_ends_without_a_place_for_its_worker_has_not_succeeded(
     assert ended(process, 30)[0] == 130
 
 
-def test_a_command_whose_workers_are_not_needed_has_not_failed(
+def test_a_command_with_workers_that_are_not_needed_has_not_failed(
     terminal: Terminal, server: redis.Redis
 ) -> None:
     server.zadd("chain:places", {"another": 2**52})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scrapy import crawler
 
-from ..crawl import Fleet, run_python
 from ..project.crawls.graph import page_url
+from ..support.crawl import Fleet, run_python
 from .test_reactors import without_reactor
 
 PROCESS = """

@@ -45,11 +45,11 @@ from scrapy_rq_sched.errors import (
 from scrapy_rq_sched.frontier import health
 from scrapy_rq_sched.serializers import DeflatedJSONSerializer
 
-from ..crawl import Fleet, wait_until
 from ..project.crawls import lazy, target
 from ..project.crawls.graph import page_url
 from ..project.crawls.settings import HANDLER
-from ..topologies import with_login
+from ..support.crawl import Fleet, wait_until
+from ..support.topologies import with_login
 
 pytestmark = pytest.mark.single("its users, and what it answers")
 
@@ -395,7 +395,7 @@ def test_hostile_seeds_are_set_aside_and_the_rest_is_crawled(
     assert "Traceback" not in fleet.log()
 
 
-def test_what_is_in_redis_writes_no_line_of_the_log(fleet: Fleet, server: redis.Redis) -> None:
+def test_line_breaks_in_redis_write_no_line_of_the_log(fleet: Fleet, server: redis.Redis) -> None:
     forged = "x\n2030-01-01 00:00:00 [scrapy] CRITICAL: forged"
     payloads = [
         {"url": URL, "encoding": forged},
@@ -532,7 +532,7 @@ ODD_FIELDS: dict[str, Any] = {
 }
 
 
-def test_what_scrapy_chokes_on_does_not_stop_the_crawl(fleet: Fleet, server: redis.Redis) -> None:
+def test_a_request_that_scrapy_chokes_on_does_not_stop_the_crawl(fleet: Fleet, server: redis.Redis) -> None:
     odd = [{"meta": {key: value}} for key, value in META.items()]
     odd += [{"meta": {key: {"nested": [value]}}} for key, value in META.items()]
     odd += ODD_FIELDS.values()
@@ -542,7 +542,7 @@ def test_what_scrapy_chokes_on_does_not_stop_the_crawl(fleet: Fleet, server: red
     assert {url: fleet.urls("parsed")[url] for url in GOOD} == dict.fromkeys(GOOD, 1)
 
 
-def test_a_seed_whose_url_is_none_does_not_stop_the_crawl(fleet: Fleet, server: redis.Redis) -> None:
+def test_a_seed_with_an_invalid_url_does_not_stop_the_crawl(fleet: Fleet, server: redis.Redis) -> None:
     bad = json.dumps({"url": "http://[::1", "meta": {"verbatim_url": True}})
     server.rpush("target:start_urls", bad, *GOOD)
     start(fleet)
@@ -680,7 +680,7 @@ def test_a_seed_cannot_have_a_worker_write_a_file(fleet: Fleet, server: redis.Re
 
 
 @pytest.mark.parametrize("path", ["crawls.unimported.UnimportedRequest", "crawls.target.function"])
-def test_a_spider_that_hands_on_its_meta_does_not_import_or_call_what_that_names(
+def test_a_spider_that_hands_on_its_meta_imports_and_calls_no_object_named_in_it(
     fleet: Fleet, server: redis.Redis, path: str
 ) -> None:
     server.rpush("copy:start_urls", json.dumps({"url": page_url(0), "meta": {"referrer_policy": path}}))
@@ -703,7 +703,7 @@ def test_with_the_settings_of_the_page_no_entry_runs_code_by_way_of_scrapy(
     assert len(failed(server, "copy")) == 3
 
 
-def test_the_settings_that_are_tested_are_those_of_the_page() -> None:
+def test_the_tested_settings_are_the_documented_ones() -> None:
     text = PAGE.read_text()
     assert 'DOWNLOAD_HANDLERS = {"data": None, "file": None, "ftp": None, "s3": None}' in text
     assert "\nREFERER_ENABLED = False\n" in text
@@ -826,7 +826,7 @@ def test_a_worker_has_no_rights_beyond_its_keys(as_user: Callable[[str], str], c
     client.close()
 
 
-def test_a_user_who_only_pushes_seeds_can_neither_read_nor_push_requests(
+def test_a_redis_user_for_seeds_can_neither_read_nor_push_requests(
     fleet: Fleet, server: redis.Redis, as_user: Callable[[str], str]
 ) -> None:
     client = redis.Redis.from_url(as_user("seeder"))
@@ -841,7 +841,7 @@ def test_a_user_who_only_pushes_seeds_can_neither_read_nor_push_requests(
     assert set(fleet.urls("parsed")) == set(GOOD)
 
 
-def test_who_may_only_read_sees_what_requests_carry_and_changes_nothing(
+def test_a_read_only_user_sees_the_content_of_requests_and_changes_nothing(
     fleet: Fleet, server: redis.Redis, as_user: Callable[[str], str]
 ) -> None:
     carried = {"headers": {"Authorization": "Bearer token"}, "cookies": {"session": "token"}, "body": "token"}
@@ -1063,7 +1063,7 @@ def check(url: str, **params: object) -> None:
         client.close()
 
 
-def test_with_tls_a_certificate_that_nobody_signed_is_refused_and_gets_no_password(certificate: Path) -> None:
+def test_with_tls_a_self_signed_certificate_is_refused_and_gets_no_password(certificate: Path) -> None:
     with tls(certificate) as (port, heard):
         with pytest.raises(FrontierError, match="certificate verify failed") as refused:
             check(f"rediss://:{SECRET}@127.0.0.1:{port}/0")

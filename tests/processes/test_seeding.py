@@ -29,9 +29,9 @@ from scrapy_rq_sched.inspect.operations.seed_lines import open_lines
 from scrapy_rq_sched.inspect.operations.seed_rules import SeedRules
 from scrapy_rq_sched.inspect.operations.seeding import STEP, STEP_BYTES, Few, Seeding
 
-from ..crawl import PROJECT, Fleet, run_python, wait_until
 from ..project.crawls.graph import page_url
-from ..proxy import Proxy
+from ..support.crawl import PROJECT, Fleet, run_python, wait_until
+from ..support.proxy import Proxy
 
 KEY = "seeds:start_urls"
 PROGRESS = "seeds:seeding"
@@ -152,7 +152,7 @@ def test_blank_lines_and_comments_are_no_seeds(server: redis.Redis, redis_url: s
     assert pushed(server) == ["http://a.test/", "http://c.test/#d"]
 
 
-def test_seeds_are_pushed_behind_those_that_are_there(server: redis.Redis, redis_url: str) -> None:
+def test_seeds_are_pushed_behind_the_waiting_ones(server: redis.Redis, redis_url: str) -> None:
     server.rpush(KEY, URLS[0])
     run("seeds", URLS[1], redis_url=redis_url)
     assert pushed(server) == URLS[:2]
@@ -303,7 +303,7 @@ def test_a_line_of_any_length_is_read_over(
         (["http://a.test/", "--priority", "1", "-s", "FRONTIER_SEED_FORM_DATA=1"], "a seed has no priority"),
     ],
 )
-def test_what_cannot_be_pushed_is_refused_in_one_line(
+def test_an_invalid_seed_or_argument_is_refused_in_one_line(
     server: redis.Redis, redis_url: str, arguments: list[str], reason: str
 ) -> None:
     said = run("seeds", *arguments, redis_url=redis_url, code=1)
@@ -439,7 +439,7 @@ def test_a_push_that_was_killed_is_gone_on_with_and_each_seed_is_pushed_once(
     assert pushed(server) == [page_url(number) for number in range(MANY)]
 
 
-def test_what_workers_have_taken_meanwhile_is_not_pushed_once_more(
+def test_seeds_that_workers_have_taken_meanwhile_are_not_pushed_once_more(
     server: redis.Redis, redis_url: str, big: Path, broken_off: Any
 ) -> None:
     there, _ = broken_off(signal.SIGKILL)
@@ -577,7 +577,7 @@ def test_a_file_that_is_written_to_meanwhile_is_not_pushed(
 
 
 @pytest.mark.single("a proxy of one server")
-def test_a_step_whose_reply_is_lost_is_not_done_twice(
+def test_a_step_with_a_lost_reply_is_not_done_twice(
     server: redis.Redis, private_redis: PrivateRedis, some: Path
 ) -> None:
     with Proxy(private_redis.url, seed=1) as proxy:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ..real_crawl import IN_MEMORY, SPIDERS, Crawl, crawl
-from ..site import Site, served
-from ..topologies import Topology
+from ..support.site import Site, served
+from ..support.topologies import Topology
+from ..tools.real_crawl import IN_MEMORY, SPIDERS, Crawl, crawl
 
 WORKERS = 3
 #: Seconds until an answer: long enough for three workers to be less busy than the site is slow.
@@ -22,7 +22,9 @@ LATENCY = 0.1
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pages")
     subprocess.run(
-        [sys.executable, "-m", "tests.library_pages", folder], cwd=Path(__file__).parents[2], check=True
+        [sys.executable, "-m", "tests.support.library_pages", folder],
+        cwd=Path(__file__).parents[2],
+        check=True,
     )
     with served(folder, LATENCY) as made:
         assert len(made.paths) > 100

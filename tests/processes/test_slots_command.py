@@ -11,8 +11,8 @@ import redis
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import run_python
+from ..support.client import Client
+from ..support.crawl import run_python
 
 pytestmark = pytest.mark.single("the worker here has the keys of a single server")
 
@@ -90,7 +90,7 @@ def test_a_pattern_or_a_url_is_no_slot(redis_url: str, server: redis.Redis, text
         ["--top", "0"],
     ],
 )
-def test_what_is_not_valid_is_refused(redis_url: str, server: redis.Redis, arguments: list[str]) -> None:
+def test_an_invalid_limit_is_refused(redis_url: str, server: redis.Redis, arguments: list[str]) -> None:
     assert "Traceback" not in refused(redis_url, *arguments)
     assert limits(server) == []
 

@@ -12,9 +12,9 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from ..crawl import Fleet, wait_until
 from ..project.crawls.graph import page_url
-from ..proxy import Proxy
+from ..support.crawl import Fleet, wait_until
+from ..support.proxy import Proxy
 
 pytestmark = pytest.mark.single("its address, and what it answers")
 
@@ -165,7 +165,7 @@ def test_a_wrong_password_is_not_tried_again(fleet: Fleet, tmp_path: Path) -> No
     assert "cannot join yet" not in fleet.log()
 
 
-def test_a_join_whose_reply_was_lost_is_made_again(fleet: Fleet, private_redis: PrivateRedis) -> None:
+def test_a_join_with_a_lost_reply_is_made_again(fleet: Fleet, private_redis: PrivateRedis) -> None:
     with Proxy(private_redis.url) as proxy:
         proxy.swallow(1)
         fleet.start("graph", GRAPH_PAGES=20, REDIS_URL=proxy.url, REDIS_PARAMS='{"socket_timeout": 1}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..crawl import Fleet
+from ..support.crawl import Fleet
 
 
 def test_the_first_start_requests_are_begun_in_the_order_of_start(fleet: Fleet) -> None:

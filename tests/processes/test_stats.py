@@ -27,9 +27,9 @@ from scrapy_rq_sched.collect.stat_values import decode, encode
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.stats import RedisStatsCollector
 
-from ..crawl import PROJECT, Fleet, wait_until
 from ..project.crawls.graph import page_url
-from ..proxy import Proxy
+from ..support.crawl import PROJECT, Fleet, wait_until
+from ..support.proxy import Proxy
 
 OURS = "scrapy_rq_sched.stats.RedisStatsCollector"
 KEY = "graph:stats"
@@ -42,7 +42,7 @@ def fleet_stats(server: redis.Redis, key: str = KEY) -> dict[str, Any]:
 # -- crawls ------------------------------------------------------------------------------------------
 
 
-def test_the_sums_are_those_of_the_whole_fleet(fleet: Fleet, server: redis.Redis) -> None:
+def test_the_sums_count_the_whole_fleet(fleet: Fleet, server: redis.Redis) -> None:
     fleet.start("graph", 3, GRAPH_PAGES=500, GRAPH_LATENCY=0.01, STATS_CLASS=OURS)
     fleet.wait()
     found = fleet_stats(server)
@@ -188,7 +188,7 @@ def test_counts_are_added_up(make: Collectors, server: redis.Redis) -> None:
     assert fleet_stats(server) | {"n": 30, "x": 6.0} == fleet_stats(server)
 
 
-def test_what_was_counted_is_there_at_once(make: Collectors) -> None:
+def test_a_count_is_there_at_once(make: Collectors) -> None:
     collector = make()
     for number in range(1, 2000):
         collector.inc_value("n")
@@ -198,7 +198,7 @@ def test_what_was_counted_is_there_at_once(make: Collectors) -> None:
 @pytest.mark.parametrize(
     ("method", "values", "expected"), [("max_value", (3, 7, 5), 7), ("min_value", (5, 2.5, 9), 2.5)]
 )
-def test_the_highest_and_the_lowest_are_those_of_the_fleet(
+def test_the_highest_and_the_lowest_value_count_the_whole_fleet(
     make: Collectors, server: redis.Redis, method: str, values: tuple[float, ...], expected: float
 ) -> None:
     collectors = [make(), make(), make()]
@@ -209,7 +209,7 @@ def test_the_highest_and_the_lowest_are_those_of_the_fleet(
     wait_until(lambda: all(collector.get_value("n") == expected for collector in collectors))
 
 
-def test_what_a_worker_has_set_it_reads_as_it_set_it(make: Collectors, server: redis.Redis) -> None:
+def test_a_worker_reads_a_value_of_its_own_as_it_set_it(make: Collectors, server: redis.Redis) -> None:
     one, other = make(), make()
     mine, theirs = datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2027, 1, 1, tzinfo=timezone.utc)
     one.set_value("start_time", mine)
@@ -220,7 +220,7 @@ def test_what_a_worker_has_set_it_reads_as_it_set_it(make: Collectors, server: r
     assert make().get_value("start_time", "none") in ("none", theirs)
 
 
-def test_what_is_set_and_then_counted_is_the_fleets(make: Collectors) -> None:
+def test_a_value_that_is_set_and_then_counted_belongs_to_the_fleet(make: Collectors) -> None:
     one, other = make(), make()
     one.set_value("n", 5)
     one.inc_value("n")
@@ -229,7 +229,7 @@ def test_what_is_set_and_then_counted_is_the_fleets(make: Collectors) -> None:
     wait_until(lambda: one.get_value("n") == 7)
 
 
-def test_what_redis_cannot_count_with_is_counted_here(make: Collectors) -> None:
+def test_a_value_that_redis_cannot_count_is_counted_in_the_worker(make: Collectors) -> None:
     collector = make()
     collector.inc_value("time", timedelta(seconds=1), start=timedelta())  # type: ignore[arg-type]
     collector.max_value("last", datetime(2026, 1, 2))
@@ -238,7 +238,7 @@ def test_what_redis_cannot_count_with_is_counted_here(make: Collectors) -> None:
     assert collector.get_value("last") == datetime(2026, 1, 2)
 
 
-def test_a_count_onto_what_is_no_number_begins_anew(make: Collectors, server: redis.Redis) -> None:
+def test_a_count_onto_text_begins_anew(make: Collectors, server: redis.Redis) -> None:
     server.hset(KEY, "n", "text")
     collector = make()
     collector.inc_value("n", 3)
@@ -262,7 +262,7 @@ def test_cleared_statistics_are_gone_for_all(make: Collectors, server: redis.Red
     wait_until(lambda: other.get_stats() == {"m": 1})
 
 
-def test_a_batch_whose_reply_was_lost_is_counted_once(
+def test_a_batch_with_a_lost_reply_is_counted_once(
     make: Collectors, private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
     with Proxy(private_redis.url) as lossy:
@@ -378,7 +378,7 @@ class Odd:
 @pytest.mark.parametrize(
     "value", [{(1, 2): 3}, Odd(), [Odd()], {1, 2}, "\ud800"], ids=["keys", "odd", "odd list", "set", "text"]
 )
-def test_whatever_it_is_it_is_written(value: Any) -> None:
+def test_an_odd_value_is_encoded(value: Any) -> None:
     assert isinstance(encode(value), bytes)
 
 
@@ -390,7 +390,7 @@ changes = st.tuples(
 
 
 @given(st.lists(changes | st.sampled_from(["take", "settle", "clear"]), max_size=30))
-def test_what_is_told_in_batches_makes_the_same_as_each_by_itself(steps: list[Any]) -> None:
+def test_batches_of_changes_give_the_same_values_as_single_changes(steps: list[Any]) -> None:
     tally = Tally()
     here: dict[str, Any] = {}
     redis_has: dict[str, Any] = {}

@@ -36,8 +36,8 @@ from scrapy_rq_sched.inspect import (
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import PriorityQueue
 
-from ..client import Client, Join, compact_members
-from ..crawl import PROJECT, Fleet, wait_until
+from ..support.client import Client, Join, compact_members
+from ..support.crawl import PROJECT, Fleet, wait_until
 from .test_crawl import pages
 
 QUEUES = {"priority": "PriorityQueue", "fifo": "FifoQueue", "lifo": "LifoQueue"}
@@ -150,7 +150,7 @@ def dies(server: redis.Redis, worker: Client) -> None:
 
 
 @each_filter
-def test_what_is_imported_is_what_was_exported(
+def test_an_import_restores_the_exported_frontier(
     server: redis.Redis, redis_url: str, discipline: str, kind: str
 ) -> None:
     worker = filled(server, discipline, kind)
@@ -167,7 +167,7 @@ def test_what_is_imported_is_what_was_exported(
 
 
 @each_filter
-def test_workers_go_on_with_what_is_imported(
+def test_workers_go_on_with_an_imported_frontier(
     server: redis.Redis, redis_url: str, discipline: str, kind: str
 ) -> None:
     filled(server, discipline, kind).frontier.leave(finished=False, persist=True)
@@ -182,7 +182,7 @@ def test_workers_go_on_with_what_is_imported(
 
 
 @pytest.mark.parametrize("push", ["rpush", "sadd", "zadd"])
-def test_seeds_of_each_type_are_imported_and_those_that_are_there_stay(
+def test_seeds_of_each_type_are_imported_and_waiting_seeds_stay(
     server: redis.Redis, redis_url: str, push: str
 ) -> None:
     worker = a_worker(server, "priority")
@@ -206,7 +206,7 @@ def test_seeds_of_each_type_are_imported_and_those_that_are_there_stay(
 
 
 @each_filter
-def test_what_a_dead_worker_held_is_imported_to_where_it_stood(
+def test_the_leases_of_a_dead_worker_are_imported_to_their_places(
     server: redis.Redis, redis_url: str, discipline: str, kind: str
 ) -> None:
     worker = filled(server, discipline, kind)
@@ -273,7 +273,7 @@ def test_it_may_be_imported_for_a_spider_of_another_name(server: redis.Redis, re
     assert server.smembers(f"{view.keys.dupefilter}:frontiers") == {view.keys.prefix.encode()}
 
 
-def test_the_pages_done_and_what_workers_were_made_with_are_imported(
+def test_the_number_of_pages_and_the_settings_of_the_frontier_are_imported(
     server: redis.Redis, redis_url: str
 ) -> None:
     filled(server, "lifo")
@@ -400,7 +400,7 @@ def small_steps(server: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> Iterato
 @each_filter
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("small_steps")
-def test_no_page_is_missing_after_an_export_between_whose_steps_workers_do_anything(
+def test_no_page_is_missing_after_an_export_with_workers_at_work_between_its_steps(
     server: redis.Redis, redis_url: str, discipline: str, kind: str, seed: int
 ) -> None:
     crawl = Crawl(server, discipline, kind, seed)
@@ -488,7 +488,7 @@ class Meddler:
 
 @pytest.mark.parametrize("then", ["keep", "give back", "refuse", "fail", "die"])
 @pytest.mark.usefixtures("small_steps")
-def test_what_a_worker_takes_at_any_step_of_an_export_is_in_it_whatever_it_does_then(
+def test_requests_leased_at_any_step_of_an_export_are_in_the_export(
     server: redis.Redis, redis_url: str, discipline: str, then: str
 ) -> None:
     everything = {b"request %d" % n for n in range(24)} | {b"seed %d" % n for n in range(12)}
@@ -539,9 +539,7 @@ def test_a_crawl_that_was_exported_while_it_ran_is_gone_on_with(
     assert len(after) < 650
 
 
-def test_what_is_dropped_because_too_many_wait_is_not_while_it_is_exported(
-    server: redis.Redis, redis_url: str
-) -> None:
+def test_a_full_queue_drops_no_requests_during_an_export(server: redis.Redis, redis_url: str) -> None:
     worker = a_worker(server, "fifo", max_waiting=5, policy="drop-lowest")
     steps = Export(a_view(redis_url)).lines()
     kinds = [json.loads(next(steps))[0]]
@@ -595,7 +593,7 @@ def test_an_export_goes_on_being_noted_for_when_it_takes_long(
 
 
 @pytest.mark.parametrize("how", ["cleared", "lapsed"])
-def test_an_export_whose_frontier_is_cleared_or_that_was_held_up_says_that_it_is_none(
+def test_an_export_of_a_cleared_frontier_or_after_a_delay_is_refused(
     server: redis.Redis, redis_url: str, how: str
 ) -> None:
     worker = filled(server, "priority")
@@ -611,7 +609,7 @@ def test_an_export_whose_frontier_is_cleared_or_that_was_held_up_says_that_it_is
         list(steps)
 
 
-def test_what_failed_is_not_requeued_and_nothing_converted_while_a_frontier_is_exported(
+def test_during_an_export_no_failed_request_is_requeued_and_no_queue_converted(
     server: redis.Redis, redis_url: str
 ) -> None:
     from scrapy_rq_sched.convert import Conversion
@@ -721,9 +719,7 @@ def test_an_import_that_is_cleared_meanwhile_goes_no_further(server: redis.Redis
     assert server.dbsize() == 0
 
 
-def test_an_import_that_somebody_pushes_to_is_not_taken_for_whole(
-    server: redis.Redis, redis_url: str
-) -> None:
+def test_an_import_with_foreign_pushes_is_not_taken_for_whole(server: redis.Redis, redis_url: str) -> None:
     filled(server, "priority")
     data = exported(redis_url)
     server.flushall()
@@ -734,7 +730,7 @@ def test_an_import_that_somebody_pushes_to_is_not_taken_for_whole(
         list(steps)
 
 
-def test_a_step_of_an_import_whose_reply_was_lost_is_done_once(server: redis.Redis, redis_url: str) -> None:
+def test_a_step_of_an_import_with_a_lost_reply_is_done_once(server: redis.Redis, redis_url: str) -> None:
     filled(server, "fifo", "compact")
     before = contents(server)
     data = exported(redis_url)
@@ -827,7 +823,7 @@ def test_the_frontier_of_a_subclass_of_a_queue_is_imported(server: redis.Redis, 
     assert read_status(a_view(redis_url)).waiting == 1
 
 
-def test_what_workers_are_told_does_not_come_from_a_file(server: redis.Redis, redis_url: str) -> None:
+def test_an_import_takes_no_order_to_the_workers_from_a_file(server: redis.Redis, redis_url: str) -> None:
     filled(server, "priority", count=100)
     first, _, rest = exported(redis_url).partition(b"\n")
     header = json.loads(first)
@@ -870,7 +866,7 @@ class OwnQueue:
 
 
 @pytest.mark.parametrize("kind", ["seen", "waiting", "seeds", "noted", "failed"])
-def test_a_step_of_an_import_is_short_whatever_the_line(kind: str) -> None:
+def test_a_step_of_an_import_is_short_for_each_kind_of_line(kind: str) -> None:
     width = restore.WIDTHS[kind]
     values = [b"1"] * 2500 * width + [b"1", b"x" * 2_000_000][-width:]
     parts = list(restore._parts(kind, values, restore.MOST))
@@ -937,7 +933,7 @@ def test_a_dry_run_of_import_counts_the_file_and_changes_nothing(
     assert not server.keys()
 
 
-def test_the_first_line_of_a_file_adds_no_line_to_what_import_prints(
+def test_the_first_line_of_a_file_adds_no_line_to_the_output_of_import(
     server: redis.Redis, redis_url: str, tmp_path: Path
 ) -> None:
     filled(server, "priority")
@@ -956,9 +952,7 @@ def test_the_first_line_of_a_file_adds_no_line_to_what_import_prints(
     assert r"the frontier that spider shop\nSpider t: imported had at 1\x9b2J: " in line
 
 
-def test_what_waits_by_slot_is_counted_with_what_waits(
-    server: redis.Redis, redis_url: str, join: Join
-) -> None:
+def test_requests_that_wait_by_slot_count_as_waiting(server: redis.Redis, redis_url: str, join: Join) -> None:
     worker = join()
     worker.push("one", "two", slot="a.test")
     worker.push("three")

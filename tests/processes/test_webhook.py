@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import redis
 
-from ..crawl import Fleet, wait_until
+from ..support.crawl import Fleet, wait_until
 
 pytestmark = pytest.mark.single("names of keys; each kind of server tells events")
 
@@ -86,7 +86,7 @@ def test_all_events_of_a_crawl_are_sent_once_and_in_order(
     assert finish["text"] == "the crawl is finished (pages: 100, set aside: 0)"
 
 
-def test_what_is_sent_is_signed_as_standard_webhooks_has_it(fleet: Fleet, receiver: Receiver) -> None:
+def test_a_webhook_is_signed_as_standard_webhooks_has_it(fleet: Fleet, receiver: Receiver) -> None:
     fleet.start("graph", GRAPH_PAGES=5, FRONTIER_WEBHOOK_URL=receiver.url, FRONTIER_WEBHOOK_SECRET=SECRET)
     fleet.wait()
     for event, headers in zip(receiver.events, receiver.headers, strict=True):
@@ -132,7 +132,7 @@ def test_another_worker_sends_when_the_one_that_does_is_killed(
     assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
 
 
-def test_the_last_worker_sends_what_one_that_was_killed_had_not(
+def test_the_last_worker_sends_the_events_that_a_killed_one_had_not_sent(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:
     fleet.start("graph", 2, **SLOW, FRONTIER_WEBHOOK_URL=receiver.url)
@@ -145,7 +145,7 @@ def test_the_last_worker_sends_what_one_that_was_killed_had_not(
     assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
 
 
-def test_what_could_not_be_sent_the_next_crawl_sends(
+def test_the_next_crawl_sends_the_events_that_could_not_be_sent(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:
     receiver.status = 503
@@ -200,7 +200,7 @@ def test_an_event_that_the_receiver_does_not_want_does_not_hold_up_the_others(
     assert f"it answered with status {status}" in fleet.log()
 
 
-def test_the_end_is_sent_once_and_after_the_last_page_whatever_handlers_of_spider_idle_add(
+def test_the_end_is_sent_once_and_after_the_last_page_of_handlers_of_spider_idle(
     fleet: Fleet, receiver: Receiver
 ) -> None:
     ends = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_TYPES": "crawl_finished,worker_left"}
@@ -214,7 +214,7 @@ def test_the_end_is_sent_once_and_after_the_last_page_whatever_handlers_of_spide
     assert receiver.events[-1]["pages"] == 20 + 2 + 4
 
 
-def test_only_those_that_are_wanted_are_sent(fleet: Fleet, receiver: Receiver) -> None:
+def test_only_events_of_the_wanted_types_are_sent(fleet: Fleet, receiver: Receiver) -> None:
     wanted = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_TYPES": "crawl_finished"}
     fleet.start("graph", 2, GRAPH_PAGES=20, **wanted)
     fleet.wait()

@@ -14,13 +14,13 @@ from scrapy_rq_sched import connection
 from scrapy_rq_sched.frontier.scripts import filter_step
 from scrapy_rq_sched.keys import Keys
 
-from ..client import Client
-from ..crawl import Fleet, run_python, wait_until
-from ..metric_values import of_spider, read
 from ..processes.test_crawl import pages
 from ..processes.test_security import PAGE as SECURITY_PAGE
 from ..processes.test_security import SECRET, acl_rule
-from ..topologies import TOPOLOGIES, Cluster, Replaceable, Topology, with_login
+from ..support.client import Client
+from ..support.crawl import Fleet, run_python, wait_until
+from ..support.metric_values import of_spider, read
+from ..support.topologies import TOPOLOGIES, Cluster, Replaceable, Topology, with_login
 
 
 @pytest.fixture(params=[name for name in TOPOLOGIES if name != "single"])

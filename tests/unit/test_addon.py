@@ -43,13 +43,13 @@ def test_the_addon_sets_the_scheduler_and_the_dupefilter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_the_project_sets_has_precedence_over_the_addon(name: str) -> None:
+def test_a_setting_of_the_project_has_precedence_over_the_addon(name: str) -> None:
     settings = get_crawler(settings_dict={**ADDON, name: OTHERS[name]}).settings
     assert {key: settings[key] for key in OURS} == {**OURS, name: OTHERS[name]}
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_the_spider_sets_has_precedence_over_the_addon(name: str) -> None:
+def test_a_setting_of_the_spider_has_precedence_over_the_addon(name: str) -> None:
     assert get_crawler(OwnSettingsSpider, ADDON).settings[name] == OTHERS[name]
 
 
@@ -160,7 +160,7 @@ def test_an_idle_spider_closes_when_it_has_been_idle_for_too_long(
     assert stays == [True, True, False]
 
 
-def test_a_spider_stays_open_though_nobody_else_holds_its_methods(clock: Clock) -> None:
+def test_a_spider_stays_open_though_its_methods_have_no_other_reference(clock: Clock) -> None:
     spider, crawler = spider_of(SeededSpider)
     gc.collect()
     assert idle(crawler, spider)

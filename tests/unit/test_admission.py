@@ -73,7 +73,7 @@ def test_a_worker_without_requests_is_empty(worker: Session) -> None:
     assert cause_of(worker) is Cause.EMPTY
 
 
-def test_an_order_comes_before_what_is_at_hand(worker: Session) -> None:
+def test_an_order_comes_before_the_ready_leases(worker: Session) -> None:
     worker.state.ready.append(lease(1))
     worker.state.order = Order.PAUSE
     assert cause_of(worker) is Cause.ORDER
@@ -235,7 +235,7 @@ STEPS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS)
-def test_the_ready_leases_are_those_of_a_plain_list(steps: list[tuple[str, str, int | None]]) -> None:
+def test_the_ready_leases_agree_with_a_plain_list(steps: list[tuple[str, str, int | None]]) -> None:
     ready, plain, now = Ready(), Plain(), 0.0
     loads: dict[str, int | None] = dict.fromkeys(SLOTS, 0)
 

@@ -37,7 +37,7 @@ def test_a_target_of_at_most_so_much_is_met_up_to_there(commands: float, verdict
     assert target.verdict == verdict
 
 
-def test_what_was_not_measured_is_not_called_met() -> None:
+def test_a_target_without_a_measurement_is_not_called_met() -> None:
     assert {target.verdict for target in targets({})} == {"not measured"}
 
 
@@ -57,7 +57,7 @@ def test_figures_are_the_same_when_they_are_written_and_read(tmp_path: Path) -> 
     assert "| scrapy-rq-sched | 100 (50 to 200) | 0.500 (0.500 to 0.500) |" in again.page()
 
 
-def test_a_contender_is_told_by_what_it_has_of_its_own() -> None:
+def test_a_contender_is_named_by_its_own_options() -> None:
     assert str(Contender(OURS, 2, label="FifoQueue")) == "scrapy-rq-sched, FifoQueue, 2 ms away"
 
 

@@ -77,7 +77,7 @@ def test_where_nothing_waits_nothing_is_the_limit(looks: Looks) -> None:
     assert looks.look(reply=Reply(b"1")) is None
 
 
-def test_a_worker_whose_requests_wait_for_their_time_is_limited_by_politeness(looks: Looks) -> None:
+def test_a_worker_with_requests_that_wait_for_their_time_is_limited_by_politeness(looks: Looks) -> None:
     looks.ready(at=2000.0)
     assert looks.look() == "politeness"
     assert looks.stats.get_value("frontier/blocked_seconds") == pytest.approx(30)

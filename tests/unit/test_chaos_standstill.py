@@ -18,7 +18,7 @@ from ..chaos.ledger import remark
 from ..chaos.referee import Outcome, Verdict
 from ..chaos.registry import Scenario
 from ..chaos.standstill import Watch, longest, waited
-from ..crawl import wait_until
+from ..support.crawl import wait_until
 
 STOOD_STILL = {"clock": 2.0, "allowed": 0.5, "standstill": 0.7}
 FAST = {**STOOD_STILL, "standstill": 0.4}

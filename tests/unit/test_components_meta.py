@@ -345,7 +345,7 @@ def of_base_types(value: Any) -> bool:
 @pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
 @pytest.mark.parametrize("serializer", SERIALIZERS)
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_what_a_component_makes_comes_back_equal(bench: Bench, component: str, serializer: str) -> None:
+def test_a_request_of_a_component_comes_back_equal(bench: Bench, component: str, serializer: str) -> None:
     request = COMPONENTS[component](bench)
     back = there_and_back(request, bench.spider, serializer)
     assert type(back) is type(request)
@@ -465,7 +465,7 @@ PLACES: dict[str, Callable[[Any], Request]] = {
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("serializer", [name for name in SERIALIZERS if name != "pickle"])
 @pytest.mark.parametrize("kind", EQUAL)
-def test_what_equals_its_base_type_is_stored_as_that(
+def test_a_value_that_equals_its_base_type_is_stored_as_that(
     bench: Bench, kind: str, serializer: str, place: str
 ) -> None:
     make, base = EQUAL[kind]
@@ -477,7 +477,7 @@ def test_what_equals_its_base_type_is_stored_as_that(
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", [kind for kind in EQUAL if kind != "StrEnum"])  # of no module: not picklable
-def test_a_pickle_gives_back_what_is_equal(bench: Bench, kind: str, place: str) -> None:
+def test_a_pickle_gives_back_an_equal_value(bench: Bench, kind: str, place: str) -> None:
     request = PLACES[place](EQUAL[kind][0]())
     back = there_and_back(request, bench.spider, "pickle")
     assert getattr(back, place) == getattr(request, place)
@@ -590,7 +590,7 @@ UNFIT: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("place", ["meta", "cb_kwargs"])
 @pytest.mark.parametrize("serializer", [name for name in SERIALIZERS if name != "pickle"])
 @pytest.mark.parametrize("kind", UNEQUAL)
-def test_what_would_not_be_equal_is_refused_by_the_name_of_its_field(
+def test_a_value_that_would_not_be_equal_is_refused_by_the_name_of_its_field(
     bench: Bench, kind: str, serializer: str, place: str
 ) -> None:
     with pytest.raises(UnserializableRequestError, match=place):
@@ -600,7 +600,7 @@ def test_what_would_not_be_equal_is_refused_by_the_name_of_its_field(
 @pytest.mark.parametrize("place", ["meta", "cb_kwargs"])
 @pytest.mark.parametrize("serializer", SERIALIZERS)
 @pytest.mark.parametrize("kind", UNFIT)
-def test_what_nothing_can_keep_is_refused_by_the_name_of_its_field(
+def test_a_value_that_no_serializer_can_keep_is_refused_by_the_name_of_its_field(
     bench: Bench, kind: str, serializer: str, place: str
 ) -> None:
     with pytest.raises(UnserializableRequestError, match=place):

@@ -46,7 +46,7 @@ def test_a_known_urls_fingerprint_is_not_made_again() -> None:
     ],
     ids=str,
 )
-def test_what_else_matters_to_scrapy_makes_another_fingerprint(other: dict[str, Any]) -> None:
+def test_a_method_a_body_or_a_verbatim_url_makes_another_fingerprint(other: dict[str, Any]) -> None:
     fingerprints = Fingerprints(lambda request: fingerprint(request).hex(), 10)
     fingerprints.of(Request(URL))
     assert fingerprints.of(Request(URL, **other)) == fingerprint(Request(URL, **other)).hex()

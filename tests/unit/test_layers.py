@@ -52,7 +52,7 @@ def test_a_module_can_be_read_at_one_sitting(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST_MODULE
 
 
-def test_only_what_users_name_stands_at_the_root() -> None:
+def test_only_modules_that_users_name_stand_at_the_root() -> None:
     assert len(list(ROOT.glob("*.py"))) <= MOST_AT_THE_ROOT
 
 
@@ -89,11 +89,11 @@ def test_only_what_users_name_stands_at_the_root() -> None:
         ("dashboard", f"{PACKAGE}.worker"),
     ],
 )
-def test_a_layer_does_not_know_what_is_above_it(folder: str, forbidden: str) -> None:
+def test_a_layer_does_not_know_the_layers_above_it(folder: str, forbidden: str) -> None:
     assert not knows(folder, forbidden)
 
 
-def test_only_what_shows_a_frontier_to_people_knows_what_looks_into_it() -> None:
+def test_only_the_layers_that_show_a_frontier_know_inspect() -> None:
     looking = ("inspect", "metrics", "commands", "dashboard")
     ours = [path for path in FILES if path.relative_to(ROOT).parts[0] not in looking]
     assert len(ours) > 40

@@ -129,7 +129,7 @@ def test_a_worker_that_closes_does_not_wait(rhythm: ExchangeSchedule, clock: Wai
     assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
 
 
-def test_a_worker_that_was_given_nothing_of_what_waits_does_not_ask_at_every_moment(clock: Waited) -> None:
+def test_a_worker_without_leases_does_not_ask_for_waiting_requests_at_every_moment(clock: Waited) -> None:
     rhythm = an_idle_rhythm()
     rhythm.exchanged()
     clock.now += INTERVAL
@@ -138,7 +138,7 @@ def test_a_worker_that_was_given_nothing_of_what_waits_does_not_ask_at_every_mom
     assert is_due(rhythm, Reply(b"1", waiting=300))
 
 
-def test_a_worker_that_was_given_none_of_what_is_due_does_not_ask_at_every_moment(clock: Waited) -> None:
+def test_a_worker_without_leases_does_not_ask_for_due_requests_at_every_moment(clock: Waited) -> None:
     rhythm, reply = an_idle_rhythm(), Reply(b"1", waiting=300, now=5000, next_turn=5000)
     rhythm.exchanged(asked=True)
     clock.now += INTERVAL
@@ -167,7 +167,7 @@ def test_nothing_is_wanted_soon_while_there_is_no_room(clock: Waited) -> None:
     assert not rhythm.is_wanted_soon()
 
 
-def test_a_crawl_whose_start_has_nothing_asks_at_once(clock: Waited) -> None:
+def test_a_crawl_without_start_requests_asks_at_once(clock: Waited) -> None:
     rhythm = an_idle_rhythm()
     rhythm.exchanged()
     assert is_due(rhythm, None)

@@ -22,7 +22,7 @@ def filled() -> Memory:
     return memory
 
 
-def test_what_is_of_no_slot_with_limits_needs_no_turn() -> None:
+def test_a_request_of_no_slot_with_limits_needs_no_turn() -> None:
     memory = filled()
     taken = memory.take_free()
     assert taken is not None

@@ -7,8 +7,11 @@ import inspect
 import textwrap
 from collections import Counter
 from dataclasses import fields
+from typing import Any
 
-from scrapy_rq_sched.frontier.messages import Batch
+import pytest
+
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push, UsedGrants
 from scrapy_rq_sched.worker.part import Part
 
 from .test_worker import a_worker
@@ -39,3 +42,49 @@ def test_each_field_of_a_batch_is_filled_by_exactly_one_part() -> None:
 def test_a_session_asks_every_part_that_has_news() -> None:
     asked = {type(part) for part in a_worker().parts}
     assert {kind for kind in Part.__subclasses__() if kind.__module__.startswith("scrapy_rq_sched.")} == asked
+
+
+#: A value of each field that is sent, other than its default.
+SENT: dict[str, Any] = {
+    "number": 2,
+    "busy": True,
+    "want": 1,
+    "want_seeds": 1,
+    "suspects": 1,
+    "in_hand": 1,
+    "exceed": True,
+    "pages": 1,
+    "begun": "1.1",
+    "expanded": "1.1",
+    "finishing": True,
+    "found": 1,
+    "local_only": 2,
+    "local_only_reason": "a lambda",
+    "pushes": [Push("filter", "f", 0, b"{}")],
+    "finished": [Finished("1.1")],
+    "given_back": ["1.1"],
+    "refused": [("1.1", "no such callback")],
+    "failed": [Failed("1.1", 0, "no reason")],
+    "forgotten": [("filter", "f")],
+    "passed": ["1.1"],
+    "saturated": ["example.com"],
+    "ahead": 1.0,
+    "asks": {"example.com": 1},
+    "grants": {"example.com": UsedGrants(1, 0)},
+    "downloaded": {"example.com": 1},
+    "counted": {"pagecount": 1},
+    "times": {"1": 1},
+    "bottleneck": "redis",
+}
+
+
+def test_every_field_of_a_batch_but_the_requests_of_a_custom_queue_is_sent() -> None:
+    assert SENT.keys() == {its.name for its in fields(Batch)} - {"requests"}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_field_of_a_batch_reaches_the_script(name: str) -> None:
+    # found is sent if a request is only in this worker's memory
+    without, with_it = (Batch(**{"number": 1, "local_only": 1, **more}) for more in ({}, {name: SENT[name]}))
+    config = FleetConfig(max_waiting=10)
+    assert list(with_it.arguments("w", config)) != list(without.arguments("w", config))

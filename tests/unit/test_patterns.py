@@ -64,7 +64,7 @@ def test_a_pattern_of_many_stars_takes_no_time() -> None:
 
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=10))
-def test_a_pattern_matches_what_a_shells_would(pattern: str, url: str) -> None:
+def test_a_pattern_matches_as_in_a_shell(pattern: str, url: str) -> None:
     assert Pattern(pattern).matches(url) == bool(re.fullmatch(fnmatch.translate(pattern), url))
 
 
@@ -117,6 +117,6 @@ def test_a_host_may_be_an_address_or_not_of_ascii() -> None:
 @pytest.mark.parametrize(
     "name", ["", ".", "http://example.com", "example.com/", "*.example.com", "a b", "[]"]
 )
-def test_what_is_no_host_is_refused(name: str) -> None:
+def test_an_invalid_host_name_is_refused(name: str) -> None:
     with pytest.raises(InspectionError, match="is not a valid host name"):
         Host(name)

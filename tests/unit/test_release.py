@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..release import problem
+from ..tools.release import problem
 
 READY = "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-01-31\n\n### Added\n\n- A thing.\n"
 

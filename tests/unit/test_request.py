@@ -305,12 +305,12 @@ def test_to_find_the_name_of_a_callback_no_property_is_read(trapped: TrappedSpid
 
 
 @pytest.mark.parametrize("request_", [REQUESTS["headers"], SUBCLASS_REQUESTS["own"]])
-def test_scrapy_itself_understands_what_is_stored(spider: Spider, request_: Request) -> None:
+def test_scrapy_itself_understands_a_stored_request(spider: Spider, request_: Request) -> None:
     stored = request_to_dict(request_, spider, "nonce")
     assert_same_request(request_, scrapys_request_from_dict(stored, spider=spider))
 
 
-def test_what_scrapy_and_scrapy_redis_store_is_understood(spider: PagesSpider) -> None:
+def test_a_request_stored_by_scrapy_or_scrapy_redis_is_understood(spider: PagesSpider) -> None:
     request = Request(URL, spider.parse, headers={"Accept": b"\xff"}, body=b"x", meta={"depth": 1})
     assert_same_request(request, request_from_dict(request.to_dict(spider=spider), spider))
 
@@ -464,7 +464,7 @@ def test_looking_for_a_class_does_not_run_the_getattr_of_a_module(
     assert ran == []
 
 
-def test_whatever_the_class_of_a_request_raises_is_a_payload_error(spider: Spider) -> None:
+def test_an_exception_of_the_class_of_a_request_is_a_payload_error(spider: Spider) -> None:
     payload = {"url": URL, "_class": f"{__name__}.FussyRequest", "priority": -1}
     with pytest.raises(PayloadError, match="priority"):
         request_from_dict(payload, spider)
@@ -510,7 +510,9 @@ NOT_CALLBACKS: list[Any] = [
 
 @pytest.mark.parametrize("name", NOT_CALLBACKS, ids=repr)
 @pytest.mark.parametrize("field", ["callback", "errback"])
-def test_what_is_not_a_callback_of_the_spider_is_refused(spider: PagesSpider, field: str, name: Any) -> None:
+def test_a_name_that_is_no_callback_of_the_spider_is_refused(
+    spider: PagesSpider, field: str, name: Any
+) -> None:
     with pytest.raises(UnknownCallbackError, match="pages"):
         request_from_dict({"url": URL, field: name}, spider)
 
@@ -575,14 +577,14 @@ class SlottedRequest(Request):
         super().__init__(*args, **kwargs)
 
 
-def test_a_request_whose_class_does_not_name_its_attributes_is_refused_and_the_attribute_named() -> None:
+def test_a_request_with_an_unnamed_attribute_is_refused_by_the_name_of_the_attribute() -> None:
     with pytest.raises(UnserializableRequestError, match="attribute 'wait_time' of WaitingRequest would not"):
         request_to_dict(WaitingRequest(URL, wait_time=10), PagesSpider())
     with pytest.raises(UnserializableRequestError, match="__wait' of SlottedRequest would not"):
         request_to_dict(SlottedRequest(URL, wait=5), PagesSpider())
 
 
-def test_a_request_whose_unnamed_attributes_have_their_defaults_is_kept() -> None:
+def test_a_request_with_defaults_in_its_unnamed_attributes_is_kept() -> None:
     back = request_from_dict(request_to_dict(WaitingRequest(URL), PagesSpider()), PagesSpider())
     assert type(back) is WaitingRequest
     request_to_dict(SlottedRequest(URL), PagesSpider())

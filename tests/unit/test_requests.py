@@ -98,7 +98,7 @@ def test_a_slot_has_no_coming_requests_when_they_have_reached_the_downloader_or_
     assert ledger.coming("a") == 1
 
 
-def test_requests_whose_leases_are_gone_are_local_and_continue() -> None:
+def test_requests_without_their_leases_are_local_and_continue() -> None:
     ledger, request = Requests(), Request(URL)
     ledger.begin(Entry(request, Lease("1.1", "request", 0, b"x")))
     assert [lease.name for lease in ledger.let_go()] == ["1.1"]

@@ -66,7 +66,7 @@ def test_a_process_that_a_worker_has_started_has_no_supervisor(monkeypatch: pyte
             assert run.current() is None
 
 
-def test_a_process_whose_supervisor_was_killed_meanwhile_knows_its_run(
+def test_a_process_knows_its_run_after_its_supervisor_was_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader, writer = os.pipe()

@@ -80,7 +80,7 @@ EVERY_FIELD: dict[str, Any] = {
 }
 
 
-def test_the_fields_of_a_seed_are_those_of_a_request() -> None:
+def test_a_seed_has_the_fields_of_a_request() -> None:
     assert set(FIELDS) == set(EVERY_FIELD) == set(Request.attributes)
 
 
@@ -256,7 +256,7 @@ def test_any_data_is_a_request_or_a_bad_seed(data: bytes) -> None:
     ],
     ids=["url", "get", "post"],
 )
-def test_a_seed_with_form_data_is_what_it_is_to_scrapy_redis(fields: dict[str, Any]) -> None:
+def test_a_seed_with_form_data_gives_the_same_request_as_scrapy_redis(fields: dict[str, Any]) -> None:
     theirs = RedisSpider(name="theirs", redis_encoding="utf-8").make_request_from_data(seed(**fields))
     ours = request_from_seed(seed(**fields), SPIDER, form_data=True)
     assert_same_request(theirs, ours)

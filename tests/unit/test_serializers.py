@@ -391,20 +391,20 @@ EQUAL_TO_BASE_TYPE: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize("name", ["json", "json+deflate", "msgpack"])
 @pytest.mark.parametrize(("value", "base"), EQUAL_TO_BASE_TYPE, ids=lambda value: type(value).__name__)
-def test_what_equals_its_base_type_comes_back_as_its_base_type(name: str, value: Any, base: Any) -> None:
+def test_a_value_that_equals_its_base_type_comes_back_as_that(name: str, value: Any, base: Any) -> None:
     serializer = load_serializer(name)
     back = load(serializer, dump(serializer, {"meta": {"value": value}}))["meta"]["value"]
     assert repr(back) == repr(base)
 
 
-def test_pickle_keeps_the_class_of_what_equals_its_base_type() -> None:
+def test_pickle_keeps_the_class_of_a_value_that_equals_its_base_type() -> None:
     value = OrderedDict(a=Text("b"))
     back = PickleSerializer().loads(dump(PickleSerializer(), {"value": value}))["value"]
     assert same(back, value)
     assert type(back) is OrderedDict
 
 
-def test_what_pickle_cannot_keep_comes_back_as_its_base_type() -> None:
+def test_a_value_of_a_local_class_comes_back_from_pickle_as_its_base_type() -> None:
     class Local(str):
         __slots__ = ()
 
@@ -472,7 +472,7 @@ def test_a_value_as_deep_as_it_may_be_comes_back_or_is_refused(serializer: Any) 
         ("pickle", float("nan")),
     ],
 )
-def test_msgpack_and_pickle_keep_what_json_would_change(name: str, value: Any) -> None:
+def test_msgpack_and_pickle_keep_values_that_json_would_change(name: str, value: Any) -> None:
     serializer = load_serializer(name)
     assert same(load(serializer, dump(serializer, {"meta": value})), {"meta": value})
 
@@ -491,7 +491,7 @@ def test_json_keeps_bytes_as_base64() -> None:
     assert json.loads(entry) == {"body": {"$bytes": "AP8="}}
 
 
-def test_what_pickle_writes_any_pickle_reads() -> None:
+def test_the_pickles_of_the_serializer_are_read_by_any_pickle() -> None:
     assert pickle.loads(PickleSerializer().dumps({"url": URL, "meta": {1: (2,)}})) == {
         "url": URL,
         "meta": {1: (2,)},
@@ -525,7 +525,7 @@ def test_deflated_json_is_half_of_it_for_a_typical_request() -> None:
     assert len(small) < 0.5 * len(plain)
 
 
-def test_what_was_deflated_before_can_be_read() -> None:
+def test_the_dictionary_of_deflate_is_unchanged() -> None:
     assert zlib.crc32(DeflatedJSONSerializer.DICTIONARY) == DICTIONARY_CHECKSUM
 
 
@@ -719,14 +719,14 @@ BAD_SERIALIZERS: list[Any] = [
 
 
 @pytest.mark.parametrize("value", BAD_SERIALIZERS)
-def test_a_bad_serializer_is_refused_with_what_it_was(value: Any) -> None:
+def test_a_bad_serializer_is_refused_with_its_value(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         load_serializer(value)
     assert str(refusal.value).startswith("SCHEDULER_SERIALIZER must be 'json', ")
     assert str(refusal.value).endswith(f", not {value!r}")
 
 
-def test_msgpack_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msgpack_without_its_package_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "msgpack", None)
     with pytest.raises(SettingError, match=r"pip install 'scrapy-rq-sched\[msgpack\]'"):
         load_serializer("msgpack")

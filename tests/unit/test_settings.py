@@ -272,7 +272,7 @@ BAD_VALUES: dict[str, list[Any]] = {
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in BAD_VALUES.items() for value in values], ids=repr
 )
-def test_a_bad_value_is_refused_with_the_setting_the_value_and_what_it_must_be(name: str, value: Any) -> None:
+def test_a_bad_value_is_refused_with_the_setting_and_the_value(name: str, value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         read(**{name: value})
     message = str(refusal.value)
@@ -293,7 +293,7 @@ def test_a_bad_value_is_refused_with_the_setting_the_value_and_what_it_must_be(n
         ("REDIS_ENCODING", "utf-9", "'utf-8'"),
     ],
 )
-def test_a_refusal_says_what_the_value_must_be(name: str, value: Any, allowed: str) -> None:
+def test_a_refusal_describes_a_valid_value(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(SettingError, match=f"{name} must be .*{allowed}"):
         read(**{name: value})
 
@@ -335,7 +335,7 @@ def test_a_queue_gets_the_serializer_of_the_settings() -> None:
     ["nothing", "no.such.Queue", "scrapy_rq_sched.NoQueue", "os.getcwd", "builtins.dict", 5, dict],
     ids=repr,
 )
-def test_a_bad_queue_class_is_refused_with_what_it_was(value: Any) -> None:
+def test_a_bad_queue_class_is_refused_with_its_value(value: Any) -> None:
     with pytest.raises(SettingError) as refusal:
         load_queue(read(SCHEDULER_QUEUE_CLASS=value), fakeredis.FakeRedis(), PagesSpider(), KEYS)
     assert str(refusal.value).startswith("SCHEDULER_QUEUE_CLASS ")
@@ -354,7 +354,7 @@ class OtherConstructor(LifoQueue):
 
 
 @pytest.mark.parametrize("cls", [NoPop, OtherConstructor])
-def test_a_queue_class_that_cannot_be_made_is_refused_with_what_it_needs(cls: Any) -> None:
+def test_a_queue_class_that_cannot_be_instantiated_is_refused_with_the_needed_signature(cls: Any) -> None:
     needed = r"which cannot be instantiated: .* must accept server, spider, key and ser"
     with pytest.raises(SettingError, match=needed):
         load_queue(read(SCHEDULER_QUEUE_CLASS=cls), fakeredis.FakeRedis(), PagesSpider(), KEYS)
@@ -388,7 +388,7 @@ def test_the_shared_filter_is_used_unless_the_project_names_another(
 
 
 @pytest.mark.parametrize("value", ["no.such.Filter", "scrapy_rq_sched.NoFilter", "nothing", 5], ids=repr)
-def test_a_bad_dupefilter_is_refused_with_what_it_was(value: Any) -> None:
+def test_a_bad_dupefilter_is_refused_with_its_value(value: Any) -> None:
     crawler = get_crawler(PagesSpider, {"DUPEFILTER_CLASS": value})
     with pytest.raises(SettingError) as refusal:
         load_dupefilter(crawler, PagesSpider(), fakeredis.FakeRedis(), "seen")
@@ -423,6 +423,6 @@ def test_a_secret_that_is_not_base64_is_refused_and_not_shown(value: str) -> Non
     assert "t0p!" not in str(refused.value)
 
 
-def test_what_is_secret_is_not_in_the_settings_repr() -> None:
+def test_secrets_are_not_in_the_repr_of_the_settings() -> None:
     settings = read(FRONTIER_WEBHOOK_URL="https://h.test/t0p", FRONTIER_WEBHOOK_SECRET="t0p")
     assert "t0p" not in repr(settings)

@@ -41,7 +41,7 @@ def test_a_slot_that_the_request_names_comes_before_its_host() -> None:
 @pytest.mark.parametrize(
     "slot", ["a b", "a@b", "{a}", "a*b", "a\nb", "\x00", "%", "é", "\ud800", "-", "a" * 10_000, "é" * 300]
 )
-def test_the_name_of_a_slot_is_printable_and_short_whatever_a_page_has_it_called(slot: str) -> None:
+def test_the_name_of_a_slot_with_odd_characters_is_printable_and_short(slot: str) -> None:
     name = slot_name(slot)
     assert name.isascii()
     assert name.isprintable()
@@ -225,13 +225,13 @@ def test_limits_that_were_set_hold_until_a_turn_comes_without_them() -> None:
     assert polite.gap_of("a") == 1.0
 
 
-def test_the_downloader_keeps_its_own_delay_only_of_slots_whose_delay_the_fleet_does_not_keep() -> None:
+def test_the_downloader_keeps_its_own_delay_only_of_slots_without_a_delay_of_the_fleet() -> None:
     rules = slot_rules("S", {"free": {"delay": 0}, "few": {"concurrency": 1}})
     polite = Politeness(DELAYED, rules=rules)
     assert [polite.gap_of(slot) for slot in ("free", "few", "a")] == [0, None, None]
 
 
-def test_a_slot_whose_concurrency_was_set_keeps_the_delay_of_each_worker() -> None:
+def test_a_slot_with_a_concurrency_that_was_set_keeps_the_delay_of_each_worker() -> None:
     polite = Politeness(DELAYED)
     polite.take_reply(Reply("1", limits={"a": SlotLimits(concurrency=1)}))
     assert polite.gap_of("a") is None

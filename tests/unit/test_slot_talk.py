@@ -117,7 +117,7 @@ def test_a_turn_without_a_time_makes_no_worker_late(worker: Session) -> None:
     assert worker.state.ready.count("a") == 1
 
 
-def test_what_is_ready_goes_back_when_somebody_has_changed_limits(worker: Session) -> None:
+def test_ready_leases_go_back_when_limits_have_changed(worker: Session) -> None:
     worker.slot_sync.applied(Reply("1", limits_changed="1"))
     worker.state.ready.append(lease(1, "a"))
     worker.slot_sync.applied(Reply("1", limits_changed="1"))

@@ -13,7 +13,7 @@ from scrapy_rq_sched.worker.clock import ServerClock
 from scrapy_rq_sched.worker.ready import Ready, Timed
 from scrapy_rq_sched.worker.slots import SlotGrants
 
-from ..crawl import wait_until
+from ..support.crawl import wait_until
 
 
 def lease(name: str, slot: str = "", begin: float = 0.0) -> Lease:
@@ -45,7 +45,7 @@ def test_leases_that_have_no_time_are_begun_in_the_order_in_which_they_came() ->
     assert (len(ready), list(ready)) == (0, [])
 
 
-def test_a_lease_whose_time_has_not_come_keeps_nobody_else_waiting() -> None:
+def test_a_lease_before_its_time_keeps_no_other_waiting() -> None:
     ready = Ready()
     ready.append(lease("1", "a"), 10.0)
     ready.append(lease("2", "a"), 20.0)

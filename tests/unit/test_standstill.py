@@ -111,7 +111,7 @@ def test_a_command_that_is_suggested_quotes_the_name_of_the_spider(caplog: pytes
     frontier = Frontier(server, Keys("my shop"), "a", "priority", FleetConfig())
     found = {"waiting": 0, "seen": 5, "seeds": 0, "leased": 0, "workers": 1, "failed": 2, "unshared": 0}
     notices.from_before(frontier, Opened(flushed=False, kept_for="", **found))
-    notices.Notices(Mock(), "my shop").told(Reply(b"1", order=Order.DRAIN))
+    notices.Notices(Mock(), "my shop").order_changed(Reply(b"1", order=Order.DRAIN))
     commands = [message.partition(" run: ")[2] for message in caplog.messages]
     assert commands == [f"scrapy frontier {action} 'my shop'" for action in ("clear", "failed", "resume")]
 

@@ -66,7 +66,7 @@ def test_a_line_that_breaks_off_is_left_out(feed: Callable[..., Feed]) -> None:
     assert items.path.read_bytes() == b'{"n": 1}\n{"n": 2}\n'
 
 
-def test_what_was_there_stays_or_is_replaced(feed: Callable[..., Feed], tmp_path: Path) -> None:
+def test_an_old_feed_stays_or_is_replaced(feed: Callable[..., Feed], tmp_path: Path) -> None:
     for replaces, expected in ((False, b"old\nnew\n"), (True, b"new\n")):
         (tmp_path / "items.jsonl").write_bytes(b"old")
         items = feed()
@@ -113,7 +113,7 @@ def test_a_table_may_have_whole_pages_in_it_and_another_encoding(feed: Callable[
 
 @pytest.mark.parametrize("format_", ["jsonlines", "csv"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_an_encoding_whose_line_break_is_not_one_byte_is_refused(
+def test_an_encoding_with_a_line_break_of_several_bytes_is_refused(
     feed: Callable[..., Feed], tmp_path: Path, encoding: str, format_: str
 ) -> None:
     with pytest.raises(SettingError, match=f"cannot be joined in the encoding {encoding}. Set FEED_EXPORT_"):
@@ -128,7 +128,7 @@ def test_the_name_of_an_unknown_encoding_is_refused_in_one_line(feed: Callable[.
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "shift_jis"])
-def test_a_feed_may_have_an_encoding_whose_line_break_is_one_byte(
+def test_a_feed_may_have_an_encoding_with_a_line_break_of_one_byte(
     feed: Callable[..., Feed], encoding: str
 ) -> None:
     items = feed("items.jsonl", "jsonlines", encoding)
@@ -207,7 +207,7 @@ def test_a_name_may_have_any_characters(feed: Callable[..., Feed]) -> None:
         ("%(name)s.csv", ""),
     ],
 )
-def test_what_is_a_file(uri: str, path: str) -> None:
+def test_a_uri_of_a_file_gives_its_path(uri: str, path: str) -> None:
     assert path_of(uri) == path
 
 
@@ -229,7 +229,7 @@ def test_each_process_writes_parts_of_its_own(tmp_path: Path) -> None:
     assert any(word.startswith('FEED_STORAGES={"frontier-part": ') for word in words)
 
 
-def test_a_feed_with_a_name_for_each_worker_stays_what_it_is(tmp_path: Path) -> None:
+def test_a_feed_with_a_name_for_each_worker_stays_unchanged(tmp_path: Path) -> None:
     words = arguments(["s3://bucket/%(worker)s.json", str(tmp_path / "a.csv")], tmp_path, overwrite=True)
     assert words[-4:-1] == ["-O", "s3://bucket/%(worker)s.json:json", "-O"]
 
@@ -245,12 +245,14 @@ def test_a_feed_with_a_name_for_each_worker_stays_what_it_is(tmp_path: Path) -> 
         ("items-%(batch_id)d.jsonl", "cannot write to the same place"),
     ],
 )
-def test_what_several_workers_cannot_write_is_refused(tmp_path: Path, output: str, problem: str) -> None:
+def test_a_feed_that_several_workers_cannot_write_is_refused(
+    tmp_path: Path, output: str, problem: str
+) -> None:
     with pytest.raises(SettingError, match=problem):
         arguments([output], tmp_path)
 
 
-def test_what_scrapy_refuses_is_refused(tmp_path: Path) -> None:
+def test_a_feed_that_scrapy_refuses_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         arguments(["items.unheard"], tmp_path)
 

@@ -40,7 +40,7 @@ class Process:
         self.now_reports = NOT_BEGUN
         self.code: int | None = None
         self.beats = b""
-        self.is_told_to_end = False
+        self.is_asked_to_end = False
         Process.started.append(self)
 
     @property
@@ -61,7 +61,7 @@ class Process:
         return f"exit code {self.code}"
 
     def end(self) -> None:
-        self.is_told_to_end = True
+        self.is_asked_to_end = True
 
     def kill(self) -> None:
         self.code = -9 if self.code is None else self.code
@@ -210,7 +210,7 @@ def test_a_worker_that_is_refused_at_first_is_not_restarted(watched: Watched) ->
     assert watched.supervisor.set_aside == 1
 
 
-def test_a_worker_whose_pipeline_cannot_start_is_not_restarted(watched: Watched) -> None:
+def test_a_worker_with_a_pipeline_that_cannot_start_is_not_restarted(watched: Watched) -> None:
     # The scheduler has joined before the pipelines are opened.
     watched.process.now_reports, watched.process.code = REFUSED_LATER._replace(was_open=False), 1
     watched.step()
@@ -258,7 +258,7 @@ def test_a_worker_that_was_told_to_stop_before_its_crawl_began_has_not_died(
     first, second = Process.started
     first.now_reports, first.code = Report(True, "stopped", {}, "w-1", was_open=True), 0
     watched.step()
-    assert second.is_told_to_end
+    assert second.is_asked_to_end
     second.code = -15
     watched.step()
     assert watched.supervisor.is_over
@@ -295,7 +295,7 @@ def test_a_worker_that_still_crawls_after_the_finish_is_replaced(
     assert watched.supervisor.has_succeeded
 
 
-def test_a_crawl_whose_worker_is_given_up_after_the_finish_of_another_has_not_succeeded(
+def test_a_crawl_that_gives_up_a_worker_after_the_finish_of_another_has_not_succeeded(
     one_has_finished: Watched,
 ) -> None:
     watched = one_has_finished

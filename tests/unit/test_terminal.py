@@ -460,7 +460,7 @@ def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in terminal.getvalue()
 
 
-def test_a_terminal_without_rich_gets_what_a_pipe_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_rich_gets_the_output_of_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
     monkeypatch.setattr(output, "HAS_RICH", False)
     parts = status_text(crawl(spider=SPIDERS[2]))

@@ -21,11 +21,11 @@ def test_none_where_there_is_nothing_to_do(state: str) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"waiting": 1}, {"seeds": 1}, {"delayed": 1}, {"leased": 1}])
-def test_one_for_what_nobody_is_at(fields: dict[str, int]) -> None:
+def test_a_frontier_without_workers_wants_one(fields: dict[str, int]) -> None:
     assert wanted("stopped", 0, **fields) == wanted("new", 0, **fields) == 1
 
 
-def test_no_more_while_nobody_would_begin_anything() -> None:
+def test_a_paused_or_draining_crawl_wants_no_more_workers() -> None:
     assert [wanted(state, 3, waiting=10**6, per_second=1.0) for state in ("paused", "draining")] == [3, 3]
 
 

@@ -128,7 +128,7 @@ def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("unreleased", [0, 8])
-def test_callbacks_that_wait_raise_the_limit_whatever_waits_to_be_released(
+def test_callbacks_that_wait_raise_the_limit_with_and_without_unreleased_leases(
     monkeypatch: pytest.MonkeyPatch, unreleased: int
 ) -> None:
     monkeypatch.setattr(time, "process_time", lambda: 0.0)  # this process had time
@@ -174,7 +174,7 @@ def test_a_reason_that_cannot_be_sent_is_made_one_that_can() -> None:
     assert reason == "half a character: \\ud800"
 
 
-def test_what_is_forgotten_with_the_memory_is_said() -> None:
+def test_a_batch_names_the_fingerprints_forgotten_with_the_memory() -> None:
     worker = a_worker()
     worker.state.enqueue(Push("filter", "fp", 0, b""), Request(URL))
     worker.batch()
@@ -192,7 +192,7 @@ def settle(worker: Session, **said: Any) -> None:
     take(worker, Reply(b"1", **said))
 
 
-def test_what_found_no_room_is_sent_again_in_its_order_and_less_at_a_time() -> None:
+def test_pushes_that_found_no_room_are_sent_again_in_their_order_and_fewer_at_a_time() -> None:
     worker = a_worker()
     for number in range(100):
         worker.state.enqueue(Push("force", "", 0, str(number).encode()), Request(URL))
@@ -205,7 +205,7 @@ def test_what_found_no_room_is_sent_again_in_its_order_and_less_at_a_time() -> N
     assert worker.batch().pushes[0].payload == b"19"
 
 
-def test_a_page_whose_children_found_no_room_is_not_released_before_they_did() -> None:
+def test_a_page_with_children_that_found_no_room_is_not_released_before_they_do() -> None:
     worker = a_worker()
     hold(worker, 1)
     enqueue(worker, 2)
@@ -227,7 +227,7 @@ def test_a_page_that_led_to_nothing_is_released_though_there_is_no_room() -> Non
     assert worker.batch().finished == [Finished("1.0", 0)]
 
 
-def test_a_page_that_found_what_is_still_in_the_outbox_waits_for_it() -> None:
+def test_a_page_that_found_a_request_still_in_the_outbox_waits_for_it() -> None:
     worker = a_worker()
     enqueue(worker, 50)
     worker.batch()
@@ -238,7 +238,7 @@ def test_a_page_that_found_what_is_still_in_the_outbox_waits_for_it() -> None:
     assert worker.batch().finished == []
 
 
-def test_a_worker_whose_every_page_waits_for_room_stands_still() -> None:
+def test_a_worker_with_only_pages_that_wait_for_room_stands_still() -> None:
     worker = a_worker(outbox_size=10)
     hold(worker, 4)
     enqueue(worker, 10)
@@ -270,7 +270,7 @@ def test_a_worker_that_closes_leaves_nothing_behind_for_want_of_room() -> None:
     assert worker.batch().exceed
 
 
-def test_a_page_is_released_only_when_replicas_have_what_it_led_to() -> None:
+def test_a_page_is_released_only_when_replicas_have_its_children() -> None:
     worker = a_worker(wait_replicas=1)
     hold(worker, 1)
     enqueue(worker, 1)
@@ -282,7 +282,7 @@ def test_a_page_is_released_only_when_replicas_have_what_it_led_to() -> None:
     assert worker.batch().finished == [Finished("1.0", 0)]
 
 
-def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_what_it_found() -> None:
+def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_its_pushes() -> None:
     worker = a_worker(wait_replicas=1, prefetch=4, concurrency=4)
     answer(worker, latency=0.02)
     for number in range(4):
@@ -308,7 +308,7 @@ def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:
     assert worker.batch().finished == []
 
 
-def test_what_is_being_crawled_when_older_data_comes_keeps_the_fleet_from_its_end() -> None:
+def test_a_request_under_way_at_a_rollback_keeps_the_fleet_from_its_end() -> None:
     worker = a_worker()
     hold(worker, 1)
     requests = begun_by(worker)
@@ -347,7 +347,7 @@ def test_start_requests_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -
     assert [push.fingerprint for push in batch.pushes] == ["1", "2"]
 
 
-def test_a_failed_request_is_set_aside_when_what_it_led_to_is_stored() -> None:
+def test_a_failed_request_is_set_aside_when_its_children_are_stored() -> None:
     worker = a_worker()
     hold(worker, 1)
     (request,) = begun_by(worker)
@@ -380,7 +380,7 @@ def leases(count: int, deaths: int = 0) -> list[Lease]:
     return [Lease(f"3.{number}", "request", deaths, b"x") for number in range(count)]
 
 
-def test_a_batch_says_what_was_begun_last() -> None:
+def test_a_batch_names_the_lease_begun_last() -> None:
     worker = a_worker()
     first, second, _ = leases(3)
     worker.state.begin(Request(URL), first)
@@ -401,7 +401,7 @@ def test_a_suspect_is_begun_only_when_redis_knows_of_it() -> None:
     assert not worker.state.has_news
 
 
-def test_the_end_of_what_was_crawled_from_memory_is_news() -> None:
+def test_the_end_of_a_request_from_memory_is_news() -> None:
     worker = a_worker()
     request = Request(URL)
     worker.state.begin(request, None)
@@ -414,7 +414,7 @@ def test_the_end_of_what_was_crawled_from_memory_is_news() -> None:
     assert not worker.state.has_news
 
 
-def test_what_was_ready_is_an_orphan_where_the_frontier_is_gone_and_not_where_it_is_older() -> None:
+def test_ready_leases_are_orphans_after_a_loss_of_the_frontier_and_not_after_a_rollback() -> None:
     for lost, orphans in ((("frontier",), 2), ((), 0)):
         worker = a_worker()
         worker.state.ready.extend(leases(2))
@@ -471,7 +471,7 @@ def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_th
     assert (stored, withdrawn) == (63, 1)
 
 
-def test_what_cannot_be_sent_even_once_is_not_sent_again_as_it_is() -> None:
+def test_a_batch_that_cannot_be_sent_even_once_is_not_sent_again_unchanged() -> None:
     attempt = Attempt()
     attempt.begin(Batch(1, pushes=[Push("force", "", 0, b"x")]))
     attempt.failed(ValueError("not an argument"), at_once=True)

@@ -194,10 +194,10 @@ def filter_step(server: Any, key: str, kind: str) -> Callable[..., int]:
     """Return a function that queries or changes the filter at *key* outside an exchange.
 
     :param kind: the filter's file, ``lua/store/filter/<kind>.lua``.
-    :return: ``step(what, fingerprint="")``, with the actions of ``lua/scripts/filter_step.lua``. It blocks
+    :return: ``step(operation, fingerprint="")``, actions: ``lua/scripts/filter_step.lua``. It blocks
         until Redis answers.
     """
     script = register(server, "filter_step", dupefilter=kind)
     # This step uses only the third of the keys in lua/keys.lua.
     names = [never(key), key, key]
-    return lambda what, fingerprint="": int(script(names, [what, fingerprint]))
+    return lambda operation, fingerprint="": int(script(names, [operation, fingerprint]))

@@ -63,9 +63,9 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     script = register(view.server, "clear")
     keep = set(keep)
     flags = [int(name in keep) for name in KEEPABLE]
-    problem, what = script(view.keys.all(), [int(force), *flags, view.keys.prefix])
+    problem, detail = script(view.keys.all(), [int(force), *flags, view.keys.prefix])
     if problem == b"alive":
-        raise _alive(view, int(what))
+        raise _alive(view, int(detail))
     view.wait_until_freed()
     # Only a compact filter needs this; meta, which names the filter, is already deleted.
     step = filter_step(view.server, view.keys.dupefilter, "compact")
@@ -74,7 +74,7 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     sweep_slots = register(view.server, "sweep")
     while sweep_slots(view.keys.all(), []):
         pass
-    return text_of(what) if problem == b"shared" else ""
+    return text_of(detail) if problem == b"shared" else ""
 
 
 def _alive(view: View, count: int) -> InspectionError:

@@ -84,12 +84,12 @@ class Observer:
         self.warnings.append(text)
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Advance]:
+    def progress(self, label: str, total: int | None) -> Iterator[Advance]:
         """Give a function that is called after each step of the work.
 
         It may raise :exc:`KeyboardInterrupt` to end the work there.
 
-        :param what: the work, in a word.
+        :param label: the work, in a word.
         :param total: the number of its entries; None if unknown.
         """
         yield lambda count: None

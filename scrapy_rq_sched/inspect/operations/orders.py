@@ -42,8 +42,8 @@ class Control:
         """
         return self._tell("stop")
 
-    def _tell(self, what: str) -> int:
-        return int(self._script(self._keys, [what]))
+    def _tell(self, order: str) -> int:
+        return int(self._script(self._keys, [order]))
 
 
 class _Order(NamedTuple):

@@ -273,12 +273,14 @@ def push_seeds(
         return total - before
 
     def text(count: int, mood: Mood) -> str:
-        said = f"{counted(count, 'seed')} {mood.be(count)} pushed to {seeding.key!r}"
+        sentence = f"{counted(count, 'seed')} {mood.be(count)} pushed to {seeding.key!r}"
         if seeding.kind != "list":
-            said += f", a {'set' if seeding.kind == 'set' else 'sorted set'}, which keeps equal seeds once"
+            sentence += (
+                f", a {'set' if seeding.kind == 'set' else 'sorted set'}, which keeps equal seeds once"
+            )
         with suppress(connection.RedisError):  # they were pushed, even if the workers cannot be read now
-            said += f". {_readers(view, count, mood)}"
-        return said
+            sentence += f". {_readers(view, count, mood)}"
+        return sentence
 
     return Operation(text, lambda: check() - seeding.pushed, deed)
 

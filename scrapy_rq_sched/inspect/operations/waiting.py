@@ -86,7 +86,7 @@ class Waiting:
 
         :raises InspectionError: if the queue has no priorities, or if it is being exported.
         """
-        if not self._view.is_sorted:
+        if not self._view.queue_class.has_priorities:
             raise InspectionError(
                 f"The queue of spider {self._view.spider!r} is a {self._view.queue_class.__name__}, which "
                 "has no priorities"

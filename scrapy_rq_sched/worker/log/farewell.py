@@ -26,11 +26,11 @@ class Farewell:
         self._crawler = crawler
         self._state = state
         self._lease_timeout = lease_timeout
-        self._is_watching = self._has_said = False
+        self._is_watching = self._has_logged = False
 
     def look(self, engine: EngineBridge) -> None:
         """If the spider is being closed, log once how many requests are still being finished."""
-        if self._has_said or not engine.closing():
+        if self._has_logged or not engine.closing():
             return
         if not self._is_watching:
             self._is_watching = True
@@ -40,7 +40,7 @@ class Farewell:
         begun = engine.in_progress()
         if not begun:
             return
-        self._has_said = True
+        self._has_logged = True
         downloads = engine.downloading()
         logger.info(
             "This worker closes when it has finished %s, %d of them downloads: %s. A second Ctrl-C would end "
@@ -52,8 +52,8 @@ class Farewell:
 
     def _how_long(self, begun: Collection[Request], downloads: int) -> str:
         settings = self._crawler.settings
-        said = (request.meta.get("download_timeout") for request in begun)
-        timeouts = [seconds for seconds in said if isinstance(seconds, (int, float))]
+        found = (request.meta.get("download_timeout") for request in begun)
+        timeouts = [seconds for seconds in found if isinstance(seconds, (int, float))]
         timeout = max(timeouts, default=settings.getfloat("DOWNLOAD_TIMEOUT"))
         # In the worst case, all requests are for one site, and each waits for the one before.
         delay = settings.getfloat("DOWNLOAD_DELAY") * downloads

@@ -25,7 +25,7 @@ class Fullness:
         self._outbox_size = outbox_size
         self._out_of_memory_since: float | None = None
         self._last_out_of_memory = 0.0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def note(self, reply: Reply) -> None:
         """Log changes of the room that *reply* reports."""
@@ -69,6 +69,6 @@ class Fullness:
             self._out_of_memory_since = None
 
     def _once(self, level: int, message: str, *args: object) -> None:
-        if message not in self._told:
-            self._told.add(message)
+        if message not in self._logged:
+            self._logged.add(message)
             logger.log(level, message, *args)

@@ -176,13 +176,13 @@ class Notices:
             *(one_line(request), reason),
         )
 
-    def refused(self, what: str, error: Exception) -> None:
+    def refused(self, name: str, error: Exception) -> None:
         """Log and count that a request or a seed is left to another worker."""
         self._stats.inc_value("frontier/refused")
         self.warn_once(
             str(error),
             "This worker leaves a %s to another worker: %s. More of them are only counted: frontier/refused",
-            *(what, one_line(error)),
+            *(name, one_line(error)),
         )
 
     def dropped(self, request: Request, max_waiting: int) -> None:
@@ -218,16 +218,16 @@ class Notices:
             logger.error("%s", counts)
 
     def _lost(self, lost: tuple[str, ...]) -> None:
-        what, count = lost[0], "".join(lost[1:])
+        part, count = lost[0], "".join(lost[1:])
         self._stats.inc_value("frontier/vanished")
-        if what == "frontier":
+        if part == "frontier":
             logger.error(
                 "The frontier of spider %r is no longer in Redis: its keys were deleted, evicted, or lost in "
                 "a restart of Redis, with all waiting requests and fingerprints. This worker stores its "
                 "requests in Redis again",
                 self._spider,
             )
-        elif what == "requests":
+        elif part == "requests":
             logger.error(
                 "%s requests of spider %r have disappeared from Redis: their key was deleted or evicted, or "
                 "another program took them. They are not crawled unless a page links to them again",
@@ -259,25 +259,25 @@ class Notices:
         if leases:
             self._stats.inc_value("frontier/throttled", leases)
 
-    def told(self, reply: Reply) -> None:
+    def order_changed(self, reply: Reply) -> None:
         """Log a new instruction to all workers."""
-        told = reply.order
+        order = reply.order
         resume = frontier_command("resume", self._spider)
-        if told == Order.WAIT:
+        if order == Order.WAIT:
             logger.warning(
                 "This worker of spider %r sent no heartbeat for longer than FRONTIER_LEASE_TIMEOUT, and "
                 "another worker has taken its place (FRONTIER_MAX_WORKERS). It begins no page until a place "
                 "is free",
                 self._spider,
             )
-        elif told == Order.CRAWL:
+        elif order == Order.CRAWL:
             logger.info("The crawl of spider %r continues", self._spider)
-        elif told == Order.PAUSE:
+        elif order == Order.PAUSE:
             logger.info(
                 "The crawl of spider %r is paused: this worker begins no page. To resume, run: %s",
                 *(self._spider, resume),
             )
-        elif told == Order.DRAIN:
+        elif order == Order.DRAIN:
             logger.info(
                 "The crawl of spider %r is drained: this worker finishes the requests that it holds, and "
                 "takes no more. To resume, run: %s",

@@ -44,12 +44,12 @@ class Standstill:
         self._settings = settings
         self._seeds_keys = seeds_keys
         self._since = time.monotonic()
-        self._said: tuple[float, str] = (0.0, "")
+        self._logged: tuple[float, str] = (0.0, "")
 
     def begun(self) -> None:
         """Note that a request was begun, or that requests may begin from now on."""
         self._since = time.monotonic()
-        self._said = (0.0, "")
+        self._logged = (0.0, "")
 
     def look(self, reply: Reply | None, engine: EngineBridge) -> None:
         """Log the reason if no request was begun for a while, unless it was logged recently.
@@ -60,9 +60,9 @@ class Standstill:
         if now - self._since < AFTER or self._capacity.cut_off:
             return
         kind, reason = self.reason(reply, engine.downloading(), engine.backs_out())
-        if kind == self._said[1] and (now - self._said[0] < AGAIN or kind == "seeds"):
+        if kind == self._logged[1] and (now - self._logged[0] < AGAIN or kind == "seeds"):
             return
-        self._said = now, kind
+        self._logged = now, kind
         logger.info("This worker has begun no request for %.0f s: %s", now - self._since, reason)
 
     def reason(self, reply: Reply | None, downloading: int, backs_out: str) -> tuple[str, str]:

@@ -10,17 +10,19 @@
 -- a rule may reduce
 --
 -- A rule about an entry is asked after a request or seed was taken from its queue, before it becomes a lease:
---   rule.is_off(step)          -> whether it refuses nothing in this exchange; then it is not asked
 --   rule.refuses(step, entry)  -> nil; or from when any worker may ask again: now, if only this worker may not have it
 --   rule.admitted(step, entry) note that the entry becomes a lease
 --   rule.cause                 why; rule.is_for_seeds: whether seeds from the seeds' keys are also asked about
 -- entry: request; deaths: how many of its workers died; history: its history
--- step: remembered: whether any request has a history; suspects: how many suspects this worker holds
+-- These rules are asked only if any request has a history (step.remembered), which is rare.
 -- A refused entry is set back (leases.park) with that time and the cause, whatever refused it. Workers sleep until the
 -- first of all these times.
 --
 -- A rule about a push is asked before the request enters a queue:
 --   rule.defers(step, entry)   -> nil; or from when it may begin. entry: the further fields of Push
+--
+-- step: suspects: how many suspects this worker holds; why: the cause for which a slot first gave nothing; limits_sent:
+-- slot -> limits that the worker does not have in its settings
 local admission = {}
 -- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
 -- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
@@ -63,7 +65,8 @@ local function is_too_soon(state, ask)
   if ask.first > horizon then return ask.first, 'delay', true end
 end
 
-local OF_SLOT = {is_blocked, is_of_another_spider, has_no_room, has_another_worker, is_too_soon}
+local OF_SLOT = {is_blocked, has_no_room, has_another_worker, is_too_soon}
+if slots.are_shared then table.insert(OF_SLOT, 2, is_of_another_spider) end
 
 -- -> the times of at most ask.most turns; and when there may be more
 local function turns_from(state, ask)
@@ -81,10 +84,10 @@ local function turns_from(state, ask)
 end
 
 -- Tell the worker limits that were set during the crawl, because its settings have others.
-function admission.tell(state)
+function admission.tell(step, state)
   if not state.is_set then return end
-  admission.limits_told = admission.limits_told or {}
-  admission.limits_told[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
+  step.limits_sent = step.limits_sent or {}
+  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
 end
 
 -- Find at most *most* turns of a slot.
@@ -92,7 +95,7 @@ end
 -- has no limits
 function admission.grants(step, slot, most)
   local state, now = limits.of(slot, slot_policy.all), slots.now()
-  admission.tell(state)
+  admission.tell(step, state)
   if state.blocked > 0 and state.blocked <= now then
     redis.call('HDEL', SLOT .. slot, 'blocked')
     events.tell('slot_free', nil, {slot = slot})
@@ -108,8 +111,8 @@ function admission.grants(step, slot, most)
   for _, rule in ipairs(OF_SLOT) do
     local again_at, cause, has_asked = rule(state, ask)
     if again_at then
-      if has_asked then shared_slots.ask_for(state, again_at) end
-      admission.why = admission.why or cause
+      if has_asked and slots.are_shared then shared_slots.ask_for(state, again_at) end
+      step.why = step.why or cause
       return {}, again_at, state
     end
   end
@@ -126,10 +129,6 @@ end
 
 -- A request that this worker has refused is for other workers, while there is one that has not refused it.
 local refused = {cause = 'refused', is_for_seeds = true}
-
-function refused.is_off(step)
-  return not step.remembered
-end
 
 -- -> whether all workers that are alive have refused the request
 function admission.is_refused_by_all(history, now)
@@ -150,10 +149,6 @@ function refused.admitted() end
 -- blamed for its deaths. For seeds the worker itself takes care of this, except for seeds that were set back.
 local suspect = {cause = 'suspect'}
 
-function suspect.is_off(step)
-  return not step.remembered
-end
-
 function suspect.refuses(step, entry)
   return entry.deaths >= header.suspicious and step.suspects > 0 and at_once()
 end
@@ -164,18 +159,9 @@ end
 
 local OF_ENTRY = {refused, suspect}
 
--- Find the rules that may refuse an entry in this exchange.
-function admission.prepare(step)
-  step.rules = {}
-  for _, rule in ipairs(OF_ENTRY) do
-    if not rule.is_off(step) then step.rules[#step.rules + 1] = rule end
-  end
-  step.has_rules = #step.rules > 0
-end
-
 -- -> nil if this worker may have the entry; or from when to ask again, and why
 function admission.refusal(step, entry, is_seed)
-  for _, rule in ipairs(step.rules) do
+  for _, rule in ipairs(OF_ENTRY) do
     local due = (rule.is_for_seeds or not is_seed) and rule.refuses(step, entry)
     if due then return due, rule.cause end
   end
@@ -183,7 +169,7 @@ end
 
 -- Note that the entry becomes a lease.
 function admission.admitted(step, entry, is_seed)
-  for _, rule in ipairs(step.rules) do
+  for _, rule in ipairs(OF_ENTRY) do
     if rule.is_for_seeds or not is_seed then rule.admitted(step, entry) end
   end
 end
@@ -209,4 +195,4 @@ function admission.deferral(step, i)
   end
 end
 
-return admission
+return admission -- seldom used

@@ -29,8 +29,8 @@ function begin.new()
     waiting = 0, seen = 0, holds = 0, before = false, meta = false, deadline = false, pages = false, last = false, format = false,
     made = false, has_rare = false, full_memory = false, repeated = false, rewound = false, over = false, lost = '',
     duplicates = false, stored = 0, full = '', kept = 0, remembered = false, busy = false, dead = false, returned = 0,
-    workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, rules = false, has_rules = false,
-    wants_policy = false, other_limits = false, named_slots = 0,
+    workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, is_limited = false, has_policy = false,
+    wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
   }
 end
 
@@ -86,7 +86,7 @@ function begin.recognise(step)
 end
 
 -- -> the data that disappeared because somebody deleted, evicted or emptied a key; '' if there is none
-local function what_is_lost(step)
+local function lost_data(step)
   local meta, made = step.meta, step.made
   if not step.over and (not made or step.rewound and not step.last and meta.lost) then return 'frontier' end
   if made and queue.type and step.waiting == 0 and number_of(meta.waiting, 0) >= begin.NOTICED then
@@ -101,7 +101,7 @@ local ORDERS = {paused = 'pause', draining = 'drain'}
 -- Find the orders for this worker. An order to stop does not concern workers that joined after it.
 function begin.orders(step)
   local meta = step.meta
-  step.lost = what_is_lost(step)
+  step.lost = lost_data(step)
   step.order = ORDERS[meta.state] or ''
   -- A worker that was not heard in time may have lost its place to another.
   local most = header.max_workers
@@ -123,7 +123,7 @@ function begin.rewind(step)
   if step.rewound then
     if not step.over then change_epoch() end
     local held = pairs_of(redis.call('HGETALL', step.held))
-    put_back(held, step.worker, header.most_failed, step.now)
+    put_back(held, step.worker, header.max_failed, step.now)
     redis.call('DEL', step.held)
     slot_admission.release(held, step.worker)
     if not step.over then slot_admission.be_quiet(step) end
@@ -132,7 +132,7 @@ function begin.rewind(step)
     change_epoch()
     slot_admission.be_quiet(step)
   end
-  if step.membership == 1 and not step.repeated and slot_admission.is_on(step) then
+  if step.membership == 1 and not step.repeated and step.is_limited then
     -- The worker had counted as dead and has forgotten its turns. Release all of them, also for leases that no worker
     -- has reclaimed yet.
     slot_admission.release(pairs_of(redis.call('HGETALL', step.held)), step.worker)

@@ -34,6 +34,10 @@ local function read(step)
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],
   }
   step.made = meta[1] and true
+  step.is_limited = slots.may_be_limited(meta[10], meta[16])
+  -- The worker's policy is in force, and names no slots: its limits are complete.
+  step.has_policy = not header.slot_policy
+    or header.slot_policy == meta[15] and string.sub(meta[15], -4) == '.0.0' and slots.is_default(meta[16])
 end
 
 local function check(step)

@@ -7,7 +7,7 @@ local COUNTS = {'pagecount', 'itemcount', 'errorcount'}
 
 function close_limits.look(step)
   local most, counted = header.close, header.counted or {}
-  if not most or step.over then return end
+  if step.over then return end
   local run = redis.call('HMGET', META, 'run_pagecount', 'run_itemcount', 'run_errorcount', 'run_since')
   local reached
   for i, name in ipairs(COUNTS) do

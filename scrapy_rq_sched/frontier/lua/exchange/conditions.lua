@@ -23,14 +23,14 @@ local function look(step, field, is_now, may_end, begins, ends, details)
 end
 
 -- -> whether the crawl has requests to do, and neither politeness nor an order holds them back
--- next_turn: when the next waiting request may begin, or nil
-local function is_due(step, leased, next_turn)
-  if step.order ~= '' or export_notes.on or next_turn and next_turn > step.now then return false end
+-- sleeps: whether all waiting requests must wait for the times of their slots
+local function is_due(step, leased, sleeps)
+  if step.order ~= '' or export_notes.on or sleeps then return false end
   return step.waiting > 0 or leased > 0
 end
 
-local function look_for_standstill(step, leased, next_turn)
-  local since, goes_on = number_of(step.meta.going_since, nil), header.pages > 0 or not is_due(step, leased, next_turn)
+local function look_for_standstill(step, leased, sleeps)
+  local since, goes_on = number_of(step.meta.going_since, nil), header.pages > 0 or not is_due(step, leased, sleeps)
   if not since and not step.before.over then
     -- Somebody has deleted all keys, or this crawl was begun by an older version. But a worker that missed the end of
     -- its crawl begins another one only when it finds work: see exchange/make_leases.lua.
@@ -46,17 +46,17 @@ local function look_for_standstill(step, leased, next_turn)
   end
 end
 
-function conditions.note(step, leased, next_turn)
+function conditions.note(step, leased, sleeps)
   local has_no_memory = step.full_memory or step.full == 'memory'
   if has_no_memory or step.meta.no_memory then
     look(step, 'no_memory', has_no_memory, true, 'redis_full', 'redis_has_room')
   end
   local has_no_room = step.full == 'bound' or step.full == 'exceeded' or step.dropped > 0
   if has_no_room or step.meta.no_room then
-    local may_end = step.waiting <= ROOM * (header.most_waiting or 0) or not header.most_waiting
-    look(step, 'no_room', has_no_room, may_end, 'queue_full', 'queue_has_room', {max_waiting = header.most_waiting})
+    local may_end = step.waiting <= ROOM * (header.max_waiting or 0) or not header.max_waiting
+    look(step, 'no_room', has_no_room, may_end, 'queue_full', 'queue_has_room', {max_waiting = header.max_waiting})
   end
-  look_for_standstill(step, leased, next_turn)
+  look_for_standstill(step, leased, sleeps)
 end
 
 return conditions

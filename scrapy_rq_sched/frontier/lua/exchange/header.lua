@@ -1,5 +1,5 @@
 -- Needs: helpers
--- The worker's message: the header, with the fields of Batch in messages.py, and the lists after it.
+-- The worker's message: the header, with the fields of Batch in frontier/messages.py, and the lists after it.
 -- header.first: for each list, the index in ARGV before its first value. The header has the lists' lengths.
 local header = cjson.decode(ARGV[1])
 local at = 1

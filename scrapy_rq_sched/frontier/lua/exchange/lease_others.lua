@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/waiting, store/seeds, store/leases, store/failures, slots/limits, fleet/export_notes, exchange/header, exchange/slot_admission, exchange/admission, exchange/make_leases
+-- Needs: keys, slots/slots, slots/waiting, store/seeds, store/leases, store/failures, slots/limits, fleet/export_notes, exchange/header, exchange/admission, exchange/make_leases
 -- Hand out everything that does not wait in slots: seeds, requests that were set back, and requests to drop.
 local lease_others = {}
 -- The number of entries that were set back that one exchange looks at.
@@ -7,7 +7,7 @@ local PARKED = 50
 -- Hand out seeds. They may be large, so a few are taken at a time, until the exchange is full; at least one. A seed
 -- that is too large is set aside here, so that no worker gets it as a lease.
 function lease_others.seeds(step)
-  local later, left, most, refused, refused_bytes = {}, step.want_seeds, header.most_seed_bytes or math.huge, 0, 0
+  local later, left, most, refused, refused_bytes = {}, step.want_seeds, header.max_seed_bytes or math.huge, 0, 0
   while left > 0 and step.bytes + refused_bytes < leases.MAX_BYTES do
     local taken = seeds.take(math.min(left, refused > 0 and 1 or 10))
     if #taken == 0 then break end
@@ -17,11 +17,11 @@ function lease_others.seeds(step)
       local entry = not is_large and make_leases.entry_of(step, seed[3])
       if is_large then
         refused, refused_bytes = refused + 1, refused_bytes + #seed[3]
-        failures.set_aside_large(step.worker, step.prefix .. 'large' .. refused, seed, most, header.most_failed, step.now)
-      elseif entry and (step.bytes >= leases.MAX_BYTES or admission.refusal(step, entry, true)) then
+        failures.set_aside_large(step.worker, step.prefix .. 'large' .. refused, seed, most, header.max_failed, step.now)
+      elseif entry and (step.bytes >= leases.MAX_BYTES or step.remembered and admission.refusal(step, entry, true)) then
         later[#later + 1] = seed
       elseif entry then
-        admission.admitted(step, entry, true)
+        if step.remembered then admission.admitted(step, entry, true) end
         make_leases.hand_out(step, seed[1], seed[2], entry.deaths, seed[3], '')
       end
     end
@@ -46,13 +46,13 @@ end
 -- Hand out entries that were set back, and are due. They come first, because they have waited longest.
 function lease_others.parked(step)
   if step.parked == 0 or step.want + step.want_seeds <= 0 then return end
-  local passed, now, is_limited = {}, math.floor(slots.now()), slot_admission.is_on(step)
+  local passed, now, is_limited = {}, math.floor(slots.now()), step.is_limited
   for _, parked in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, PARKED)) do
     local kind, score, request, slot, cause = leases.parked(parked)
     local wanted = seeds.kinds[kind] and step.want_seeds or step.want
     local has_room = wanted > 0 and step.bytes < leases.MAX_BYTES
     local entry = has_room and make_leases.entry_of(step, request)
-    local due = entry and admission.refusal(step, entry)
+    local due = entry and step.remembered and admission.refusal(step, entry)
     if due and due > now then
       redis.call('ZADD', DELAYED, math.ceil(due), parked)
     elseif not has_room or due then
@@ -77,7 +77,7 @@ end
 -- during an export, which would miss requests that move.
 function lease_others.drop(step)
   local bounded = header.policy == 'drop-lowest' and not export_notes.on
-  local excess = bounded and waiting.length() - header.most_waiting or 0
+  local excess = bounded and waiting.length() - header.max_waiting or 0
   local scores, dropped, slot = waiting.drop(math.min(excess, 1000))
   step.dropped = #dropped
   for i, request in ipairs(dropped) do make_leases.hand_out(step, 'drop', scores[i], 0, request, slot) end

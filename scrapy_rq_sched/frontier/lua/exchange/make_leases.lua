@@ -1,14 +1,9 @@
 -- Needs: keys, fleet/events, fleet/crawl_end, slots/in_slots, store/seeds, store/leases, store/histories, exchange/header, exchange/admission
 -- Turn requests and seeds into leases of this worker.
 --
--- step: leases: {lease, value, lease, value, …}, for Redis and for the reply; bytes: their total size; prefix: of their
--- names; second: the time of the exchange
+-- step: remembered: whether any request has a history; leases: {lease, value, lease, value, …}, for Redis and for the
+-- reply; bytes: their total size; prefix: of their names; second: the time of the exchange
 local make_leases = {}
-
-local function prepare(step)
-  step.remembered = (step.has_rare or tally.befell) and redis.call('EXISTS', HISTORY) == 1
-  admission.prepare(step)
-end
 
 function make_leases.hand_out(step, kind, score, deaths, request, slot, begin)
   local handed = step.leases
@@ -31,14 +26,12 @@ function make_leases.again(step)
   end
 end
 
--- The entry if no rule needs more. The number is text, because it becomes part of a text.
+-- The entry if no request has a history, so that no rule is asked. The number is text, because it becomes part of a text.
 local UNASKED = {deaths = '0'}
 
 -- -> the entry for the rules of admission; nil if another worker has finished the request after all
 function make_leases.entry_of(step, request)
-  if not step.remembered then
-    return step.has_rules and {request = request, deaths = 0, history = ''} or UNASKED
-  end
+  if not step.remembered then return UNASKED end
   local deaths, history = histories.deaths(request)
   if histories.count(history, 'done') == 0 then
     return {request = request, deaths = deaths, history = history}
@@ -48,7 +41,7 @@ end
 
 -- Hand out an entry that the rules of admission permit.
 function make_leases.give(step, kind, score, entry, request, slot, begin)
-  if step.has_rules then admission.admitted(step, entry) end
+  if step.remembered then admission.admitted(step, entry) end
   if not seeds.kinds[kind] then step.want = step.want - 1 end
   make_leases.hand_out(step, kind, score, entry.deaths, request, slot, begin)
 end
@@ -57,7 +50,7 @@ end
 function make_leases.admit(step, kind, score, request, slot, begin)
   local entry = make_leases.entry_of(step, request)
   if not entry then return end
-  if step.has_rules then
+  if step.remembered then
     local due, cause = admission.refusal(step, entry)
     if due then return due, cause end
   end
@@ -84,7 +77,7 @@ end
 -- number of the exchange is noted, so the worker repeats it after the error, and gets these leases.
 -- -> nil, or the error
 function make_leases.hand_out_all(step, phases)
-  prepare(step)
+  step.remembered = (step.has_rare or tally.befell) and redis.call('EXISTS', HISTORY) == 1
   local failure
   for _, phase in ipairs(phases) do
     local is_done, problem = pcall(phase, step)

@@ -22,7 +22,7 @@ end
 -- -> nil, or why there is no room for another request if *waiting* requests wait
 local function lacks_room(step, waiting)
   if step.full_memory then return 'memory' end
-  if header.policy ~= 'slow' or waiting < header.most_waiting then return end
+  if header.policy ~= 'slow' or waiting < header.max_waiting then return end
   return header.exceed and 'exceeded' or 'bound'
 end
 
@@ -42,6 +42,8 @@ function pushes.store(step)
   local n, before, over = header.pushes, step.waiting, step.over
   local fingerprints, payloads = header.first.fingerprints, header.first.payloads
   local ranks, requests, slots, duplicates, stored, full, has_new = {}, {}, {}, {}, 0, '', false
+  -- In many batches, all requests have the same slot.
+  local only_slot = not header.slot_of and slot_of(1)
   local may_lack = step.full_memory or header.policy == 'slow'
   -- If all pushes have the mode 'filter', and there is room, check all fingerprints at once.
   local at_once = header.mode == 'filter' and not (may_lack or over or step.repeated)
@@ -70,7 +72,7 @@ function pushes.store(step)
         else
           requests[#requests + 1] = ARGV[payloads + i]
           ranks[#requests] = header.ranks and header.ranks[i] or 0
-          slots[#requests] = slot_of(i)
+          if not only_slot then slots[#requests] = slot_of(i) end
         end
       end
     end
@@ -78,7 +80,7 @@ function pushes.store(step)
   end
   if full == '' then full = lacks_room(step, before + #requests) or '' end
   if full ~= '' then step.want_seeds = 0 end
-  if #requests > 0 then waiting.push(ranks, requests, slots) end
+  if #requests > 0 then waiting.push(ranks, requests, only_slot or slots) end
   if has_new and (step.has_rare or step.meta.finished) then crawl_end.withdraw() end
   step.duplicates, step.stored, step.full = duplicates, stored, full
 end

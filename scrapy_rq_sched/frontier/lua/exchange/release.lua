@@ -50,7 +50,7 @@ function release.give_back(step)
     local value = let_go(step, lease, 0)
     if value then given_back[#given_back + 1] = {lease, value} end
   end
-  put_back(given_back, step.worker, header.most_failed, step.now)
+  put_back(given_back, step.worker, header.max_failed, step.now)
 end
 
 function release.refuse(step)
@@ -63,7 +63,7 @@ function release.refuse(step)
       -- If no worker alive can do this request, it would go round forever. Only then it is set aside.
       if admission.is_refused_by_all(histories.add(request, 'refused', step.worker, step.now), step.now) then
         reason = reason .. '; no other worker alive has it'
-        failures.set_aside(step.worker, {lease, value}, reason, '', 0, header.most_failed, step.now)
+        failures.set_aside(step.worker, {lease, value}, reason, '', 0, header.max_failed, step.now)
       else
         leases.park(kind, score, step.worker .. '/' .. lease, request, slot, math.floor(slots.now()), 'refused')
       end
@@ -77,7 +77,7 @@ function release.set_aside(step)
     local lease, after, reason, traceback = ARGV[at - 3], tonumber(ARGV[at - 2]), ARGV[at - 1], ARGV[at]
     local value = let_go(step, lease, after)
     if value then
-      failures.set_aside(step.worker, {lease, value}, reason, traceback, 1, header.most_failed, step.now)
+      failures.set_aside(step.worker, {lease, value}, reason, traceback, 1, header.max_failed, step.now)
     end
   end
 end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, filter, fleet/fleet, fleet/crawl_end, number_of, exchange/header, exchange/begin, exchange/slot_admission, exchange/admission, exchange/conditions
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, filter, fleet/fleet, fleet/crawl_end, number_of, exchange/header, exchange/begin, exchange/conditions
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -48,7 +48,7 @@ local function parked(step)
   return count, later, tonumber(redis.call('ZRANGEBYSCORE', DELAYED, after, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
--- The fields of the reply are those of Reply in replies.py. leased, busy: -1 if they were not counted; forgotten:
+-- The fields of the reply are those of Reply in frontier/replies.py. leased, busy: -1 if they were not counted; forgotten:
 -- entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone: its crawl
 -- has finished without this worker, or somebody has cleared it
 local function reply(step)
@@ -66,11 +66,12 @@ local function reply(step)
     step.lost = string.format('requests %.0f', in_slots.missing)
   end
   note(step, finished)
-  local is_limited, in_vain = slot_admission.is_on(step), header.want > 0 and #step.leases == 0
+  local is_limited, in_vain = step.is_limited, header.want > 0 and #step.leases == 0
   local next_turn = is_limited and own_slots.next(step.worker, in_vain) or nil
   local n_slots = is_limited and slots.count() or nil
-  if not step.over then conditions.note(step, leased, next_turn) end
-  local why = admission.why or next_turn and next_turn > slots.now() and 'delay' or nil
+  local sleeps = next_turn and next_turn > slots.now()
+  if not step.over then conditions.note(step, leased, sleeps) end
+  local why = step.why or sleeps and 'delay' or nil
   local head = cjson.encode({
     membership = step.membership, duplicates = step.duplicates, stored = step.stored, full = step.full,
     order = step.order, lost = step.lost, returned = step.returned, dead = table.concat(step.dead, ' '),
@@ -78,10 +79,10 @@ local function reply(step)
     leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
     next_turn = next_turn, now = (is_limited or next_parked or header.columns) and slots.now() or nil,
     later = later, next_parked = next_parked, why = why,
-    limits = admission.limits_told, slots = n_slots,
+    limits = step.limits_sent, slots = n_slots,
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
-    limits_changed = step.meta.limits_changed or nil, given = slot_admission.given, ask_at = slot_admission.ask_at,
+    limits_changed = step.meta.limits_changed or nil, given = step.given, ask_at = step.ask_at,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or epoch or step.meta.epoch or '',

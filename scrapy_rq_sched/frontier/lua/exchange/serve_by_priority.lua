@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/waiting, exchange/header, exchange/slot_admission, exchange/serve_slot
+-- Needs: keys, slots/slots, slots/waiting, exchange/header, exchange/serve_slot
 -- The turns of slots with FRONTIER_ORDER = 'priority': the highest priority of all slots comes first. A slot's score is
 -- then the score of its next request. But if the slot must wait for its time, or got new requests since its last turn,
 -- the score is a time, as it always is if slots take turns.
@@ -42,7 +42,7 @@ end
 
 function serve_by_priority.take(step)
   if not serve_slot.has_room(step) then return end
-  local is_limited, closed, count, in_vain = slot_admission.is_on(step), {}, 0, 0
+  local is_limited, closed, count, in_vain = step.is_limited, {}, 0, 0
   for _, slot in ipairs(header.saturated or {}) do closed[slot], count = true, count + 1 end
   enter_by_priority(is_limited and header.ahead or 0)
   local flat = waiting.length_of('') > 0 and next_score('') or nil

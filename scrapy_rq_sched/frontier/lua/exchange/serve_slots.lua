@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, exchange/header, exchange/slot_admission, exchange/serve_slot, exchange/serve_by_priority
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, exchange/header, exchange/serve_slot, exchange/serve_by_priority
 -- Hand out waiting requests: slots take turns.
 local serve_slots = {}
 -- How many slots have their turn before the share of each is computed again; and how many more are looked at, because
@@ -19,7 +19,7 @@ end
 
 function serve_slots.serve(step)
   if header.slot_order == 'priority' then return serve_by_priority.take(step) end
-  local flat, is_limited, closed = waiting.length_of(''), slot_admission.is_on(step), {}
+  local flat, is_limited, closed = waiting.length_of(''), step.is_limited, {}
   local more, ahead = is_limited and WAIT or 0, is_limited and header.ahead or 0
   for _, slot in ipairs(header.saturated or {}) do closed[slot], more = true, more + 1 end
   while serve_slot.has_room(step) do

@@ -1,12 +1,9 @@
 -- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
 -- The limits of slots in an exchange.
--- slot_admission.given: turns for requests in the worker's memory: slot -> when each may begin
--- slot_admission.ask_at: when there may be more of these turns
+--
+-- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
+--   given: turns for requests in the worker's memory: slot -> when each may begin; ask_at: when there may be more of them
 local slot_admission = {}
--- -> whether any slot has limits; in most crawls none has
-function slot_admission.is_on(step)
-  return step.meta.limited or step.meta.slot_default or slots.are_shared
-end
 
 -- Hear what other spiders tell, and learn the limits of slots.
 function slot_admission.learn(step)
@@ -14,7 +11,7 @@ function slot_admission.learn(step)
     shared_slots.heartbeat(step.worker, header.lease_ms)
     shared_slots.hear()
   end
-  if header.slot_policy or slot_admission.is_on(step) then slot_policy.learn(step) end
+  slot_policy.learn(step)
 end
 
 -- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
@@ -48,18 +45,17 @@ end
 function slot_admission.tell_again(step)
   for i = 2, #step.leases, 2 do
     local _, _, _, _, slot = leases.read(step.leases[i])
-    if slot ~= '' then admission.tell(limits.of(slot, slot_policy.all)) end
+    if slot ~= '' then admission.tell(step, limits.of(slot, slot_policy.all)) end
   end
 end
 
 -- Give turns for requests in the worker's memory, which only this worker can crawl: slot -> how many it needs. A
 -- repeated exchange gets the same turns again.
 function slot_admission.give(step)
-  if not header.asks then return end
   if step.repeated then
     local before = redis.call('HGET', step.own, 'given')
     local is_read, given = pcall(cjson.decode, before or '')
-    slot_admission.given = is_read and type(given) == 'table' and given or nil
+    step.given = is_read and type(given) == 'table' and given or nil
     return
   end
   if step.over or step.order == 'pause' or step.order == 'stop' then
@@ -70,17 +66,17 @@ function slot_admission.give(step)
     local begins, following, state = admission.grants(step, slot, n)
     if begins then
       limits.handed(state, step.worker, begins, following, #begins)
-      if #begins < n and following then slot_admission.ask_at = math.min(following, slot_admission.ask_at or math.huge) end
+      if #begins < n and following then step.ask_at = math.min(following, step.ask_at or math.huge) end
     else
       begins = {}
       for i = 1, n do begins[i] = limits.AT_ONCE end
     end
     if #begins > 0 then
-      slot_admission.given = slot_admission.given or {}
-      slot_admission.given[slot] = begins
+      step.given = step.given or {}
+      step.given[slot] = begins
     end
   end
-  redis.call('HSET', step.own, 'given', slot_admission.given and cjson.encode(slot_admission.given) or '')
+  redis.call('HSET', step.own, 'given', step.given and cjson.encode(step.given) or '')
 end
 
-return slot_admission
+return slot_admission -- seldom used

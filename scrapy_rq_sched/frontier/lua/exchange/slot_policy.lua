@@ -1,6 +1,7 @@
 -- Needs: keys, slots/slots, number_of, exchange/header
--- The limits of slots in the settings of the workers: SlotPolicy in slot_limits.py. META has the name of the policy in
--- force (rules), the limits of a slot by default, and the patterns; SLOT_LIMITS has the slots that the settings name.
+-- The limits of slots in the settings of the workers: SlotPolicy in frontier/slot_limits.py. META has the name of the
+-- policy in force (rules), the limits of a slot by default, and the patterns; SLOT_LIMITS has the slots that the settings
+-- name.
 -- slot_policy.all: the limits of all slots, for limits.of()
 --
 -- step: wants_policy: the frontier does not know the limits in this worker's settings, and until it does, it hands out
@@ -31,13 +32,16 @@ local function store_named(named, rules)
   end)
 end
 
--- Store the limits in the settings of a worker: see SlotPolicy in slot_limits.py. If the settings of several workers
--- differ, those of the worker that joined last apply.
+-- Store the limits in the settings of a worker. If the settings of several workers differ, those of the worker that joined
+-- last apply.
 local function store_policy(step, policy)
   local meta, its = step.meta, policy.default
+  local had_limits = slots.is_limit(meta.slot_default)
   meta.rules, meta.slot_default = header.slot_policy, string.format('%.17g %.17g %d', its[1], its[2], its[3])
   local fields = {'rules', meta.rules, 'slot_default', meta.slot_default}
-  if policy.named or policy.patterns then
+  -- Slots keep blocks, turns and downloads when the limits in the settings go.
+  local keeps = had_limits and not slots.is_limit(meta.slot_default) or redis.call('EXISTS', SLOTS_BLOCKED) == 1
+  if policy.named or policy.patterns or keeps then
     meta.limited = '1'
     fields[#fields + 1], fields[#fields + 2] = 'limited', '1'
   end
@@ -53,7 +57,7 @@ end
 -- -> the name of the policy in force; nil if any part of it is missing
 local function policy_in_force(step)
   local rules = step.meta.rules or ''
-  if not string.match(step.meta.slot_default or '', DEFAULT) then return nil end
+  if not slots.is_default(step.meta.slot_default) then return nil end
   if string.find(rules, VERSION) then return rules end
   local names, length = string.match(rules, POLICY)
   if not names or step.named_slots < tonumber(names) then return nil end
@@ -61,9 +65,9 @@ local function policy_in_force(step)
   return rules
 end
 
--- Learn the limits of slots from the worker's settings. A worker sends them in its first exchange, and when the frontier
--- wants them. A worker without limits in its settings uses the limits of the other workers.
-function slot_policy.learn(step)
+-- Compare the policy in force with the worker's settings, and store those. A worker sends them in its first exchange, and
+-- when the frontier wants them. A worker without limits in its settings uses the limits of the other workers.
+local function compare(step)
   local meta, known = step.meta, policy_in_force(step)
   local differs = known and known ~= header.slot_policy and string.find(known, POLICY)
   if differs and (header.limits or header.exchange == 1) then step.other_limits = meta.slot_default end
@@ -73,10 +77,17 @@ function slot_policy.learn(step)
     -- A request may begin only within its limits, and somebody has removed these.
     step.wants_policy, step.want, header.asks = true, 0, header.asks and {}
   end
+end
+
+-- Learn the limits of slots.
+function slot_policy.learn(step)
+  local meta = step.meta
+  if not (header.slot_policy and step.has_policy) then compare(step) end
   local delay, jitter, concurrency = string.match(meta.slot_default or '', DEFAULT)
   local all = slot_policy.all
   all.delay, all.jitter, all.concurrency = number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
   all.has_own, all.rules = meta.limited, meta.rules
+  step.is_limited = slots.may_be_limited(meta.limited, meta.slot_default)
 end
 
 return slot_policy -- seldom used

@@ -15,7 +15,7 @@ local TIMES_KNOWN = 30 * 86400
 function upkeep.account(step)
   if header.in_hand + step.kept == 0 and not step.repeated and step.holds > 0 then
     local held = pairs_of(redis.call('HGETALL', step.held))
-    put_back(held, step.worker, header.most_failed, step.now)
+    put_back(held, step.worker, header.max_failed, step.now)
     slot_admission.release(held, step.worker)
     redis.call('DEL', step.held)
   end
@@ -32,8 +32,8 @@ local function note_new(step)
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', header.lease_ms, 'records_end', 1) end
   if header.bottleneck then redis.call('HSET', own, 'limit', header.bottleneck) end
   if header.times then
-    for bucket, n in pairs(header.times) do count_up(META .. ':times', bucket, n) end
-    redis.call('EXPIRE', META .. ':times', TIMES_KNOWN)
+    for bucket, n in pairs(header.times) do count_up(TIMES, bucket, n) end
+    redis.call('EXPIRE', TIMES, TIMES_KNOWN)
   end
   if header.found then
     count_up(META, 'found', header.found)
@@ -74,7 +74,7 @@ end
 local function take_over(dead, lease, died)
   local kind, _, _, request = leases.read(lease[2])
   redis.call('HDEL', LEASES .. dead, lease[1])
-  local had_begun = leases.place(lease[1]) <= (seeds.kinds[kind] and died.sown or died.begun)
+  local had_begun = leases.place(lease[1]) <= (seeds.kinds[kind] and died.expanded or died.begun)
     and not string.find(died.passed, ' ' .. lease[1] .. ' ', 1, true)
   local history = died.left and histories.of(request)
     or histories.add(request, had_begun and 'died' or 'unbegun', dead, died.at)
@@ -82,8 +82,8 @@ local function take_over(dead, lease, died)
   if histories.count(history, 'done') > 0 then
     redis.call('HDEL', HISTORY, redis.sha1hex(request))
     return false
-  elseif deaths >= header.deaths_allowed then
-    failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, header.most_failed, died.now)
+  elseif deaths >= header.max_deliveries then
+    failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, header.max_failed, died.now)
     return false
   end
   -- If the worker is only slow, it may still finish this request.
@@ -97,15 +97,15 @@ local function reclaim_from(dead, step)
   local last = redis.call('HMGET', WORKER .. dead, 'left', 'begun', 'sown', 'passed', 'replaced')
   local died = {
     at = tonumber(redis.call('ZSCORE', WORKERS, dead)), now = step.now, left = last[1],
-    begun = leases.place(last[2] or ''), sown = leases.place(last[3] or ''), passed = ' ' .. (last[4] or '') .. ' ',
+    begun = leases.place(last[2] or ''), expanded = leases.place(last[3] or ''), passed = ' ' .. (last[4] or '') .. ' ',
   }
   events.tell_gone(dead, 'worker_lost')
   local back, some = {}, leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)
   for _, lease in ipairs(some) do
     if take_over(dead, lease, died) then back[#back + 1] = lease end
   end
-  put_back(back, dead, header.most_failed, step.now)
-  if slot_admission.is_on(step) then slot_admission.release(some, dead) end
+  put_back(back, dead, header.max_failed, step.now)
+  if step.is_limited then slot_admission.release(some, dead) end
   step.returned = step.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * header.lease_ms))

@@ -1,7 +1,7 @@
--- Needs: exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
 -- One exchange between a worker and the frontier.
 --
--- ARGV  the header, in JSON: see header.lua. Then these lists, in this order; the header has the length of each:
+-- ARGV  the header, in JSON: see exchange/header.lua. Then these lists, in this order; the header has the length of each:
 --       pushes      all fingerprints, then all requests
 --       finished    lease
 --       given_back  lease: to put back to its place
@@ -22,12 +22,15 @@ local step = begin.new()
 local refusal = check(step) or begin.heartbeat(step)
 if refusal then return refusal end
 begin.recognise(step)
-close_limits.look(step)
+if header.close then close_limits.look(step) end
 begin.orders(step)
 begin.rewind(step)
 
-slot_admission.learn(step)
-slot_admission.report(step)
+-- Most crawls have no limits of slots, and do without this module.
+if step.is_limited or not step.has_policy or header.grants or header.downloaded then
+  slot_admission.learn(step)
+  slot_admission.report(step)
+end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)
 release.finish(step)
@@ -40,10 +43,10 @@ upkeep.account(step)
 upkeep.note(step)
 upkeep.reclaim(step)
 
-slot_admission.give(step)
+if header.asks then slot_admission.give(step) end
 if step.repeated then
   make_leases.again(step)
-  if slot_admission.is_on(step) then slot_admission.tell_again(step) end
+  if step.is_limited then slot_admission.tell_again(step) end
 else
   local phases = {lease_others.seeds, lease_others.share, lease_others.parked, serve_slots.take, lease_others.drop}
   local failure = make_leases.hand_out_all(step, phases)

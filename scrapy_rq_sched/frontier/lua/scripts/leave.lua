@@ -84,10 +84,8 @@ end
 crawl_end.tell()
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 lost.clear()
--- The orders to this crawl's workers are not for the workers of the next crawl.
-redis.call('HDEL', META, 'state', 'state_since', 'stop', 'stop_reason', 'exporting', 'finished', 'waiting', 'lost', 'found',
-  'unshared', 'unshared_reason', 'limited', 'rewound', 'moves_heard', 'rules', 'slot_default', 'slot_patterns', 'limits_changed', 'began', 'stalled', 'no_memory', 'no_room',
-  'runs', 'finish_unrecorded')
+crawl_end.forget()
+redis.call('HDEL', META, 'exporting', 'rules', 'slot_default', 'slot_patterns', 'began')
 if persist == '1' then return {0, left, failed, 0} end
 clear_waiting.clear()
 redis.call('UNLINK', META)

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/waiting, slots/clear_waiting, store/seeds, store/seen, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, fleet/lost, fleet/runs
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, fleet/lost, fleet/runs
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -132,13 +132,19 @@ seen.join(frontier)
 filter.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS)
-  redis.call('HDEL', META, 'pages', 'finished', 'lost', 'found', 'unshared', 'unshared_reason', 'limited', 'rewound',
-    'stalled', 'no_memory', 'no_room', 'runs')
+  redis.call('HDEL', META, 'pages')
+  crawl_end.forget(finish)
   lost.clear()
 end
 -- The limits of slots in the settings may have changed: the workers that join now send theirs. In a new crawl, those of
 -- named slots are gone.
-if flushed or anew or others == 0 then redis.call('HDEL', META, 'rules', 'slot_default', 'slot_patterns') end
+if flushed or anew or others == 0 then
+  -- Slots still sleep until the turns of the old limits.
+  if not (flushed or anew) and slots.is_limit(redis.call('HGET', META, 'slot_default')) then
+    redis.call('HSET', META, 'limited', '1')
+  end
+  redis.call('HDEL', META, 'rules', 'slot_default', 'slot_patterns')
+end
 if others == 0 then redis.call('HSET', META, 'going_since', now) end
 -- A fleet that starts has its full FRONTIER_CLOSE_… limits: see exchange/close_limits.lua. If its supervisor has only restarted
 -- this worker, or if another one has left in order to be started again, it is the same fleet.

@@ -6,7 +6,7 @@
 --       'reset': the limits in the settings apply again
 --       'block', for how long (ms): 0 unblocks it
 -- Reply 1
-local slot, what = argument(), argument()
+local slot, change = argument(), argument()
 local problem = wrong_type(types()) or wrong_type({{SLOT .. slot, 'hash'}})
 if problem then return wrong_type_error(problem) end
 despite_full_memory()
@@ -20,7 +20,7 @@ local function forget_older_form()
   redis.call('HDEL', META, 'rules')
 end
 
-if what == 'set' then
+if change == 'set' then
   local delay, jitter, concurrency = argument(), argument(), argument()
   forget_older_form()
   -- A limit that is not named keeps what was set before.
@@ -35,10 +35,10 @@ if what == 'set' then
   if tonumber(delay) and tat and tat > now + delay then
     redis.call('HSET', SLOT .. slot, 'tat', string.format('%.3f', now + delay), 'delay', delay)
   end
-elseif what == 'reset' then
+elseif change == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slots.SET .. slot)
   forget_older_form()
-elseif what == 'block' then
+elseif change == 'block' then
   local period = number()
   -- This is also true if the block has expired, but no worker has recorded that event yet.
   local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > 0

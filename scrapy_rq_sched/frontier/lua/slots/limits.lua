@@ -99,7 +99,7 @@ end
 -- Note that *used* of these turns were handed out, each with a lease.
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
-  shared_slots.had(state)
+  if slots.are_shared then shared_slots.had(state) end
   if state.owner ~= worker then
     if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
     state.owner, state.pending = worker, 0

@@ -74,12 +74,12 @@ function shared_slots.hear()
 end
 
 function shared_slots.is_left_to_another(state)
-  return slots.are_shared and state.asked_by ~= META and state.asked > slots.now()
+  return state.asked_by ~= META and state.asked > slots.now()
 end
 
 -- There is no turn for this spider until *at*: note that it has asked.
 function shared_slots.ask_for(state, at)
-  if slots.are_shared and state.last ~= META then
+  if state.last ~= META then
     local key = SLOT .. state.slot
     redis.call('HSET', key, 'asked', string.format('%.0f', at + LEFT_FOR), 'asked_by', META)
     slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
@@ -88,7 +88,6 @@ end
 
 -- Note that this spider is given a turn.
 function shared_slots.had(state)
-  if not slots.are_shared then return end
   redis.call('HSET', SLOT .. state.slot, 'last', META)
   if state.asked_by == META then redis.call('HDEL', SLOT .. state.slot, 'asked', 'asked_by') end
 end

@@ -17,16 +17,36 @@ local CLOCK = slots.are_shared and SHARED_CLOCK or META
 local CLOCK_KEPT = 86400000
 -- This script's time; how many turns it has given; and the fields of CLOCK, once they were read.
 local moment, given, known = nil, 0, nil
--- The changes that write() will write.
-local turned, emptied = {}, {}
+-- The number of slots in the index, once this script has counted them; and the changes that write() will write.
+local count, turned, emptied = nil, {}, {}
+
+local function note_added(n)
+  count = count and count + n
+end
 
 -- Every other function that concerns the index calls this first.
 local function write()
-  in_chunks(turned, function(...) redis.call('ZADD', SLOTS, ...) end)
-  in_chunks(emptied, function(...) redis.call('ZREM', SLOTS, ...) end)
+  if #turned + #emptied == 0 then return end
+  in_chunks(turned, function(...) note_added(redis.call('ZADD', SLOTS, ...)) end)
+  in_chunks(emptied, function(...) note_added(-redis.call('ZREM', SLOTS, ...)) end)
   turned, emptied = {}, {}
 end
 writers[#writers + 1] = write
+
+-- -> whether META's field slot_default is there, and has the form '<delay> <jitter> <concurrency>'
+function slots.is_default(text)
+  return text and string.find(text, '^%S+ %S+ %S+$') ~= nil
+end
+
+-- -> whether META's field slot_default is a limit. A jitter alone is none.
+function slots.is_limit(default)
+  return default and not string.find(default, '^0 %S+ 0$')
+end
+
+-- -> whether any slot may have limits; in most crawls none has. limited, default: META's fields limited and slot_default
+function slots.may_be_limited(limited, default)
+  return limited or slots.are_shared or slots.is_limit(default)
+end
 
 -- Tell this module the fields of the time, if the caller has already read META.
 function slots.know(clock, ahead)
@@ -87,7 +107,7 @@ function slots.enter(names)
       if not score or tonumber(score) < slots.FIRST_TIME then added[#added + 1], added[#added + 2] = last_turn(), some[i] end
       if not score then leftover[#leftover + 1] = SLOT_REQUESTS .. some[i] end
     end
-    if #added > 0 then redis.call('ZADD', SLOTS, unpack(added)) end
+    if #added > 0 then note_added(redis.call('ZADD', SLOTS, unpack(added))) end
     if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
   end)
 end
@@ -100,7 +120,10 @@ end
 -- -> the number of slots; with redis.pcall as *call*, the error if the index has a wrong type
 function slots.count(call)
   write()
-  return (call or redis.call)('ZCARD', SLOTS)
+  if count then return count end
+  local found = (call or redis.call)('ZCARD', SLOTS)
+  if not has_failed(found) then count = found end
+  return found
 end
 
 -- -> at most *n* random slots
@@ -111,7 +134,7 @@ end
 
 function slots.remove(slot)
   write()
-  redis.call('ZREM', SLOTS, slot)
+  note_added(-redis.call('ZREM', SLOTS, slot))
 end
 
 -- -> at most *n* slots with scores from *first* to *last*, with more arguments of ZRANGEBYSCORE

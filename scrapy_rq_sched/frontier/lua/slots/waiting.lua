@@ -4,6 +4,8 @@
 local waiting = {empty = 0}
 -- The maximum number of slots that are counted again if the total is wrong.
 local COUNTED = 1000
+-- The number of requests without a known slot, once this script has counted them.
+local slotless = nil
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot
@@ -29,17 +31,27 @@ local function change(use, slot, ...)
   return use(key, ...)
 end
 
+-- Note that *n* more requests of a slot wait; fewer, if it is negative.
+local function count(slot, n)
+  if slot ~= '' then
+    in_slots.add(n)
+  elseif slotless then
+    slotless = slotless + n
+  end
+end
+
 -- -> the number of waiting requests; with redis.pcall as *call*, the error if a key has a wrong type
 function waiting.length(call)
-  local flat, count = queue.length(REQUESTS, call), slots.count(call)
+  local flat, n_slots = slotless or queue.length(REQUESTS, call), slots.count(call)
   if has_failed(flat) then return flat end
-  return has_failed(count) and count or flat + in_slots.count(count)
+  slotless = flat
+  return has_failed(n_slots) and n_slots or flat + in_slots.count(n_slots)
 end
 
 -- Somebody has removed requests of slots, so META's number is wrong. Count again; of very many slots, count a random
 -- sample and estimate the total.
 function waiting.count_anew()
-  local count, counted, sum = slots.count(), slots.random(COUNTED), 0
+  local n_slots, counted, sum = slots.count(), slots.random(COUNTED), 0
   for _, slot in ipairs(counted) do
     local length = waiting.length_of(slot)
     if length == 0 then
@@ -48,21 +60,27 @@ function waiting.count_anew()
     end
     sum = sum + length
   end
-  local is_sample = #counted < count
-  in_slots.set(is_sample and math.floor(sum * count / #counted) or sum, is_sample, waiting.empty)
+  local is_sample = #counted < n_slots
+  in_slots.set(is_sample and math.floor(sum * n_slots / #counted) or sum, is_sample, waiting.empty)
 end
 
 -- -> the number of waiting requests of a slot
 function waiting.length_of(slot)
+  if slot == '' and slotless then return slotless end
   local length = queue.length(waiting.key(slot), redis.pcall)
   if not has_failed(length) then return length end
   make_way(slot)
   return 0
 end
 
--- ranks, requests, slot_of: lists of negative priorities, of requests and of their slots, in order of arrival
+-- ranks, requests: lists of negative priorities and of requests, in order of arrival; slot_of: the list of their slots,
+-- or the slot of all
 function waiting.push(ranks, requests, slot_of)
   local scores, first, more, order, named = queue.scores(ranks), {}, {}, {}, {}
+  if type(slot_of) == 'string' then
+    if slot_of ~= '' then slots.enter({slot_of}) end
+    return count(slot_of, change(queue.add, slot_of, scores, requests))
+  end
   for i, slot in ipairs(slot_of) do
     if not first[slot] then
       first[slot], order[#order + 1] = i, slot
@@ -79,13 +97,11 @@ function waiting.push(ranks, requests, slot_of)
   slots.enter(named)
   for _, slot in ipairs(order) do
     local its, i = more[slot], first[slot]
-    local added
     if its then
-      added = change(queue.add, slot, its[1], its[2])
+      count(slot, change(queue.add, slot, its[1], its[2]))
     else
-      added = change(queue.add_one, slot, scores[i], requests[i])
+      count(slot, change(queue.add_one, slot, scores[i], requests[i]))
     end
-    if slot ~= '' then in_slots.add(added) end
   end
 end
 
@@ -102,22 +118,21 @@ function waiting.put_back(entries)
   end
   slots.enter(named)
   for _, slot in ipairs(order) do
-    local added = change(queue.put_back, slot, by_slot[slot])
-    if slot ~= '' then in_slots.add(added) end
+    count(slot, change(queue.put_back, slot, by_slot[slot]))
   end
 end
 
 -- -> scores, requests: at most n of a slot, the next request first
 function waiting.take(slot, n)
   local scores, requests = queue.take(waiting.key(slot), n)
-  if slot ~= '' then in_slots.add(-#requests) end
+  count(slot, -#requests)
   return scores, requests
 end
 
 -- -> score, request of the next request of a slot; nil if there is none
 function waiting.take_one(slot)
   local score, request = queue.take_one(waiting.key(slot))
-  if request and slot ~= '' then in_slots.add(-1) end
+  if request then count(slot, -1) end
   return score, request
 end
 
@@ -125,8 +140,9 @@ end
 -- the longest of a few random slots: no index knows which of a million slots has the lowest priority.
 function waiting.drop(n)
   if n <= 0 then return {}, {}, '' end
-  if queue.length(REQUESTS) > 0 then
+  if waiting.length_of('') > 0 then
     local scores, requests = queue.drop(REQUESTS, n)
+    count('', -#requests)
     return scores, requests, ''
   end
   local longest, most = nil, 0

@@ -8,17 +8,17 @@ function histories.of(request)
   return redis.call('HGET', HISTORY, redis.sha1hex(request)) or ''
 end
 
-function histories.count(history, what)
-  local _, count = string.gsub(' ' .. history, ' ' .. what .. ':', '')
+function histories.count(history, event)
+  local _, count = string.gsub(' ' .. history, ' ' .. event .. ':', '')
   return count
 end
 
-function histories.add(request, what, worker, time)
+function histories.add(request, event, worker, time)
   local history = histories.of(request)
   -- A worker's refusal counts once, however often it is asked. And if a worker held several equal requests, they share
   -- one history, in which its death counts once.
-  local entry = string.format('%s:%s@%.3f', what, worker, time / 1000)
-  local known = what == 'refused' and 'refused:' .. worker .. '@' or entry .. ' '
+  local entry = string.format('%s:%s@%.3f', event, worker, time / 1000)
+  local known = event == 'refused' and 'refused:' .. worker .. '@' or entry .. ' '
   if string.find(history .. ' ', known, 1, true) then return history end
   history = history == '' and entry or history .. ' ' .. entry
   redis.call('HSET', HISTORY, redis.sha1hex(request), history)

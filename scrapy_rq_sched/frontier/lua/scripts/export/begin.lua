@@ -12,9 +12,9 @@ local problem = wrong_type(types())
 if problem then return wrong_type_error(problem) end
 local now = server_time()
 if redis.call('HEXISTS', META, 'epoch') == 0 then return {'gone'} end
-local export_notes = redis.call('HGET', META, 'exporting') or '0'
-local left = (tonumber(export_notes) or 0) - now
-local own = string.match(export_notes, '%.(%d+)$') == token
+local exporting = redis.call('HGET', META, 'exporting') or '0'
+local left = (tonumber(exporting) or 0) - now
+local own = string.match(exporting, '%.(%d+)$') == token
 if how == 'renew' and not (own and left > 0) then return {'lapsed'} end
 if how ~= 'renew' then
   local from = redis.call('HGET', CONVERTING, 'from')

@@ -4,10 +4,10 @@
 -- ARGV  token, how many notes were read; -1: end it in any case
 -- Reply {'', the counter}; {'more'}: there are more notes; {'lapsed'}: the period had ended, so leases may be missing
 local token, read = argument(), number()
-local export_notes = redis.call('HGET', META, 'exporting') or '0'
-if string.match(export_notes, '%.(%d+)$') ~= token then return {'lapsed'} end
+local exporting = redis.call('HGET', META, 'exporting') or '0'
+if string.match(exporting, '%.(%d+)$') ~= token then return {'lapsed'} end
 if read >= 0 then
-  if tonumber(export_notes) <= server_time() then return {'lapsed'} end
+  if tonumber(exporting) <= server_time() then return {'lapsed'} end
   if redis.call('LLEN', EXPORTED) ~= read then return {'more'} end
 end
 despite_full_memory()

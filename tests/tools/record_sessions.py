@@ -1,4 +1,4 @@
-"""Record the sessions of ``docs/command-line.md``: ``python -m tests.record_sessions``.
+"""Record the sessions of ``docs/command-line.md``: ``python -m tests.tools.record_sessions``.
 
 Two workers crawl the example project's shop. Each command of the page is typed in its turn, at a terminal of
 80 columns without colours, and its output is written below it.
@@ -23,7 +23,7 @@ import redis
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.servers.addresses import show_address
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "command-line.md"
 PROJECT = ROOT / "example_project"
 #: The port that the page has, whichever the shop really has.

@@ -1,10 +1,10 @@
-"""How plain the English is: words that leave a subject to be guessed, counted: ``python -m tests.words``."""
+"""How plain the English is: words that leave a subject to be guessed: ``python -m tests.support.words``."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,19 @@ PACKAGE = ROOT / "scrapy_rq_sched"
 _GUESSED = re.compile(r"\b(?:what|whatever|who|whoever|whom|whose)\b", re.IGNORECASE)
 #: A validation says what a value must be, and a URL "is not valid".
 _UNCLEAR = re.compile(r"\b(?:is none|may be an?|those who)\b")
+#: The same words, and words for a person that stand for a worker, a user or a program, as parts of a name.
+_GUESSED_PARTS = {
+    *("what", "whatever", "who", "whoever", "whom", "whose", "those"),
+    *("nobody", "somebody", "someone", "anybody"),
+}
+#: Words that only the authors understood: an order, a report, the expansion of a seed, a full worker.
+_PRIVATE_PARTS = {"told", "said", "sated", "sower", "sown"}
+#: Identifiers that users write or read: the parts of a finding, of a status, and of ``follow_events``.
+_PUBLIC = {("finding.py", "what"), ("status.py", "told_to_stop"), ("events.py", "said")}
+_LUA_TEXT = re.compile(r"--.*|'[^'\n]*'|\"[^\"\n]*\"")
+_LUA_FUNCTION = re.compile(r"\bfunction\s*([\w.:]*)\s*\(([^)]*)\)")
+_LUA_LOCAL = re.compile(r"\b(?:local|for)\s+(?!function\b)([\w\s,]+?)\s*(?:=|\bin\b|$)", re.MULTILINE)
+_LUA_FIELD = re.compile(r"[\w.]*\b(\w+)\s*=(?!=)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _FENCE = re.compile(r"^( *)(```+).*\n(?:.*\n)*?\1\2$", re.MULTILINE)
 _INDENTED = re.compile(r"^ {4}.*$", re.MULTILINE)
@@ -58,6 +71,27 @@ def of_docstrings(module: Path) -> Count:
     return of_text(_INLINE.sub("code", "\n".join(_texts(module)[0])))
 
 
+def vague_test_names(code: str) -> list[str]:
+    """Return the names of tests in *code* that leave a subject to be guessed."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.name.startswith("test_")
+        and _GUESSED_PARTS & _parts(node.name)
+    ]
+
+
+def private_identifiers(module: Path) -> list[str]:
+    """Return the identifiers that *module*, in Python or Lua, defines with a vague or private word."""
+    names = _defined_in_lua if module.suffix == ".lua" else _defined_in_python
+    return [
+        name
+        for name in names(module.read_text())
+        if (_GUESSED_PARTS | _PRIVATE_PARTS) & _parts(name) and (module.name, name) not in _PUBLIC
+    ]
+
+
 def total(counts: Iterable[Count]) -> Count:
     """Return the sum."""
     words, guessed, unclear = 0, list[str](), list[str]()
@@ -73,6 +107,31 @@ def _found(pattern: re.Pattern[str], text: str) -> list[str]:
         " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
         for match in pattern.finditer(text)
     ]
+
+
+def _parts(name: str) -> set[str]:
+    return set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
+
+
+def _defined_in_python(code: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def _defined_in_lua(code: str) -> Iterator[str]:
+    code = _LUA_TEXT.sub("''", code)
+    for name, parameters in _LUA_FUNCTION.findall(code):
+        yield from re.findall(r"\w+", f"{name} {parameters}")
+    for names in _LUA_LOCAL.findall(code):
+        yield from re.findall(r"\w+", names)
+    yield from _LUA_FIELD.findall(code)
 
 
 def _texts(module: Path) -> tuple[list[str], list[str]]:

@@ -1,7 +1,7 @@
 """A TCP proxy before a Redis that does to connections what networks do: delay, stall, cut, lose replies.
 
-Run as ``python -m tests.proxy TARGET_PORT SEED``: it prints the port that it listens on, and then obeys
-the lines on its standard input, each of which it answers with a line when it is in force.
+Run as ``python -m tests.support.proxy TARGET_PORT SEED``: it prints the port that it listens on, and then
+obeys the lines on its standard input, each of which it answers with a line when it is in force.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -180,7 +180,7 @@ class Proxy:
     def __init__(self, url: str, milliseconds: float = 0.0, seed: int = 0) -> None:
         port = str(urlsplit(url).port)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.proxy", port, str(seed)],
+            [sys.executable, "-m", "tests.support.proxy", port, str(seed)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,8 +1,8 @@
 """Crawl a documentation that a package ships, with three workers, and compare with Scrapy in memory.
 
-``python -m tests.real_site [--folder FOLDER]``. Each spider crawls with each serializer: undisturbed; then
-with a worker that is killed, one that is stopped (Ctrl-C), and a fourth that joins; and then once more. The
-table has a row for each, and the exit code is 1 if anything was not as with Scrapy.
+``python -m tests.tools.real_site [--folder FOLDER]``. Each spider crawls with each serializer: undisturbed;
+then with a worker that is killed, one that is stopped (Ctrl-C), and a fourth that joins; and then once
+more. The table has a row for each, and the exit code is 1 if anything was not as with Scrapy.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import redis
 
 from scrapy_rq_sched.embedded import PrivateRedis
 
-from .crawl import Fleet, wait_until
+from ..support.crawl import Fleet, wait_until
+from ..support.site import INDEX, Site, served
 from .real_crawl import IN_MEMORY, SPIDERS, Crawl, crawl
-from .site import INDEX, Site, served
 
 #: Debian's package python3-doc.
 FOLDERS = "python3*/html"
@@ -140,7 +140,7 @@ def play(site: Site, folder: Path, spiders: list[str], serializers: list[str]) -
 
 def main() -> int:
     """Play, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.real_site", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.real_site", description=__doc__)
     parser.add_argument("--folder", type=Path, help="of HTML pages; by default those of python3-doc")
     parser.add_argument("--spiders", nargs="+", choices=SPIDERS, default=["rules", "map", "redisrules"])
     parser.add_argument("--serializers", nargs="+", default=["json", "json+deflate", "msgpack"])

@@ -1,7 +1,7 @@
 """The standard library's own pages about itself: HTML that nobody wrote for these tests.
 
-``python -m tests.library_pages FOLDER`` writes what :class:`pydoc.HTMLDoc` says of each module there. It
-imports them all, and so has a process of its own.
+``python -m tests.support.library_pages FOLDER`` writes what :class:`pydoc.HTMLDoc` says of each module there.
+It imports them all, and so has a process of its own.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .forked import ForkedScrapy, is_forkable, run_scrapy
 
-PROJECT = Path(__file__).parent / "project"
+PROJECT = Path(__file__).parent.parent / "project"
 
 
 @dataclass(frozen=True)

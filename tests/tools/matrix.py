@@ -1,6 +1,6 @@
 """Run the environments of tox.ini one by one, and print a table of what ran on what.
 
-python -m tests.matrix [-e ENVIRONMENT,...] [-- arguments for pytest]
+python -m tests.tools.matrix [-e ENVIRONMENT,...] [-- arguments for pytest]
 """
 
 from __future__ import annotations

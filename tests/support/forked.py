@@ -33,7 +33,7 @@ PRELOADED = [
     "scrapy_rq_sched.worker.loop",
     "redis.cluster",
     "redis.sentinel",
-    "tests.forked",
+    "tests.support.forked",
 ]
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(PRELOADED)

@@ -1,6 +1,6 @@
 """Write constraints.txt: the versions of all that a developer's environment has, on each Python.
 
-python -m tests.lock
+python -m tests.tools.lock
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from configparser import ConfigParser
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 FILE = ROOT / "constraints.txt"
 EXTRAS = "demo,test,lint"
 

@@ -7,7 +7,7 @@ import sys
 from configparser import ConfigParser
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 UNRELEASED = "Unreleased"
 
 

@@ -1,4 +1,4 @@
-"""Record the pictures of a terminal that the documentation shows: ``python -m tests.record_pictures``.
+"""Record the pictures of a terminal that the documentation shows: ``python -m tests.tools.record_pictures``.
 
 It needs tmux, and Pillow: ``pip install pillow``. Both are used here only.
 """
@@ -24,8 +24,8 @@ from rich.text import Text
 
 from scrapy_rq_sched.embedded import free_port
 
-from .dashboard.browser import chromium
-from .pages import DOCS, ROOT
+from ..dashboard.browser import chromium
+from ..support.pages import DOCS, ROOT
 
 PICTURES = DOCS / "images"
 PROJECT = ROOT / "example_project"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import redis
 
-from .crawl import Fleet, wait_until
-from .site import INDEX, Site
+from ..support.crawl import Fleet, wait_until
+from ..support.site import INDEX, Site
 
 #: Each spider, and the one by which Scrapy alone crawls the same.
 SPIDERS = {

@@ -73,7 +73,7 @@ class QueueContract:
     def make(self, server: Any, spider: str = "pages", key: str = KEY) -> Base:
         return self.cls(server, Spider(spider), key)
 
-    def test_it_does_what_a_python_list_does(self) -> None:
+    def test_a_queue_behaves_as_a_python_list(self) -> None:
         # A test of Hypothesis's belongs to one class.
         @settings(deadline=None, max_examples=60)
         @given(operations=OPERATIONS)

@@ -1,0 +1,1 @@
+"""Programs that the Makefile runs, and no tests."""
