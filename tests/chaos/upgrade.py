@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from tests.project.crawls.upgraded import HOSTS, SPECIAL, url_of
@@ -58,9 +59,11 @@ class _Older:
         ]
 
     def check(self, workers: list[int]) -> None:
-        """See that these workers ran the older code, and not today's."""
-        ran = {Path(event.what) for number in workers for event in self._arena.fleet.events("code", number)}
-        assert ran == {self._code / PACKAGE / "__init__.py"}, ran
+        """See that these workers run the older code, and not today's. They say so as their spiders start."""
+        events, ours = self._arena.fleet.events, self._code / PACKAGE / "__init__.py"
+        for number in workers:
+            self._arena.wait(partial(events, "code", number), "an older worker does not start")
+            assert {Path(event.what) for event in events("code", number)} == {ours}
 
 
 def _git(*arguments: str) -> bytes:
