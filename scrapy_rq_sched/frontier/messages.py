@@ -12,7 +12,7 @@ from .close_limits import NEVER, CloseLimits
 from .slot_limits import SlotPolicy
 
 PushMode = Literal["filter", "force", "start", "start+filter"]
-#: The bottleneck of a worker: see ``worker/bottleneck.py``.
+#: The bottleneck of a worker: see ``worker/reports.py``.
 BottleneckName = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
 BOTTLENECKS: tuple[BottleneckName, ...] = get_args(BottleneckName)
 

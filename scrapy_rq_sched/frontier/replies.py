@@ -1,4 +1,4 @@
-"""The frontier's reply to an exchange. ``lua/exchange/reply.lua`` writes it."""
+"""The frontier's reply to an exchange, which ``lua/exchange/reply.lua`` writes, and who gets it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..codec.values import number_of, text_of, whole_of
 from .close_limits import CLOSED_BY
+from .messages import Batch
 from .slot_limits import SlotLimits
 
 
@@ -273,3 +274,20 @@ def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
         parsed = parse_lease(value)
         yield Lease(name.decode(), parsed.kind, parsed.deaths, parsed.payload, parsed.slot, parsed.begin)
+
+
+class Part:
+    """A part of a worker that has news for the frontier, or gets news from it.
+
+    The worker's session calls these methods of all its parts. Each field of a batch is filled by exactly one
+    part.
+    """
+
+    def fill(self, batch: Batch) -> None:
+        """Put the news into *batch*, and consider it sent: the batch is repeated until it is answered."""
+
+    def applied(self, reply: Reply) -> None:
+        """Note that the last batch was applied, and the *reply* to it."""
+
+    def rolled_back(self) -> None:
+        """Note that Redis has come back with older data. The reply with this news is applied next."""

@@ -13,11 +13,9 @@ from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.messages import Push, rank
 from ..frontier.replies import Lease
 from ..frontier.slot_limits import UNLIMITED
-from .admission import Admission, Granted
-from .block import Block, Cause
-from .capacity import Capacity
+from .admission import Admission, Capacity, Granted
 from .log.notices import Notices
-from .ready import Timed
+from .ready import Block, Cause, Timed
 from .slots import Politeness
 from .state import State
 

@@ -17,7 +17,7 @@ from ..errors import UnserializableRequestError, one_line
 from ..frontier.messages import Push, PushMode, rank
 from ..frontier.replies import Lease, Order, Reply
 from ..settings import FrontierSettings
-from .capacity import Capacity
+from .admission import Capacity
 from .log.notices import Notices
 from .state import State
 

@@ -1,17 +1,24 @@
-"""Requests on their way to the frontier, in their order, each with a number."""
+"""The news for the frontier: numbered requests on their way to it, in their order, and ended leases.
+
+Children before parents: a lease is released in the exchange that stores the last request that it led to, or
+later. A request whose fingerprint is known to be seen does not go to the frontier at all.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from scrapy import Request
 
-from ..frontier.messages import Batch, Push
-from ..frontier.replies import Lease, Reply
-from .part import Part
+from ..errors import one_line
+from ..frontier.messages import Batch, Failed, Finished, Push, is_much_unshared
+from ..frontier.replies import Lease, Part, Reply
+
+logger = logging.getLogger(__name__)
 
 #: The maximum that one exchange carries, so that the script and the packet are short.
 BATCH_PUSHES = 1000
@@ -169,3 +176,205 @@ class Outbox(Part):
             if self._replicated and self._starts[0][0] > self.safe:
                 break
             self._starts.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A lease with a finished or failed request.
+
+    :param after: the number of the last push that must be stored before; 0 if the request led to none.
+    :param reason: the reason to set the lease aside; empty if it is finished.
+    """
+
+    lease: str
+    after: int
+    reason: str = ""
+    traceback: str = ""
+
+
+class Releases(Part):
+    """The leases that are no longer needed.
+
+    Children before parents: a lease is released in the exchange that stores the last request that it led to,
+    or later. Scrapy does not tell which request a push comes from. So all pushes since a request was begun
+    count as its children.
+
+    :param outbox: the outbox with the children.
+    :param replicated: whether the children must be on replicas as well.
+    """
+
+    def __init__(self, outbox: Outbox, replicated: bool = False) -> None:
+        self._outbox = outbox
+        self._replicated = replicated
+        self._ended: deque[Ended] = deque()
+        self._sent: list[Ended] = []
+        self._given_back: list[str] = []
+        self._refused: list[tuple[str, str]] = []
+        self._forgotten: list[tuple[str, str]] = []
+
+    def __len__(self) -> int:
+        """Return how many leases are done, but not known to be released."""
+        return len(self._ended) + len(self._sent)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to send."""
+        return bool(self._ended or self._given_back or self._refused or self._forgotten)
+
+    @property
+    def has_undone(self) -> bool:
+        """Whether an unused lease must still be set aside or left to another worker."""
+        return bool(self._refused) or any(ended.reason for ended in self._ended)
+
+    @property
+    def not_sent(self) -> int:
+        """How many leases are done, but not yet sent."""
+        return len(self._ended)
+
+    def end(self, lease: Lease, after: int, reason: str = "", traceback: str = "") -> None:
+        """Note that *lease* is done; with a *reason*, it is set aside."""
+        trace = traceback.encode("utf-8", "backslashreplace").decode()
+        self._ended.append(Ended(lease.name, after, one_line(reason), trace))
+
+    def give_back(self, lease: Lease) -> None:
+        """Note that *lease* goes back to its place in the queue."""
+        self._given_back.append(lease.name)
+
+    def refuse(self, lease: Lease, reason: str) -> None:
+        """Note that *lease* must go to another worker."""
+        self._refused.append((lease.name, one_line(reason)))
+
+    def drop(self, lease: Lease, mode: str, fingerprint: str) -> None:
+        """Note that *lease* is dropped, and that its request does not count as seen."""
+        self._ended.appendleft(Ended(lease.name, 0))
+        self.forget(mode, fingerprint)
+
+    def forget(self, mode: str, fingerprint: str) -> None:
+        """Note that *fingerprint* does not count as seen."""
+        self._forgotten.append((mode, fingerprint))
+
+    def fill(self, batch: Batch) -> None:
+        """Put the ended leases into *batch*, which has its pushes already."""
+        before = self._outbox.taken - len(batch.pushes)
+        safe = self._outbox.safe if self._replicated else self._outbox.taken
+        self._sent = [ended for ended in self._ended if ended.after <= safe]
+        self._ended = deque(ended for ended in self._ended if ended.after > safe)
+        for ended in self._sent:
+            after = max(0, ended.after - before)
+            if ended.reason:
+                batch.failed.append(Failed(ended.lease, after, ended.reason, ended.traceback))
+            else:
+                batch.finished.append(Finished(ended.lease, after))
+        batch.given_back, self._given_back = self._given_back, []
+        batch.refused, self._refused = self._refused, []
+        batch.forgotten, self._forgotten = self._forgotten, []
+
+    def applied(self, reply: Reply) -> None:
+        """Note that the batch was applied. A lease is sent again if its pushes found no room."""
+        self._ended.extendleft(reversed([ended for ended in self._sent if ended.after > self._outbox.taken]))
+        self._sent = []
+
+    def rolled_back(self) -> None:
+        """Forget all leases, because Redis has put them back."""
+        self._ended.clear()
+        self._sent = []
+        self._given_back, self._refused = [], []
+
+
+class SeenCache:
+    """The latest fingerprints that are known to be in Redis, at most *size* of them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._epoch: str | None = None
+        # Not a dict: after deletions at its front, finding its first key takes longer and longer.
+        self._fingerprints: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, fingerprint: str) -> bool:
+        return fingerprint in self._fingerprints
+
+    def add(self, fingerprint: str) -> None:
+        """Add *fingerprint*; if there are too many, forget the oldest."""
+        self._fingerprints[fingerprint] = None
+        if len(self._fingerprints) > self._size:
+            self._fingerprints.popitem(last=False)
+
+    def discard(self, fingerprint: str) -> None:
+        """Forget *fingerprint*, if it is there."""
+        self._fingerprints.pop(fingerprint, None)
+
+    def clear(self) -> None:
+        """Forget all fingerprints."""
+        self._fingerprints.clear()
+
+    def note_epoch(self, epoch: str) -> None:
+        """Forget all fingerprints if *epoch* has changed, because Redis has forgotten fingerprints."""
+        if self._epoch not in (None, epoch):
+            self.clear()
+            if not epoch:
+                logger.error(
+                    "The frontier is no longer in Redis: it was cleared, or the crawl finished while this "
+                    "worker was silent for longer than FRONTIER_LEASE_TIMEOUT"
+                )
+        self._epoch = epoch
+
+
+#: Requests after which the share is first checked.
+FIRST_LOOK = 100
+#: Number of different reasons that are counted.
+MOST_REASONS = 100
+
+
+class LocalOnly(Part):
+    """Count the requests that were found, and the part that must stay in this worker's memory.
+
+    :ivar found: how many requests were found.
+    :ivar unshared: how many of them cannot be stored in Redis.
+    """
+
+    def __init__(self) -> None:
+        self.found = 0
+        self.unshared = 0
+        self._reasons: Counter[str] = Counter()
+        self._reported = 0, 0
+        self._next_look = FIRST_LOOK
+
+    def note(self, reason: str) -> None:
+        """Count a request; *reason* is why it cannot be stored, or empty."""
+        self.found += 1
+        if reason:
+            self.unshared += 1
+            if reason in self._reasons or len(self._reasons) < MOST_REASONS:
+                self._reasons[reason] += 1
+
+    def fill(self, batch: Batch) -> None:
+        """Put the counts since the last batch into *batch*, if any request cannot be stored."""
+        if self.unshared:
+            batch.found, batch.local_only = self.found - self._reported[0], self.unshared - self._reported[1]
+            batch.local_only_reason = self.reason
+            self._reported = self.found, self.unshared
+
+    @property
+    def reason(self) -> str:
+        """The most common reason."""
+        return max(self._reasons, key=self._reasons.__getitem__, default="")
+
+    @property
+    def are_many(self) -> bool:
+        """Whether so many requests cannot be stored that a line must be logged."""
+        return is_much_unshared(self.found, self.unshared)
+
+    def is_due(self) -> bool:
+        """Return whether it is time to check: after a hundred requests, a thousand, and so on."""
+        if self.found < self._next_look:
+            return False
+        self._next_look *= 10
+        return True
+
+    def __str__(self) -> str:
+        share = 100 * self.unshared // max(1, self.found)
+        return (
+            f"{share} % of the requests found by this worker ({self.unshared} of {self.found}) cannot be "
+            f"shared with other workers: {self.reason}. This worker crawls them from its memory, and they "
+            "are lost if it dies"
+        )

@@ -1,151 +1,29 @@
-"""Reports to the frontier: what was begun last, how many requests only this worker has, counts of the fleet.
+"""Reports of a worker about itself: which slots it needs, how much it does, what keeps it from doing more.
 
-A suspect is a request after which several workers have died. These reports tell which of its requests a dead
-worker had begun.
+The bottleneck of a worker is politeness, its callbacks, its concurrency, or Redis.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from itertools import chain
 from typing import Any
 
 from scrapy import signals
 from scrapy.crawler import Crawler
 
+from ..engine.bridge import EngineBridge
 from ..frontier.close_limits import CloseLimits
 from ..frontier.exchange_times import ExchangeTimes
-from ..frontier.messages import Batch, is_much_unshared, suspicious
-from ..frontier.replies import Lease, Reply, lease_order
-from .part import Part
-from .ready import Ready
-from .requests import Requests
-
-
-class StartReports(Part):
-    """The last begun request and the last begun seed, and the ones that Redis knows.
-
-    :param max_deliveries: the number of dead workers after which a request is set aside.
-    :param ready: the leases that are not begun, and :param requests: those that are.
-    :ivar has_news: whether a suspect waits for its report to reach Redis.
-    """
-
-    def __init__(self, max_deliveries: int, ready: Ready, requests: Requests) -> None:
-        self._ready, self._requests = ready, requests
-        self._suspicious = suspicious(max_deliveries)
-        self.has_news = False
-        self._begun = self._expanded = ""
-        # A suspect that must be reported to Redis before it is begun.
-        self._announced = self._reported_announced = self._known_announced = ""
-        self._reported_expanded = self._known_expanded = ""
-
-    def is_suspect(self, lease: Lease) -> bool:
-        """Return whether so many workers died of the request of *lease* that it must be begun alone."""
-        return lease.deaths >= self._suspicious
-
-    def begun(self, lease: Lease) -> None:
-        """Note that the request of *lease* is begun."""
-        self._begun = max(self._begun, lease.name, key=lease_order)
-
-    def is_known(self, lease: Lease) -> bool:
-        """Return whether Redis knows that *lease* is about to be begun, if it is a suspect."""
-        return not self.is_suspect(lease) or lease.name == self._known_announced
-
-    def announce(self, lease: Lease) -> None:
-        """Report to Redis that *lease*, a suspect, is about to be begun."""
-        if self._announced != lease.name:
-            self._announced = lease.name
-            self.begun(lease)
-            self.has_news = True
-
-    def expand(self, lease: Lease) -> None:
-        """Note that requests are about to be made of the seed of *lease*."""
-        self._expanded = lease.name
-        if self.is_suspect(lease):
-            self.has_news = True
-
-    def may_expand(self, lease: Lease) -> bool:
-        """Return whether requests may be made of the seed of *lease* now."""
-        # The report of a later seed includes this one.
-        return not self.is_suspect(lease) or lease_order(lease.name) <= lease_order(self._known_expanded)
-
-    def fill(self, batch: Batch) -> None:  # noqa: D102
-        batch.suspects = sum(map(self.is_suspect, chain(self._ready, self._requests.leases())))
-        batch.begun, batch.expanded = self._begun, self._expanded
-        last = lease_order(self._begun)
-        batch.passed = [
-            lease.name
-            for lease in self._ready
-            if lease_order(lease.name) < last and lease.name != self._announced
-        ]
-        self._reported_announced, self._reported_expanded = self._announced, self._expanded
-        self.has_news = False
-
-    def applied(self, reply: Reply) -> None:  # noqa: D102
-        self._known_announced, self._known_expanded = self._reported_announced, self._reported_expanded
-
-
-#: Requests after which the share is first checked.
-FIRST_LOOK = 100
-#: Number of different reasons that are counted.
-MOST_REASONS = 100
-
-
-class LocalOnly(Part):
-    """Count the requests that were found, and the part that must stay in this worker's memory.
-
-    :ivar found: how many requests were found.
-    :ivar unshared: how many of them cannot be stored in Redis.
-    """
-
-    def __init__(self) -> None:
-        self.found = 0
-        self.unshared = 0
-        self._reasons: Counter[str] = Counter()
-        self._reported = 0, 0
-        self._next_look = FIRST_LOOK
-
-    def note(self, reason: str) -> None:
-        """Count a request; *reason* is why it cannot be stored, or empty."""
-        self.found += 1
-        if reason:
-            self.unshared += 1
-            if reason in self._reasons or len(self._reasons) < MOST_REASONS:
-                self._reasons[reason] += 1
-
-    def fill(self, batch: Batch) -> None:
-        """Put the counts since the last batch into *batch*, if any request cannot be stored."""
-        if self.unshared:
-            batch.found, batch.local_only = self.found - self._reported[0], self.unshared - self._reported[1]
-            batch.local_only_reason = self.reason
-            self._reported = self.found, self.unshared
-
-    @property
-    def reason(self) -> str:
-        """The most common reason."""
-        return max(self._reasons, key=self._reasons.__getitem__, default="")
-
-    @property
-    def are_many(self) -> bool:
-        """Whether so many requests cannot be stored that a line must be logged."""
-        return is_much_unshared(self.found, self.unshared)
-
-    def is_due(self) -> bool:
-        """Return whether it is time to check: after a hundred requests, a thousand, and so on."""
-        if self.found < self._next_look:
-            return False
-        self._next_look *= 10
-        return True
-
-    def __str__(self) -> str:
-        share = 100 * self.unshared // max(1, self.found)
-        return (
-            f"{share} % of the requests found by this worker ({self.unshared} of {self.found}) cannot be "
-            f"shared with other workers: {self.reason}. This worker crawls them from its memory, and they "
-            "are lost if it dies"
-        )
-
+from ..frontier.messages import BOTTLENECKS, Batch, BottleneckName
+from ..frontier.replies import AT_ONCE, Lease, Order, Part, Reply
+from ..settings import FrontierSettings
+from .admission import Admission, Capacity
+from .log.notices import Notices
+from .ready import Cause
+from .slots import Politeness
+from .state import State
 
 #: Seconds between two reports of how long exchanges took.
 INTERVAL = 5.0
@@ -193,3 +71,146 @@ class Totals(Part):
         now = time.monotonic()
         if now - self._reported_at >= INTERVAL or self.finishing:
             batch.times, self._reported_at = self._times.take(), now
+
+
+#: The share of the processor's time from which a process counts as busy.
+BUSY = 0.85
+#: The blocks that end with a reply of Redis.
+OF_REDIS = frozenset({Cause.ROOM, Cause.SILENCE, Cause.UNRELEASED, Cause.RELEASE})
+#: The time constant of the average, in seconds, and the minimum share of the time that a bottleneck has.
+RECENT, MOST = 5.0, 0.5
+
+
+class Bottleneck(Part):
+    """Find out, at every tick, why the next request must wait.
+
+    :param stats: Scrapy's statistics collector; ``frontier/blocked_seconds`` counts the seconds in which all
+        waiting requests must wait for their delay.
+    """
+
+    def __init__(self, state: State, capacity: Capacity, admission: Admission, stats: Any) -> None:
+        self._state = state
+        self._capacity = capacity
+        self._admission = admission
+        self._stats = stats
+        self._looked = time.monotonic(), time.process_time()
+        self._shares: dict[BottleneckName, float] = dict.fromkeys(BOTTLENECKS, 0.0)
+        self._reported: BottleneckName = "none"
+
+    def look(self, reply: Reply | None, engine: EngineBridge) -> None:
+        """Count the time since the last look for the present bottleneck."""
+        now, cpu = time.monotonic(), time.process_time()
+        elapsed = now - self._looked[0]
+        is_busy = cpu - self._looked[1] > BUSY * elapsed
+        self._looked = now, cpu
+        cause = self._cause(reply, engine, is_busy, now)
+        if cause == "politeness":
+            self._stats.inc_value("frontier/blocked_seconds", elapsed)
+        weight = 1 - math.exp(-elapsed / RECENT)
+        for known, share in self._shares.items():
+            self._shares[known] = share + weight * ((known == cause) - share)
+
+    def fill(self, batch: Batch) -> None:
+        """Put the bottleneck of the last seconds into *batch*, if it has changed."""
+        cause: BottleneckName = next(
+            (known for known, share in self._shares.items() if share >= MOST), "none"
+        )
+        if cause != self._reported:
+            batch.bottleneck = self._reported = cause
+
+    def _cause(self, reply: Reply | None, engine: EngineBridge, is_busy: bool, now: float) -> BottleneckName:
+        if self._capacity.cut_off:
+            return "redis"
+        if reply is None or self._state.order != Order.CRAWL:
+            return "none"
+        block = self._admission.block(now)
+        cause = None if block is None else block.cause
+        is_empty = cause is Cause.EMPTY and reply.waiting
+        if cause is Cause.TIME:
+            return "politeness"
+        if is_empty and reply.why:
+            return "politeness"
+        full = engine.backs_out()
+        if is_busy or full == "scraper":
+            return "callbacks"
+        if full == "downloader":
+            return "concurrency"
+        if cause is Cause.CAPACITY:  # some of its requests are in callbacks
+            return "callbacks"
+        return "redis" if is_empty or cause in OF_REDIS else "none"
+
+
+class SlotSync(Part):
+    """Report the slots with enough requests, the turns that this worker needs, and the limits of slots.
+
+    :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
+    :ivar closing: whether the spider closes, so that no more turns are needed.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        capacity: Capacity,
+        politeness: Politeness,
+        settings: FrontierSettings,
+        engine: EngineBridge | None,
+        notices: Notices,
+    ) -> None:
+        self._state = state
+        self._capacity = capacity
+        self._politeness = politeness
+        # The maximum of leases of saturated slots that this worker holds back from other workers.
+        self._most_held = settings.prefetch
+        self._engine = engine
+        self._notices = notices
+        self._limits_changed: str | None = None
+        self.closing = False
+
+    def asks(self) -> dict[str, int]:
+        """Return how many turns this worker needs for requests in its memory, by slot."""
+        if self._state.order.begins_nothing:
+            return {}
+        return self._state.memory.asks(self._capacity.target)
+
+    def look(self) -> None:
+        """Find the saturated slots. Call it before counting the ready leases.
+
+        For a saturated slot, the downloader has its maximum of requests, and more leases are ready here.
+        They must not count as ready: the requests of a slow host would keep the worker from all other hosts.
+        """
+        if self._engine is None:
+            return
+        ready, load = self._state.ready, self._engine.slots.load
+        slots = (head.lease.slot for head in ready.heads())
+        stuck = {slot: ready.count(slot) for slot in slots if slot and load(slot) is None}
+        if sum(stuck.values()) < max(1, self._capacity.target // 2):
+            # Of a slot with a delay, one turn that cannot be used is enough: others could use the next turn.
+            stuck = {slot: count for slot, count in stuck.items() if self._politeness.gap_of(slot)}
+        ready.set_saturated(stuck if sum(stuck.values()) <= self._most_held else ())
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        batch.ahead = round(1000 * self._capacity.ahead)
+        batch.saturated = self._state.ready.saturated
+        batch.asks = {} if self.closing else self.asks()
+
+    def applied(self, reply: Reply) -> None:
+        """Note the limits, the turns and the server's time in *reply*."""
+        state = self._state
+        self._politeness.take_reply(reply)
+        if self._limits_changed not in (None, reply.limits_changed):
+            # Requests that were leased before, without a time, may have to wait now.
+            state.give_back()
+        self._limits_changed = reply.limits_changed
+        if reply.now is not None:
+            state.clock.note(reply.sent, reply.received, reply.now)
+            self._notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
+        given = {slot: map(self._local, times) for slot, times in reply.given.items()}
+        state.grants.unused(state.memory.give(given))
+
+    def take_lease(self, lease: Lease) -> None:
+        """Make the *lease* of a request ready."""
+        self._state.ready.append(lease, self._local(lease.begin))
+
+    def _local(self, begin: float) -> float:
+        """Return the local time of a turn at *begin*, in the server's milliseconds; 0: at once."""
+        return self._state.clock.local(begin) if begin > AT_ONCE else 0.0

@@ -1,19 +1,38 @@
-"""The ledger of a worker: each request that it has begun, and where it is now.
+"""The ledger of a worker: each request that it has begun, where it is now, and which grants of slots it uses.
 
 No other part of a worker keeps a request's place. The counts change with the places, so that a question walks
 over no requests.
+
+The frontier gives turns ahead of their time, and only one worker at a time has turns of a slot. So this
+worker must keep the gaps between the requests of the slot, however late it is. When it reports that it has
+used all its turns, it also reports when it used the last one.
+
+A suspect is a request after which several workers have died. The reports of begun requests tell which of its
+requests a dead worker had begun.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import heapq
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 from scrapy import Request
 
-from ..frontier.replies import Lease
+from ..frontier.messages import Batch, UsedGrants, suspicious
+from ..frontier.replies import Lease, Part, Reply, lease_order
+from .clock import ServerClock
+from .ready import Ready
+
+#: The part of the gap between two turns that is always kept. After a late turn, the next ones come a little
+#: sooner, until the slot is on time again.
+KEPT = 0.99
+#: Number of slots whose last used turn is remembered.
+REMEMBERED = 100_000
 
 
 class Place(Enum):
@@ -162,3 +181,166 @@ def _all_of(entry: Entry | None) -> Iterator[Entry]:
     while entry is not None:
         yield entry
         entry = entry.earlier
+
+
+class SlotGrants(Part):
+    """Note which turns were used, and when.
+
+    :param clock: the server's clock.
+    """
+
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
+        # By slot, the planned time of its last turn, and the time at which it was used.
+        self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # The times at which the downloader sends requests; a turn counts as used from then on.
+        self._sending: list[tuple[float, str, int]] = []
+        self._used: Counter[str] = Counter()
+        self._unused: Counter[str] = Counter()
+        self._downloaded: Counter[str] = Counter()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to report."""
+        is_sent = self._sending and self._sending[0][0] <= time.monotonic()
+        return bool(self._used or self._downloaded or is_sent)
+
+    def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
+        """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
+
+        :param gap: the minimum seconds between two requests of the slot, or None if unknown. A longer wait is
+            not needed: if the last turn was late, the frontier may have moved this turn already.
+        """
+        planned, used = self._last.get(slot, (at, 0.0))
+        apart = at - planned
+        return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))
+
+    def begun(self, slot: str, at: float, now: float) -> None:
+        """Note that a request was begun in the turn of *at*; 0 for a turn without a time."""
+        self._note(slot, at or now, now)
+
+    def returned(self, lease: Lease) -> None:
+        """Note that *lease* goes back or is set aside, without using its turn."""
+        if lease.begin:
+            self.unused(Counter({lease.slot: 1}))
+
+    def unused(self, grants: Counter[str]) -> None:
+        """Note the number of unused turns by slot."""
+        self._used.update(grants)
+        self._unused.update(grants)
+        self._downloaded.update(grants)
+
+    def sending(self, slot: str, at: float, used: bool) -> None:
+        """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot."""
+        if slot:
+            heapq.heappush(self._sending, (at, slot, used))
+            planned, _ = self._last.get(slot, (at, at))
+            self._note(slot, planned, at)
+
+    def sent(self, slot: str, noted: float, at: float) -> None:
+        """Note that a request of *slot* was sent until *at*, and not at the time that was *noted*."""
+        if self._sending:
+            self._sending = [
+                (at if (when, its) == (noted, slot) else when, its, used) for when, its, used in self._sending
+            ]
+            heapq.heapify(self._sending)
+        planned, used = self._last.get(slot, (at, at))
+        if used == noted:
+            self._note(slot, planned, at)
+
+    def downloaded(self, slot: str) -> None:
+        """Note that the download of a request that was begun in a turn of *slot* is over."""
+        self._downloaded[slot] += 1
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        now, sent = time.monotonic(), dict[str, float]()
+        while self._sending and self._sending[0][0] <= now:
+            at, slot, used = heapq.heappop(self._sending)
+            self._used[slot] += used
+            sent[slot] = at
+        batch.grants = {
+            slot: UsedGrants(
+                count, round(self._clock.server(sent[slot]), 3) if slot in sent else 0.0, self._unused[slot]
+            )
+            for slot, count in self._used.items()
+        }
+        batch.downloaded = dict(self._downloaded)
+        self._used.clear()
+        self._unused.clear()
+        self._downloaded.clear()
+        while len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+
+    def forget(self) -> None:
+        """Note that the frontier has forgotten the turns and downloads of this worker."""
+        self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
+        self._used.clear()
+        self._unused.clear()
+        self._downloaded.clear()
+
+    def _note(self, slot: str, planned: float, now: float) -> None:
+        self._last[slot] = planned, now
+        self._last.move_to_end(slot)
+
+
+class StartReports(Part):
+    """The last begun request and the last begun seed, and the ones that Redis knows.
+
+    :param max_deliveries: the number of dead workers after which a request is set aside.
+    :param ready: the leases that are not begun, and :param requests: those that are.
+    :ivar has_news: whether a suspect waits for its report to reach Redis.
+    """
+
+    def __init__(self, max_deliveries: int, ready: Ready, requests: Requests) -> None:
+        self._ready, self._requests = ready, requests
+        self._suspicious = suspicious(max_deliveries)
+        self.has_news = False
+        self._begun = self._expanded = ""
+        # A suspect that must be reported to Redis before it is begun.
+        self._announced = self._reported_announced = self._known_announced = ""
+        self._reported_expanded = self._known_expanded = ""
+
+    def is_suspect(self, lease: Lease) -> bool:
+        """Return whether so many workers died of the request of *lease* that it must be begun alone."""
+        return lease.deaths >= self._suspicious
+
+    def begun(self, lease: Lease) -> None:
+        """Note that the request of *lease* is begun."""
+        self._begun = max(self._begun, lease.name, key=lease_order)
+
+    def is_known(self, lease: Lease) -> bool:
+        """Return whether Redis knows that *lease* is about to be begun, if it is a suspect."""
+        return not self.is_suspect(lease) or lease.name == self._known_announced
+
+    def announce(self, lease: Lease) -> None:
+        """Report to Redis that *lease*, a suspect, is about to be begun."""
+        if self._announced != lease.name:
+            self._announced = lease.name
+            self.begun(lease)
+            self.has_news = True
+
+    def expand(self, lease: Lease) -> None:
+        """Note that requests are about to be made of the seed of *lease*."""
+        self._expanded = lease.name
+        if self.is_suspect(lease):
+            self.has_news = True
+
+    def may_expand(self, lease: Lease) -> bool:
+        """Return whether requests may be made of the seed of *lease* now."""
+        # The report of a later seed includes this one.
+        return not self.is_suspect(lease) or lease_order(lease.name) <= lease_order(self._known_expanded)
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        batch.suspects = sum(map(self.is_suspect, chain(self._ready, self._requests.leases())))
+        batch.begun, batch.expanded = self._begun, self._expanded
+        last = lease_order(self._begun)
+        batch.passed = [
+            lease.name
+            for lease in self._ready
+            if lease_order(lease.name) < last and lease.name != self._announced
+        ]
+        self._reported_announced, self._reported_expanded = self._announced, self._expanded
+        self.has_news = False
+
+    def applied(self, reply: Reply) -> None:  # noqa: D102
+        self._known_announced, self._known_expanded = self._reported_announced, self._reported_expanded

@@ -20,7 +20,7 @@ from ..runtime.background import BackgroundThread
 from ..runtime.event_loop import EventLoop
 from ..servers.failures import ResponseError
 from ..settings import FrontierSettings
-from .capacity import Capacity
+from .admission import Capacity
 from .state import State
 
 logger = logging.getLogger(__name__)

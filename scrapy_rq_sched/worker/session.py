@@ -19,12 +19,10 @@ from ..engine.bridge import EngineBridge
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.messages import Batch, Push, rank
-from ..frontier.replies import Lease, Membership, Order, Reply
+from ..frontier.replies import Lease, Membership, Order, Part, Reply
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
-from .admission import Admission
-from .bottleneck import Bottleneck
-from .capacity import Capacity
+from .admission import Admission, Capacity
 from .handout import Handout
 from .intake import Intake, StartGate
 from .log.farewell import Farewell
@@ -32,10 +30,8 @@ from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
 from .outbox import BatchOutcome, Outgoing
-from .part import Part
-from .reports import Totals
+from .reports import Bottleneck, SlotSync, Totals
 from .seeds import SeedExpander
-from .slot_sync import SlotSync
 from .slots import politeness_of
 from .state import State
 

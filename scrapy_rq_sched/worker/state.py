@@ -13,18 +13,12 @@ from itertools import chain
 from scrapy import Request
 
 from ..frontier.messages import Batch, Push
-from ..frontier.replies import Lease, Order, Reply
+from ..frontier.replies import Lease, Order, Part, Reply
 from ..settings import FrontierSettings
 from .clock import ServerClock
-from .memory import Memory
-from .outbox import Outbox, Outgoing
-from .part import Part
-from .ready import Ready
-from .releases import Releases
-from .reports import LocalOnly, StartReports
-from .requests import Entry, Place, Requests
-from .seen_cache import SeenCache
-from .slots import SlotGrants
+from .outbox import LocalOnly, Outbox, Outgoing, Releases, SeenCache
+from .ready import Memory, Ready
+from .requests import Entry, Place, Requests, SlotGrants, StartReports
 
 
 class State(Part):

@@ -81,7 +81,7 @@ MUTANTS = {
                 "self.expanding.clear()",
             ),
             (
-                "worker/capacity.py",
+                "worker/admission.py",
                 "        return not self.cut_off and self._rate.silence",
                 "        return False and self._rate.silence",
             ),
@@ -246,7 +246,7 @@ MUTANTS = {
     "dropped-stays-seen": Mutant(
         "a dropped request does not count as seen",
         ("bound-drop",),
-        (("worker/releases.py", "        self.forget(mode, fingerprint)\n", ""),),
+        (("worker/outbox.py", "        self.forget(mode, fingerprint)\n", ""),),
     ),
     "start-is-not-waited-for": Mutant(
         "nobody ends while another reads its start()",
@@ -338,7 +338,7 @@ MUTANTS = {
         ("polite-slow",),
         (
             (
-                "worker/slots.py",
+                "worker/requests.py",
                 "return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))",
                 "return at",
             ),

@@ -13,9 +13,8 @@ from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease, Order
-from scrapy_rq_sched.worker.block import Block, Cause
 from scrapy_rq_sched.worker.outbox import Outgoing
-from scrapy_rq_sched.worker.ready import Ready, Timed
+from scrapy_rq_sched.worker.ready import Block, Cause, Ready, Timed
 from scrapy_rq_sched.worker.session import Session
 
 from .test_worker import a_worker, answer, enqueue, finish, hold

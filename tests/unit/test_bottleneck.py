@@ -15,10 +15,9 @@ from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.inspect.limit import limit_of
 from scrapy_rq_sched.inspect.status import Status, Worker
 from scrapy_rq_sched.settings import FrontierSettings
-from scrapy_rq_sched.worker import bottleneck
-from scrapy_rq_sched.worker.admission import Admission
-from scrapy_rq_sched.worker.bottleneck import Bottleneck
-from scrapy_rq_sched.worker.capacity import Capacity
+from scrapy_rq_sched.worker import reports
+from scrapy_rq_sched.worker.admission import Admission, Capacity
+from scrapy_rq_sched.worker.reports import Bottleneck
 from scrapy_rq_sched.worker.slots import Politeness
 from scrapy_rq_sched.worker.state import State
 
@@ -30,8 +29,8 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.cpu = 1000.0
-        monkeypatch.setattr(bottleneck.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(bottleneck.time, "process_time", lambda: self.cpu)
+        monkeypatch.setattr(reports.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(reports.time, "process_time", lambda: self.cpu)
         settings = FrontierSettings(concurrency=1)
         self.state = State(settings)
         self.limits = Capacity(self.state, settings)

@@ -7,8 +7,8 @@ from collections import Counter
 from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.worker.memory import Memory
 from scrapy_rq_sched.worker.outbox import Outgoing
+from scrapy_rq_sched.worker.ready import Memory
 
 
 def outgoing(number: int) -> Outgoing:

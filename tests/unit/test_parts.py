@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push, UsedGrants
-from scrapy_rq_sched.worker.part import Part
+from scrapy_rq_sched.frontier.replies import Part
 
 from .test_worker import a_worker
 

@@ -15,8 +15,7 @@ from scrapy_rq_sched.frontier.messages import FleetConfig, Push
 from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
-from scrapy_rq_sched.worker.admission import Admission
-from scrapy_rq_sched.worker.capacity import Capacity
+from scrapy_rq_sched.worker.admission import Admission, Capacity
 from scrapy_rq_sched.worker.log import fullness, notices, standstill
 from scrapy_rq_sched.worker.log.fullness import Fullness
 from scrapy_rq_sched.worker.log.standstill import Standstill

@@ -16,7 +16,7 @@ from ...frontier.client import Frontier, Opened
 from ...frontier.close_limits import CLOSED_BY
 from ...frontier.replies import Membership, Order, Reply
 from ...servers.topology import address
-from ..reports import LocalOnly
+from ..outbox import LocalOnly
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,8 @@ from ...engine.bridge import EngineBridge
 from ...errors import counted, frontier_command, one_line
 from ...frontier.replies import Order, Reply
 from ...settings import FrontierSettings
-from ..admission import Admission
-from ..block import Cause
-from ..capacity import Capacity
+from ..admission import Admission, Capacity
+from ..ready import Cause
 from ..state import State
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ import pytest
 
 from scrapy_rq_sched.frontier.messages import Batch, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
-from scrapy_rq_sched.worker.block import Block, Cause
 from scrapy_rq_sched.worker.clock import ServerClock
-from scrapy_rq_sched.worker.ready import Ready, Timed
-from scrapy_rq_sched.worker.slots import SlotGrants
+from scrapy_rq_sched.worker.ready import Block, Cause, Ready, Timed
+from scrapy_rq_sched.worker.requests import SlotGrants
 
 from ..support.crawl import wait_until
 
