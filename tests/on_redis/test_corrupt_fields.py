@@ -78,13 +78,26 @@ def numbers(server: redis.Redis) -> list[tuple[str, str]]:
     return found
 
 
+def _restore(server: redis.Redis, state: dict[bytes, bytes]) -> None:
+    """Give Redis exactly the keys of *state*; to crawl anew for each field takes five times as long."""
+    with server.pipeline() as pipeline:
+        pipeline.flushall()
+        for key, value in state.items():
+            pipeline.restore(key, 0, value)
+        pipeline.execute()
+
+
 @pytest.mark.parametrize("dupefilter", ["exact", "compact"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_corrupt_number_fails_no_exchange_and_costs_no_request(
     server: redis.Redis, text: str, dupefilter: str
 ) -> None:
-    crawl(server, dupefilter)
-    fields = numbers(server)
+    worker = crawl(server, dupefilter)
+    number, state, fields = (
+        worker.number,
+        {key: server.dump(key) for key in server.scan_iter()},
+        numbers(server),
+    )
     # The statistics of the issue, the state of a slot, the worker's own key, and the dead worker's.
     expected = {
         ("s:meta", "found"),
@@ -96,8 +109,8 @@ def test_a_corrupt_number_fails_no_exchange_and_costs_no_request(
     for key, field in fields:
         if (field, text) == ("run_since", "0.5"):
             continue  # a number: a moment of 1970, so that the fleet has reached its limit of time
-        server.flushall()
-        worker = crawl(server, dupefilter)
+        _restore(server, state)
+        worker.number = number
         server.hset(key, field, text)
         got, duplicates = speak(worker, "after")
         assert ("after" in got, duplicates) == (True, 0), (key, field)

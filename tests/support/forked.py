@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -18,10 +19,26 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import scrapy
+
+#: Folders of Scrapy whose modules a command or a crawl imports.
+_FOLDERS = ("commands", "downloadermiddlewares", "extensions", "spidermiddlewares", "http")
 #: What the processes are forked with. None of it installs a reactor or reads the environment for good.
 PRELOADED = [
     "pytest",
     "scrapy.cmdline",
+    *(
+        f"scrapy.{folder}.{module.name}"
+        for folder in _FOLDERS
+        for module in pkgutil.iter_modules([f"{path}/{folder}" for path in scrapy.__path__])
+        if module.name != "statsmailer"  # deprecated
+    ),
+    "scrapy.core.downloader.handlers.datauri",
+    "scrapy.core.downloader.handlers.file",
+    "scrapy.logformatter",
+    "scrapy.statscollectors",
+    "scrapy.utils.test",
+    "scrapy_poet.commands",
     "scrapy.core.engine",
     "scrapy.core.downloader.handlers.http11",
     "scrapy.linkextractors",
