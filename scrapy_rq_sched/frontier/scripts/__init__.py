@@ -148,6 +148,7 @@ def key_names(script: bytes) -> bytes:
     return "\n".join([*lines, f"local function types() return {{{types}}} end\n"]).encode()
 
 
+@cache
 def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
     """Return the file ``lua/<name>.lua`` together with all files that it needs, each once.
 
