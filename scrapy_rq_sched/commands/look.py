@@ -193,9 +193,10 @@ def _in_slot(place: Place) -> str:
         "blocked": f"; it is blocked for {duration(slot.blocked_for)}",
         "delay": f"; its delay allows the next request in {slot.next_in:.1f} s",
         "concurrency": f"; its concurrency is used up ({counted(slot.active, 'download')})",
+        "spider": "; its next turn is another spider's",
         "": "",
     }
-    return f" in slot {slot.slot}{why[slot.why]}"
+    return f" in slot {slot.slot}{why.get(slot.why, f'; it is held back: {slot.why}')}"
 
 
 def _leased(held: Held, status: Status) -> str:

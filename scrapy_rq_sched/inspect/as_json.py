@@ -40,7 +40,7 @@ def worker(found: Worker) -> dict[str, Any]:
 
 def slot(found: SlotStatus) -> dict[str, Any]:
     """Return the status of a slot as a dict."""
-    return {**dataclasses.asdict(found), "why": found.why}
+    return dataclasses.asdict(found)
 
 
 def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import unquote
 
 from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
-from ..codec.values import number_of, text_of
+from ..codec.values import text_of
 from ..errors import InspectionError
 from ..frontier.scripts import register
 from ..keys import Keys
 from . import own_keys
 from .queues import Queues
-from .read_status import MOST_WORKERS
-from .view import View, read_meta
+from .view import View
 
 #: Number of slots in a round trip.
-STEP = 200
-#: Before a slot's name, the field with the limits that were set for it: see ``lua/slots/slots.lua``.
-SET = "set "
+STEP = 100
 
 
 @dataclass(frozen=True)
@@ -32,13 +29,15 @@ class SlotStatus:
 
     :param slot: its name.
     :param waiting: the number of its waiting requests.
-    :param next_in: seconds until it can give a request; 0: now, or its next turn is not planned.
+    :param next_in: seconds until it can give a request; 0: now, or when a download ends.
     :param blocked_for: remaining seconds of its block; 0 if it is not blocked.
     :param delay: seconds between two requests, :param jitter: the share by which the delay varies, and
         :param concurrency: downloads at a time, 0 for any number; None if unknown.
     :param is_set: whether these limits were set while the crawl ran.
     :param owner: the worker that has its turns; empty if no worker has them.
     :param active: the number of its leases that are still being downloaded, if it has a concurrency.
+    :param why: the cause for which admission refuses its next request now: ``blocked``, ``concurrency``,
+        ``delay``, or ``spider`` (another spider's turn); empty if it does not.
     """
 
     slot: str
@@ -51,15 +50,7 @@ class SlotStatus:
     is_set: bool = False
     owner: str = ""
     active: int = 0
-
-    @property
-    def why(self) -> str:
-        """The reason why it gives no request now; empty if it does."""
-        if self.blocked_for:
-            return "blocked"
-        if self.concurrency and self.active >= self.concurrency:
-            return "concurrency"
-        return "delay" if self.next_in else ""
+    why: str = ""
 
 
 class Slots:
@@ -72,6 +63,7 @@ class Slots:
         view.require()
         self.view = view
         self._script = register(view.server, "slot")
+        self._look = register(view.server, "read_slots")
 
     def read(self, names: Iterable[str] | None = None) -> Iterator[SlotStatus]:
         """Yield the status of the slots *names*; by default of all with waiting requests, in no order."""
@@ -142,91 +134,13 @@ class Slots:
         self._script(self.view.keys.all(), [slot, *change])
 
     def _read(self, names: list[str]) -> Iterator[SlotStatus]:
-        keys, pipe = self.view.keys, self.view.pipeline()
-        pipe.time()
-        for name in names:
-            key = keys.queue(name)
-            if self.view.is_sorted:
-                pipe.zcard(key)
-            else:
-                pipe.llen(key)
-            pipe.zscore(keys.slots, name)
-            pipe.hgetall(keys.slot(name))
-            pipe.hmget(keys.slot_limits, name, name.lower(), f"{SET}{name}")
-        pipe.hget(clock_of(keys), "clock_ahead")
-        # The dead ones come first.
-        pipe.zrange(keys.workers, 0, MOST_WORKERS - 1, withscores=True)
-        (seconds, microseconds), *replies, ahead, workers = pipe.execute()
-        # Leases of dead workers do not count. Only this spider's workers are known here.
-        dead = {worker for worker, deadline in workers if deadline <= seconds * 1000 + microseconds / 1000}
-        meta = read_meta(self.view.server, keys.meta)
-        now = seconds * 1000 + microseconds / 1000 + number_of(ahead)
-        for place, name in enumerate(names):
-            waiting, score, state, limits = replies[4 * place : 4 * place + 4]
-            yield _status(name, waiting, score, state, _in_force(name, limits, meta), now, dead)
-
-
-def _in_force(slot: str, fields: list[bytes | None], meta: Mapping[str, str]) -> tuple[list[str], bool]:
-    """Return delay, jitter and concurrency of *slot*, and whether any of them was set during the crawl.
-
-    :param fields: the slot's fields of the limits, as in ``lua/slots/limits.lua``: by its name, by its
-        name in lower case, and the limits that were set.
-    """
-    exact, lower, were_set = (text_of(field).split(" ") for field in fields)
-    *named, rules = exact if exact != [""] else lower
-    default = _by_pattern(slot, meta.get("slot_patterns", "")) or meta.get("slot_default", "").split(" ")
-    by_settings = named if rules and rules == meta.get("rules", "") else default
-    # An older version has written the limits that were set in another form.
-    in_force = _over(named if rules == "set" else were_set, _over(by_settings, ["-", "-", "-"]))
-    return in_force, rules == "set" or were_set != [""]
-
-
-def _over(limits: list[str], others: list[str]) -> list[str]:
-    """Return *limits*; a limit that is ``-`` is that of *others*."""
-    if len(limits) != len(others):
-        return others
-    return [other if its == "-" else its for its, other in zip(limits, others, strict=True)]
-
-
-def _by_pattern(slot: str, patterns: str) -> list[str]:
-    """Return the limits of the first of the *patterns* in ``meta`` that fits *slot*; empty if none does."""
-    try:
-        found = json.loads(patterns or "[]")
-        return next(([str(its) for its in one[2:5]] for one in found if SlotRule(one[0]).fits(slot)), [])
-    except (ValueError, TypeError, LookupError, AttributeError):  # another program has written it
-        return []
-
-
-def _status(
-    name: str,
-    waiting: int,
-    score: float | None,
-    state: dict[bytes, bytes],
-    limits: tuple[list[str], bool],
-    now: float,
-    dead: Collection[bytes],
-) -> SlotStatus:
-    in_force, is_set = limits
-    numbers = [None if value == "-" else number_of(value) for value in in_force]
-    blocked, tat = number_of(state.get(b"blocked")), number_of(state.get(b"tat"))
-    due = max(tat, blocked) if waiting and score is not None else blocked
-    active = sum(
-        int(number_of(value.partition(b" ")[0]))
-        for field, value in state.items()
-        if field.startswith(b"a:") and field[2:] not in dead
-    )
-    return SlotStatus(
-        slot=name,
-        waiting=waiting,
-        next_in=max(0.0, due - now) / 1000,
-        blocked_for=max(0.0, blocked - now) / 1000,
-        delay=None if numbers[0] is None else numbers[0] / 1000,
-        jitter=numbers[1],
-        concurrency=None if numbers[2] is None else int(numbers[2]),
-        is_set=is_set,
-        owner=text_of(state.get(b"owner")) if number_of(state.get(b"pending")) else "",
-        active=active,
-    )
+        header = json.dumps({"worker": "", "lease_ms": 0, "is_sorted": self.view.is_sorted})
+        for text in self._look(self.view.keys.all(), [header, *names]):
+            found = json.loads(text)
+            for name in ("next_in", "blocked_for", "delay"):
+                if name in found:
+                    found[name] /= 1000
+            yield SlotStatus(**found)
 
 
 def clock_of(keys: Keys) -> str:

@@ -645,6 +645,23 @@ def test_how_slots_stand_is_seen_from_outside(join: Join, slots: Slots) -> None:
     assert (found["b"].active, found["b"].why) == (1, "concurrency")
 
 
+@pytest.mark.parametrize(
+    ("limits", "cause"),
+    [(SlotLimits(), "blocked"), (SlotLimits(delay=10), "delay"), (SlotLimits(concurrency=1), "concurrency")],
+)
+def test_the_status_of_a_slot_has_the_cause_that_an_exchange_has(
+    join: Join, slots: Slots, limits: SlotLimits, cause: str
+) -> None:
+    worker = join("a", bounds={"slots": limits})
+    push(worker, "a", 3)
+    if cause == "blocked":
+        slots.block("a", 60)
+    else:
+        take(worker)
+    reply = worker.say(want=1)
+    assert (reply.leases, reply.why, by_name(slots)["a"].why) == ([], cause, cause)
+
+
 def test_a_slot_is_blocked_for_a_time(join: Join, slots: Slots) -> None:
     worker = join("a")
     push(worker, "a", 3)

@@ -275,6 +275,17 @@ def test_an_operator_sees_the_states_of_shared_slots_without_the_setting(
     assert status.next_in > 50
 
 
+def test_the_status_of_a_slot_says_that_its_turn_is_left_to_another_spider(
+    spider: Callable[..., Client], redis_url: str
+) -> None:
+    one, other = spider("one", SlotLimits(concurrency=1)), spider("other", SlotLimits(concurrency=1))
+    one.take(1)
+    assert other.say(want=1).why == "concurrency"
+    one.say(downloaded={"a": 1})
+    (status,) = Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "one")).read()
+    assert (one.say(want=1).why, status.why) == ("spider", "spider")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left(server: redis.Redis) -> Iterator[Any]:
     yield

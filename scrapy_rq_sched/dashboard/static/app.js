@@ -518,7 +518,7 @@ function pager(page, go) {
 }
 
 function slotsTab(name) {
-  const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency" };
+  const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency", spider: "another spider" };
   const block = async (slot) => {
     const said = await ask({ title: `Block ${slot}`, text: "No worker begins a request of this slot until the time is over.", button: "Continue", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
     if (said) await act("slots/block", { slot, seconds: Number(said.seconds) }, { title: `Block ${slot}?`, button: "Block", danger: true });

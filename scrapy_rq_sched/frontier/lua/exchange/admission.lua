@@ -5,7 +5,8 @@
 --
 -- A rule about a slot is asked before requests are taken from its queue:
 --   rule(state, ask)  -> nil; or the time (milliseconds) at which to ask again, the cause, and whether other spiders that
---                     share the slot are told that this one has asked (see slots/shared_slots.lua)
+--                     share the slot are told that this one has asked (see slots/shared_slots.lua). It changes nothing in
+--                     Redis, because `status` and `explain` ask it, too.
 -- state: of the slot, see slots/limits.lua; ask: worker, now, ahead, lease_ms, not_before; most: how many turns are wanted, which
 -- a rule may reduce
 --
@@ -43,9 +44,7 @@ end
 -- The slot is asked again when a download has ended; or after a lease's time, in case no worker reports that.
 local function has_no_room(state, ask)
   if state.concurrency > 0 then ask.most = math.min(ask.most, state.concurrency - state.active) end
-  if ask.most > 0 then return end
-  slots.keep_state(state.slot, math.max(state.tat, state.blocked), true)
-  return ask.now + ask.lease_ms, 'concurrency', true
+  if ask.most <= 0 then return ask.now + ask.lease_ms, 'concurrency', true end
 end
 
 local function has_another_worker(state, ask)
@@ -83,6 +82,32 @@ local function turns_from(state, ask)
   return begins, at
 end
 
+-- -> nil; or from when to ask again, why, and whether other spiders are told
+local function first_block(state, ask)
+  for _, rule in ipairs(OF_SLOT) do
+    local again_at, cause, has_asked = rule(state, ask)
+    if again_at then return again_at, cause, has_asked end
+  end
+end
+
+-- -> what the rules are asked about *most* turns of a slot for *worker*
+local function ask_for(step, state, worker, most)
+  -- Each slot may have sent a request that Redis has forgotten.
+  local rewound = number_of(step.meta.rewound, 0)
+  return {
+    worker = worker, now = slots.now(), ahead = header.ahead or 0, lease_ms = header.lease_ms, most = most,
+    not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0,
+  }
+end
+
+-- -> the state of a slot; and nil, or from when the worker that has its turns may be given one, and why not before.
+-- Nothing is changed. *waits*: whether the slot has waiting requests; if not, only a block of the slot counts.
+function admission.look(step, slot, waits)
+  local state = limits.of(slot, slot_policy.all)
+  if not waits and state.blocked <= slots.now() then return state end
+  return state, first_block(state, ask_for(step, state, state.owner, 1))
+end
+
 -- Tell the worker limits that were set during the crawl, because its settings have others.
 function admission.tell(step, state)
   if not state.is_set then return end
@@ -102,19 +127,13 @@ function admission.grants(step, slot, most)
     state.blocked = 0
   end
   if state.delay + state.concurrency == 0 and state.blocked == 0 then return nil end
-  -- Each slot may have sent a request that Redis has forgotten.
-  local rewound = number_of(step.meta.rewound, 0)
-  local ask = {
-    worker = step.worker, now = now, ahead = header.ahead or 0, lease_ms = header.lease_ms, most = most,
-    not_before = rewound > 0 and rewound + math.max(QUIET, state.delay) or 0,
-  }
-  for _, rule in ipairs(OF_SLOT) do
-    local again_at, cause, has_asked = rule(state, ask)
-    if again_at then
-      if has_asked and slots.are_shared then shared_slots.ask_for(state, again_at) end
-      step.why = step.why or cause
-      return {}, again_at, state
-    end
+  local ask = ask_for(step, state, step.worker, most)
+  local again_at, cause, has_asked = first_block(state, ask)
+  if again_at then
+    if state.active > 0 then slots.keep_state(slot, math.max(state.tat, state.blocked), true) end
+    if has_asked and slots.are_shared then shared_slots.ask_for(state, again_at) end
+    step.why = step.why or cause
+    return {}, again_at, state
   end
   local begins, following = turns_from(state, ask)
   return begins, following, state

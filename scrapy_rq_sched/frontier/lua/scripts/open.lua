@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, fleet/lost, fleet/runs
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, fleet/lost, fleet/renew, fleet/runs
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -107,17 +107,13 @@ end
 local no_place = most > 0 and permits.refusal(
   worker, most, is_refused, came, now, lease_ms, was_away, finish, others, about)
 if no_place then return no_place end
-if was_away then
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now)) do
-    redis.call('ZADD', WORKERS, now + lease_ms, name)
-  end
-end
+if was_away then renew(WORKERS, now, lease_ms) end
 
 if uncleared_finish and (flushed or anew) then crawl_end.tell() end
 if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     if name ~= worker then events.tell_gone(name, 'worker_lost') end
-    redis.call('DEL', LEASES .. name, WORKER .. name)
+    redis.call('DEL', LEASES .. name, WORKER .. name, SLOTS_OF .. name)
   end
   clear_waiting.clear()
   redis.call('UNLINK', CONVERTING, DELAYED, WORKERS)
