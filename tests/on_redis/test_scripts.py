@@ -103,8 +103,13 @@ def test_a_lua_file_names_all_that_it_needs_and_nothing_else(name: str) -> None:
     assert used_modules(name) == set(scripts.needs(name)) - {"helpers", "keys"}
 
 
+def plain(text: bytes) -> bytes:
+    """Return Lua code without the room that modules' tables have for their functions."""
+    return re.sub(rb"(\w+ = nil, )+", b"", text)
+
+
 def test_a_part_that_several_need_is_there_once() -> None:
-    text = scripts.compose("scripts/exchange", "fifo", "compact")
+    text = plain(scripts.compose("scripts/exchange", "fifo", "compact"))
     assert text.count(scripts.part("keys")) == 1
     assert text.count(scripts.part("store/leases")) == 1
 
@@ -114,8 +119,8 @@ def test_the_tree_of_a_script_has_each_file_of_the_script_once(
     name: str, queue: str, dupefilter: str
 ) -> None:
     files = [node.file for node in tree(name, queue, dupefilter) if node.lines]
-    text = scripts.compose(name, queue, dupefilter)
-    assert sorted(files) == [file for file in NAMES if scripts.part(file) in text]
+    text = plain(scripts.compose(name, queue, dupefilter))
+    assert sorted(files) == [file for file in NAMES if plain(scripts.part(file)) in text]
     assert files[0] == name
 
 

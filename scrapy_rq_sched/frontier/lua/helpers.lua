@@ -51,6 +51,16 @@ local function exact_time()
   return string.format('%d%06d', time[1], time[2])
 end
 
+-- -> a number of at least 0 as the text of the nearest whole number, and a time with three decimals. Redis and Lua take many
+-- times as long to turn a number into text if it may have a fraction.
+local function whole(value)
+  return string.format('%d', value + 0.5)
+end
+local function decimal(value)
+  local thousandths = math.floor(1000 * value + 0.5)
+  return string.format('%d.%03d', thousandths / 1000, thousandths % 1000)
+end
+
 -- -> whether a reply of redis.pcall is an error
 local function has_failed(reply)
   return type(reply) == 'table' and reply.err
@@ -74,11 +84,13 @@ local function wrong_type_error(problem)
     "WRONGTYPE Key '%s' is a %s, but the frontier needs a %s there. Rename or delete the key", unpack(problem)))
 end
 
--- Return a module that is created when it is first used, because most calls do not need it.
+-- Return a module that *make* creates when it is first used, because most calls do not need it. All such modules have one
+-- metatable until then: each call of a script makes these tables anew.
+local UNMADE = {__index = function(module, name)
+  local made = module[1]()
+  setmetatable(module, {__index = made})
+  return made[name]
+end}
 local function seldom(make)
-  return setmetatable({}, {__index = function(module, name)
-    local made = make()
-    setmetatable(module, {__index = made})
-    return made[name]
-  end})
+  return setmetatable({make}, UNMADE)
 end

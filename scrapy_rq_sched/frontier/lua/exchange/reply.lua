@@ -20,8 +20,8 @@ local function note(step, finished)
   local counts = header.pages > 0 and step.made and not step.repeated
   if counts then note_pages(step) end
   local fields = {
-    'waiting', step.waiting, 'seen', step.seen,
-    'pages', number_of(step.meta.pages, 0) + (counts and header.pages or 0),
+    'waiting', whole(step.waiting), 'seen', whole(step.seen),
+    'pages', whole(number_of(step.meta.pages, 0) + (counts and header.pages or 0)),
   }
   in_slots.write(fields)
   if not step.repeated then slots.keep_time(fields) end

@@ -31,14 +31,15 @@ function serve_slots.serve(step)
     local each = math.ceil(step.want / math.max(1, #open + (flat > 0 and 1 or 0)))
     local progress = serve_slot.take(step, '', math.min(flat, each))
     flat = flat - progress
+    local has_more = flat > 0 or #due == count
     for _, slot in ipairs(open) do
       if step.want <= 0 then break end
       local gone, is_open = serve_slot.serve(step, slot, each, is_limited)
-      closed[slot] = not is_open
+      closed[slot], has_more = not is_open, has_more or is_open
       -- A slot that was empty counts as progress: it is no longer in the index.
       progress = progress + math.max(gone, is_open and 1 or 0)
     end
-    if progress == 0 then break end
+    if progress == 0 or not has_more then break end
   end
 end
 

@@ -24,9 +24,9 @@ end
 local function note_new(step)
   local before, own = step.before, step.own
   step.duplicates = table.concat(step.duplicates, ' ')
-  redis.call('HSET', own, 'exchange', header.exchange,
-    'answered', step.stored .. ' ' .. step.membership .. ' ' .. step.duplicates, 'busy', step.busy, 'heard', step.now,
-    'pages', number_of(before.pages, 0) + header.pages, 'begun', header.begun, 'sown', header.expanded,
+  redis.call('HSET', own, 'exchange', whole(header.exchange),
+    'answered', step.stored .. ' ' .. step.membership .. ' ' .. step.duplicates, 'busy', step.busy, 'heard', whole(step.now),
+    'pages', whole(number_of(before.pages, 0) + header.pages), 'begun', header.begun, 'sown', header.expanded,
     'passed', header.passed or '')
   -- Redis may have lost the fields that were written when the worker joined.
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', header.lease_ms, 'records_end', 1) end

@@ -41,7 +41,7 @@ end
 function in_slots.write(fields)
   if changed == 0 and not was_set then return end
   known = known or number_of(redis.call('HGET', META, 'in_slots'), 0)
-  local count = string.format('%.0f', math.max(0, known + changed))
+  local count = whole(math.max(0, known + changed))
   local written = {'in_slots', count}
   if was_set then written[3], written[4] = 'in_slots_estimated', is_estimated and '1' or '0' end
   known, changed, was_set = tonumber(count), 0, false

@@ -55,8 +55,7 @@ function limits.of(slot, all)
   local fields, active = {}, 0
   for i = 1, #flat, 2 do
     fields[flat[i]] = flat[i + 1]
-    local worker = string.match(flat[i], '^a:(.*)$')
-    if worker then active = active + downloads.count(flat[i + 1], worker) end
+    if string.sub(flat[i], 1, 2) == 'a:' then active = active + downloads.count(flat[i + 1], string.sub(flat[i], 3)) end
   end
   local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
@@ -66,14 +65,19 @@ function limits.of(slot, all)
     slot = slot, stays = all.stays, is_set = is_set, sets_delay = sets_delay, active = active,
     owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
-    blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
+    is_delay_stored = fields.delay and was == delay, blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
     asked_by = fields.asked_by or '', last = fields.last or '',
   }
 end
 
 -- Write fields of a state, including the time of its next turn, and renew its time to live.
 function limits.keep(state, ...)
-  redis.call('HSET', SLOT .. state.slot, 'delay', state.delay, ...)
+  if state.is_delay_stored then
+    redis.call('HSET', SLOT .. state.slot, ...)
+  else
+    redis.call('HSET', SLOT .. state.slot, 'delay', state.delay, ...)
+    state.is_delay_stored = true
+  end
   slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
 end
 
@@ -100,18 +104,22 @@ end
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
   if slots.are_shared then shared_slots.had(state) end
-  if state.owner ~= worker then
-    if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
-    state.owner, state.pending = worker, 0
-  end
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
-    limits.keep(state, 'tat', string.format('%.3f', state.tat), 'owner', worker, 'pending', state.pending + used)
+    if state.owner == worker then
+      limits.keep(state, 'tat', decimal(state.tat), 'pending', whole(state.pending + used))
+    else
+      limits.keep(state, 'tat', decimal(state.tat), 'owner', worker, 'pending', whole(used))
+    end
+  end
+  if state.owner ~= worker then
+    if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
+    state.owner = worker
   end
   if state.concurrency > 0 then
     downloads.note(state.slot, worker, used)
     state.active = state.active + used
-    limits.keep(state, 'tat', string.format('%.3f', state.tat))
+    limits.keep(state, 'tat', decimal(state.tat))
   end
 end
 

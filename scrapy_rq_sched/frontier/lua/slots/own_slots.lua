@@ -72,9 +72,9 @@ end
 -- -> when there may be a turn for *worker*, at the earliest now; nil if no slot has waiting requests
 -- in_vain: the worker has just asked and was given no request, so ignore the slots that are due now
 function own_slots.next(worker, in_vain)
-  if redis.call('EXISTS', SLOTS) == 0 then return nil end
+  if slots.count() == 0 then return nil end
   local now, first = slots.now(), math.huge
-  local after = in_vain and string.format('(%.0f', 1000 * now) or '-inf'
+  local after = in_vain and '(' .. whole(1000 * now) or '-inf'
   for _, key in ipairs({SLOTS, SLOTS_OF .. worker}) do
     local found = redis.pcall('ZRANGEBYSCORE', key, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)
     first = math.min(first, (tonumber(found[2] or '') or math.huge) / 1000)

@@ -16,8 +16,7 @@ function slot_reports.used(state, worker, n, last, unused)
     state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
     shared_slots.moved(state.slot)
   end
-  local tat, sent = string.format('%.3f', state.tat), string.format('%.3f', state.sent)
-  limits.keep(state, 'tat', tat, 'pending', state.pending, 'sent', sent)
+  limits.keep(state, 'tat', decimal(state.tat), 'pending', whole(state.pending), 'sent', decimal(state.sent))
   slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
 end
 

@@ -79,23 +79,23 @@ end
 -- Keep the time of an exchange that may have given turns. fields: a list of fields that it is about to write to META
 function slots.keep_time(fields)
   if moment and slots.are_shared then
-    redis.pcall('HSET', CLOCK, 'clock', string.format('%.3f', moment))
+    redis.pcall('HSET', CLOCK, 'clock', decimal(moment))
     redis.call('PEXPIRE', CLOCK, CLOCK_KEPT)
   elseif moment then
-    fields[#fields + 1], fields[#fields + 2] = 'clock', string.format('%.3f', moment)
+    fields[#fields + 1], fields[#fields + 2] = 'clock', decimal(moment)
   end
 end
 
 -- -> the score of a slot whose next turn is at *time*
 -- A slot that sleeps for long is looked at from time to time: its state may have expired.
 function slots.score(time)
-  return string.format('%.0f', 1000 * math.min(time, slots.now() + LONGEST))
+  return whole(1000 * math.min(time, slots.now() + LONGEST))
 end
 
 -- -> a score after those of all slots that are due
 local function last_turn()
   given = given + 1
-  return string.format('%.0f', 1000 * slots.now() + given)
+  return whole(1000 * slots.now() + given)
 end
 
 -- Enter slots that are about to get requests. Each new one has its turn after the slots that already wait.
@@ -114,7 +114,7 @@ end
 
 -- -> the score of a slot whose turn is in *ahead* milliseconds
 function slots.till(ahead)
-  return string.format('%.0f', 1000 * (slots.now() + 1 + ahead))
+  return whole(1000 * (slots.now() + 1 + ahead))
 end
 
 -- -> the number of slots; with redis.pcall as *call*, the error if the index has a wrong type
@@ -161,7 +161,7 @@ end
 -- Keep the state of a slot. latest: the latest time in it; has_downloads: whether any worker downloads there
 function slots.keep_state(slot, latest, has_downloads)
   local kept = has_downloads and KEPT_WITH_DOWNLOADS or KEPT
-  redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', kept + math.max(0, latest - slots.now())))
+  redis.call('PEXPIRE', SLOT .. slot, whole(kept + math.max(0, latest - slots.now())))
 end
 
 -- Set a slot's next turn to *score*, if it has waiting requests.

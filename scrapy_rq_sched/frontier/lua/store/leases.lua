@@ -12,7 +12,7 @@
 local leases = {MAX_BYTES = 4 * 1024 * 1024, LATEST = 2 ^ 53}
 
 function leases.value(kind, score, deaths, second, request, slot, begin)
-  local place = slot == '' and ' ' or '@' .. slot .. (begin and begin > 0 and string.format('@%.3f ', begin) or ' ')
+  local place = slot == '' and ' ' or '@' .. slot .. (begin and begin > 0 and '@' .. decimal(begin) .. ' ' or ' ')
   return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. place .. request
 end
 

@@ -21,7 +21,7 @@ function queue.scores(ranks)
   -- Not INCRBY: it would fail in the middle of a push if somebody has stored other text there.
   local count, scores = tonumber(redis.call('GET', COUNTER)) or 0, {}
   if not (count >= 0 and count < 9007199254740992) then count = 0 end
-  redis.call('SET', COUNTER, string.format('%.0f', count + #ranks))
+  redis.call('SET', COUNTER, whole(count + #ranks))
   for i, rank in ipairs(ranks) do scores[i] = rank + (count + i) % ORDER / ORDER end
   return scores
 end
