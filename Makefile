@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # four; but some tests have a clock, and a slow machine must not fail them.
 JOBS ?= 4
 
-.PHONY: help demo demo-cores check test lint wheel release-check docs bench chaos fuzz real-site matrix \
+.PHONY: help demo demo-cores check test test-all lint wheel release-check docs bench chaos fuzz real-site matrix \
 	scrapy-tests scrapy-redis-tests lock clean
 
 .DEFAULT_GOAL := help
@@ -16,7 +16,8 @@ help:
 	@echo "make demo        watch three workers crawl a local site, and one of them die"
 	@echo "make demo-cores  crawl the same site with one worker for each core"
 	@echo "make check       run the linters and the fast tests (a minute)"
-	@echo "make test        run all tests (ten minutes)"
+	@echo "make test        run the tests (six minutes)"
+	@echo "make test-all    run also the long ones (fifteen minutes)"
 	@echo "make docs        build the documentation as a site, in docs/_build/html"
 	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (35 min)"
 	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"
@@ -56,10 +57,12 @@ demo-cores: $(VENV)/.installed-demo
 check: lint
 	MODEL_EXAMPLES=10 $(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" tests/unit tests/on_redis
 
-# The faults come last and fewer at a time, for their scenarios have a clock.
-test: $(VENV)/.installed
+# Long tests wait for timeouts, or start dozens of processes; `make test-all`, `make matrix` and so each push to the public
+# repository run them. The faults come last and fewer at a time, for their scenarios have a clock.
+test: CHOSEN = -m "not long"
+test test-all: $(VENV)/.installed
 	$(BIN)/python -m tests.dashboard.browser
-	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/chaos
+	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/chaos $(CHOSEN)
 	$(BIN)/python -m pytest -n 3 tests/chaos
 
 lint: $(VENV)/.installed

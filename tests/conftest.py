@@ -48,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     config.addinivalue_line("markers", "single(reason): only on a single server, for this reason")
     config.addinivalue_line("markers", "slow: takes more than two seconds, and is not in make check")
+    config.addinivalue_line("markers", "long: takes more than six seconds, and is only in make test-all")
 
 
 def _wheels_server(package: str) -> str:

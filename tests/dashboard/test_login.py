@@ -557,6 +557,7 @@ class Guessers:
         self.lasted = time.monotonic() - self._begin
 
 
+@pytest.mark.long
 def test_a_password_is_guessed_at_most_twice_a_second(served: Served) -> None:
     with Guessers(served.url, 8) as guessers:
         wait_until(lambda: guessers.statuses[401] >= 8)
@@ -567,6 +568,7 @@ def test_a_password_is_guessed_at_most_twice_a_second(served: Served) -> None:
     assert "guess-" not in served.said()
 
 
+@pytest.mark.long
 def test_a_user_comes_in_while_guessers_guess(served: Served) -> None:
     body = json.dumps({"password": PASSWORD})
     with Guessers(served.url, 8) as guessers:
@@ -581,6 +583,7 @@ def test_a_user_comes_in_while_guessers_guess(served: Served) -> None:
         assert guessers.statuses[401] - wrong_before < 50
 
 
+@pytest.mark.long
 def test_a_user_comes_in_among_16_guessers_at_the_same_address(served: Served) -> None:
     with Guessers(served.url, 16) as guessers:
         wait_until(lambda: guessers.statuses[401] >= 2)

@@ -179,7 +179,13 @@ def test_the_command_that_starts_a_worker_can_be_pasted(look: Open, make: Make, 
     expect(seen.page.locator("#panel-workers")).to_contain_text("Start one: scrapy crawl 'my shop'")
 
 
-@pytest.mark.parametrize("script", ["", "delete window.EventSource"], ids=["live", "polling"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("", id="live"),
+        pytest.param("delete window.EventSource", id="polling", marks=pytest.mark.long),
+    ],
+)
 def test_a_crawl_in_progress_moves(look: Open, make: Make, fleet: Fleet, script: str) -> None:
     fleet.start("graph", 2, **SLOW)
     wait_until(lambda: fleet.events("downloaded"))
@@ -379,6 +385,7 @@ def hostile(server: redis.Redis, redis_url: str) -> str:
     return spider
 
 
+@pytest.mark.long
 def test_nothing_that_comes_from_redis_is_run(
     look: Open, make: Make, server: redis.Redis, redis_url: str
 ) -> None:

@@ -434,6 +434,7 @@ def test_all_requests_of_a_worker_go_through_its_own_proxy(make: Make, server: r
     assert not [entry for entry in kept if b"127.0.0.1" in entry or b"Proxy-Auth" in entry]
 
 
+@pytest.mark.long
 def test_a_request_that_a_broken_proxy_fails_is_tried_by_others_or_kept(make: Make) -> None:
     tree = Tree(60, pause=0.2)
     tree.failed |= {f"/{number}" for number in range(60)}  # only the proxy fails
@@ -551,6 +552,7 @@ def test_a_database_that_is_locked_loses_no_item(make: Make) -> None:
     assert in_database(project) == books.rows
 
 
+@pytest.mark.long
 def test_a_consumer_gets_every_item_though_all_that_can_fails(make: Make, tmp_path: Path) -> None:
     books = Books(250)
     with PrivateRedis(tmp_path, ["--appendonly", "yes", "--appendfsync", "always"]) as own:
@@ -605,6 +607,7 @@ def test_an_item_that_a_consumer_cannot_store_is_kept_and_can_be_put_away(
     assert len(in_database(project)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_consumer_waits_longer_than_the_default_timeout_of_its_client(
     make: Make, server: redis.Redis
@@ -671,6 +674,7 @@ class Night:
         return sorted(json.loads(line)["title"] for file in stored for line in file.read_text().splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_each_night_fetches_only_new_and_failed_pages(make: Make) -> None:
     news = News()
@@ -689,6 +693,7 @@ def test_each_night_fetches_only_new_and_failed_pages(make: Make) -> None:
     assert night.titles == sorted(news.articles)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_night_says_that_the_night_before_still_runs(make: Make) -> None:
     news = News()
@@ -708,6 +713,7 @@ def test_a_night_says_that_the_night_before_still_runs(make: Make) -> None:
     assert night.titles == sorted(news.articles)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_one_machine_more_than_allowed_ends_with_exit_code_0(make: Make) -> None:
     news = News()
@@ -742,6 +748,7 @@ def test_a_night_without_redis_says_so(make: Make) -> None:
     assert Night(project).run() == "daily.sh: exit code 1\n"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_night_after_a_stop_resumes_and_the_next_one_finds_new_pages(
     make: Make, server: redis.Redis
@@ -853,6 +860,7 @@ def scrapyd(make: Make) -> Iterator[Scrapyd]:
     running.server.server_close()
 
 
+@pytest.mark.long
 def test_jobs_of_scrapyd_crawl_together_and_are_cancelled_and_replaced(
     scrapyd: Scrapyd, server: redis.Redis
 ) -> None:
@@ -922,6 +930,7 @@ def container(project: Project) -> Worker:
     return project.program(*worker["command"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_container_succeeds_only_when_the_crawl_is_finished(make: Make, server: redis.Redis) -> None:
     books = Books(150, pause=0.4)

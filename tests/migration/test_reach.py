@@ -68,6 +68,7 @@ def is_crawled(project: Project, number: int) -> bool:
     return f"Product {number}" in names(project, "patient")
 
 
+@pytest.mark.long
 def test_a_copied_spider_idle_keeps_the_spider_open_while_seeds_come_and_not_for_ever(
     project: Project,
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_copied_spider_idle_keeps_the_spider_open_while_seeds_come_and_not_for
     assert "Traceback" not in log.read_text().partition("Closing spider")[0]
 
 
+@pytest.mark.long
 def test_a_longest_idle_time_of_0_keeps_a_spider_with_a_copied_spider_idle_open(project: Project) -> None:
     log = project.start("patient", "-s", "MAX_IDLE_TIME_BEFORE_CLOSE=0")
     wait_until(lambda: log.read_text().count(" of 0 s") >= 2, message=log.read_text())

@@ -145,7 +145,10 @@ def crawling(fleet: Fleet, count: int, **settings: object) -> None:
 
 
 @pytest.mark.single("its log, and the time that it takes")
-@pytest.mark.parametrize("queue", ["PriorityQueue", "FifoQueue", "LifoQueue"])
+@pytest.mark.parametrize(
+    "queue",
+    ["PriorityQueue", *(pytest.param(name, marks=pytest.mark.long) for name in ("FifoQueue", "LifoQueue"))],
+)
 def test_a_fleet_that_is_paused_begins_nothing_and_then_goes_on_to_the_end(
     fleet: Fleet, redis_url: str, queue: str
 ) -> None:
@@ -201,6 +204,7 @@ def test_a_stopped_fleet_leaves_the_rest_to_workers_that_start_later(fleet: Flee
     assert set(fleet.urls("parsed").values()) == {1}
 
 
+@pytest.mark.long
 @pytest.mark.single("its log, and the time that it takes")
 def test_requests_in_a_workers_memory_wait_during_a_pause_and_are_crawled_by_a_drain(
     fleet: Fleet, redis_url: str

@@ -255,6 +255,7 @@ def test_a_redis_that_goes_away_and_comes_back_loses_nothing(fleet: Fleet, tmp_p
     assert fleet.reasons() == ["finished", "finished"]
 
 
+@pytest.mark.long
 def test_a_redis_spider_is_not_idle_while_another_worker_is_busy(
     fleet: Fleet, server: redis.Redis, tmp_path: Path
 ) -> None:
@@ -321,6 +322,7 @@ def test_a_worker_goes_on_with_its_leases_while_redis_is_away(fleet: Fleet, tmp_
         wait_until(lambda: "Redis answers again" in fleet.log())
 
 
+@pytest.mark.long
 def test_an_idle_spider_does_not_call_an_outage_the_end(fleet: Fleet, tmp_path: Path) -> None:
     with PrivateRedis(tmp_path, ["--appendonly", "yes"]) as server:
         fleet.start("seeds", MAX_IDLE_TIME_BEFORE_CLOSE=3, REDIS_URL=server.url)

@@ -139,6 +139,7 @@ def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: 
     assert "is finished" in said
 
 
+@pytest.mark.long
 def test_workers_do_not_outlive_their_supervisor_and_the_next_one_has_their_items(terminal: Terminal) -> None:
     process = terminal.start(*CRAWL, "-w", "2", "-o", "items.jsonl")
     wait_until(lambda: len(terminal.events("parsed")) > 50)
@@ -167,6 +168,7 @@ def test_ctrl_c_has_the_workers_finish_and_the_same_command_goes_on(terminal: Te
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 
+@pytest.mark.long
 def test_a_crawl_that_goes_on_adds_to_a_file_that_a_new_one_replaces(terminal: Terminal) -> None:
     terminal.items.write_text('{"url": "of yesterday"}\n')
     process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl")
@@ -188,6 +190,7 @@ def test_a_file_is_not_replaced_where_nothing_is_crawled(terminal: Terminal) -> 
     assert terminal.items.read_text() == "of yesterday\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "collector", ["scrapy.statscollectors.DummyStatsCollector", "scrapy_rq_sched.stats.RedisStatsCollector"]
 )
@@ -202,6 +205,7 @@ def test_a_finished_crawl_is_finished_with_each_statistics_collector(
         assert f"'item_scraped_count': {PAGES}" in said
 
 
+@pytest.mark.long
 def test_workers_that_are_told_to_stop_are_not_started_again(terminal: Terminal, server: redis.Redis) -> None:
     process = terminal.start(*CRAWL, "-w", "2", "-s", "GRAPH_PAGES=100000")
     wait_until(lambda: len(terminal.events("parsed")) > 20 and len(terminal.workers()) == 2)
@@ -219,6 +223,7 @@ def test_workers_that_are_told_to_stop_are_not_started_again(terminal: Terminal,
     assert not terminal.workers()
 
 
+@pytest.mark.long
 def test_a_closed_pipe_has_the_workers_finish_and_their_items_joined(terminal: Terminal) -> None:
     process = terminal.start(*CRAWL, "-w", "2", "-o", "items.jsonl", "-s", "GRAPH_PAGES=100000")
     wait_until(lambda: len(terminal.events("parsed")) > 20)
@@ -230,6 +235,7 @@ def test_a_closed_pipe_has_the_workers_finish_and_their_items_joined(terminal: T
     assert len(terminal.found()) >= 20
 
 
+@pytest.mark.long
 def test_a_signal_that_is_ignored_stays_ignored(terminal: Terminal) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
     try:
@@ -242,6 +248,7 @@ def test_a_signal_that_is_ignored_stays_ignored(terminal: Terminal) -> None:
     assert code == 0, said
 
 
+@pytest.mark.long
 def test_ctrl_c_twice_ends_them_at_once(terminal: Terminal) -> None:
     process = terminal.start("pages", "-w", "2", "-s", "GRAPH_PAGES=100", "-s", "GRAPH_LATENCY=60")
     wait_until(lambda: len(terminal.workers()) == 2)
@@ -301,6 +308,7 @@ def test_a_worker_that_has_not_joined_does_not_report_its_name(
     assert json.loads(report.read_text())["worker"] == ""
 
 
+@pytest.mark.long
 def test_a_worker_that_is_refused_in_mid_crawl_is_restarted(terminal: Terminal, server: redis.Redis) -> None:
     process = terminal.start(*CRAWL, "-w", "1", "-O", "items.jsonl")
     wait_until(lambda: len(terminal.events("parsed")) > 20)
@@ -337,6 +345,7 @@ def test_a_file_that_several_workers_cannot_write(terminal: Terminal) -> None:
     assert "cannot be joined as json. Use JSON lines (items.jsonl) or CSV" in said
 
 
+@pytest.mark.long
 def test_without_a_setting_for_redis_the_project_has_one_of_its_own(
     redis_url: str, server: redis.Redis
 ) -> None:
@@ -356,6 +365,7 @@ def test_without_a_setting_for_redis_the_project_has_one_of_its_own(
             terminal.stop()
 
 
+@pytest.mark.long
 def test_a_project_that_knows_nothing_of_a_fleet_is_crawled_by_one(terminal: Terminal) -> None:
     settings = terminal.folder / "crawls" / "settings.py"
     settings.write_text(settings.read_text().replace('ADDONS = {"scrapy_rq_sched.Addon": 500}\n', ""))
@@ -377,6 +387,7 @@ def test_warnings_of_all_workers_are_said_once(terminal: Terminal) -> None:
 HANGING = ("hanging", "-s", "SPIDER_MODULES=crawls.unusual", "-s", "GRAPH_PAGES=100")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("waits", ["", "1"], ids=["computing", "waiting"])
 def test_a_callback_that_never_returns_is_set_aside_and_the_crawl_ends(
     terminal: Terminal, server: redis.Redis, waits: str
@@ -391,6 +402,7 @@ def test_a_callback_that_never_returns_is_set_aside_and_the_crawl_ends(
     assert not terminal.workers()
 
 
+@pytest.mark.long
 def test_a_hung_worker_does_not_hold_up_an_interrupted_crawl_for_ever(terminal: Terminal) -> None:
     soon = ("-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_LEASE_TIMEOUT=2")
     process = terminal.start(*HANGING, "-w", "1", *soon)
@@ -402,6 +414,7 @@ def test_a_hung_worker_does_not_hold_up_an_interrupted_crawl_for_ever(terminal: 
     assert not terminal.workers()
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_before_it_joins_does_not_hold_up_a_finished_crawl(terminal: Terminal) -> None:
     # The crawl must be finished before: otherwise the worker that hangs is restarted.
     soon = ("-s", "DOWNLOAD_TIMEOUT=15", "-s", "FRONTIER_LEASE_TIMEOUT=1")
@@ -411,6 +424,7 @@ def test_a_worker_that_hangs_before_it_joins_does_not_hold_up_a_finished_crawl(t
     assert re.search(r"Worker \d was killed because it did not close", said)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_slow_to_write_its_last_items_is_left_alone(terminal: Terminal) -> None:
     slow = ("-s", 'ITEM_PIPELINES={"crawls.unusual.SlowLastPipeline": 1}', "-s", "FRONTIER_LEASE_TIMEOUT=0.5")
     code, said = terminal.run("pages", "-s", "GRAPH_PAGES=20", "-w", "1", *slow)
@@ -419,6 +433,7 @@ def test_a_worker_that_is_slow_to_write_its_last_items_is_left_alone(terminal: T
     assert "was killed" not in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -451,6 +466,7 @@ def test_workers_that_hang_again_and_again_without_a_request_are_given_up(
     assert not terminal.workers()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_redis_that_does_not_answer_does_not_keep_a_hung_worker_alive(
     terminal: Terminal, redis_url: str, is_interrupted: bool
@@ -482,6 +498,7 @@ def test_a_start_that_raises_in_every_worker_is_a_failure(terminal: Terminal) ->
     assert said.count("ValueError: the list of start requests is broken") <= 1
 
 
+@pytest.mark.long
 def test_a_start_that_raises_in_one_of_the_workers_is_a_warning(terminal: Terminal) -> None:
     code, said = terminal.run("sometimesbroken", "-s", "SPIDER_MODULES=crawls.unusual", "-w", "2")
     assert code == 0, said

@@ -187,6 +187,7 @@ def test_a_queue_of_the_users_own_can_be_looked_at_and_not_put_back(
     assert said(redis_url, "--forget", *own).startswith("5 entries of the failed list")
 
 
+@pytest.mark.long
 def test_a_running_crawl_goes_on_with_entries_that_are_put_back(
     fleet: Fleet, server: redis.Redis, redis_url: str
 ) -> None:

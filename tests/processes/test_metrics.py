@@ -160,6 +160,7 @@ def test_the_metrics_of_two_crawls_equal_their_status(
     assert "pages" not in {labels[0] for labels in read(run(redis_url, "graph"))["scrapy_frontier_slots"]}
 
 
+@pytest.mark.long
 def test_the_label_of_a_worker_that_was_killed_goes(
     fleet: Fleet, server: redis.Redis, redis_url: str, listen: Listen
 ) -> None:

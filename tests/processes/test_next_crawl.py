@@ -285,6 +285,7 @@ def test_a_request_that_redis_does_not_take_holds_up_no_other(fleet: Fleet, serv
     assert "bytes cannot be sent to Redis" in fleet.log()
 
 
+@pytest.mark.long
 def test_a_seed_that_stands_for_very_many_requests_does_not_make_its_worker_count_as_dead(
     fleet: Fleet, server: redis.Redis
 ) -> None:
@@ -311,6 +312,7 @@ def test_a_callback_that_computes_for_longer_than_a_lease_is_not_set_aside(
     assert page_url(5) not in {json.loads(entry["data"])["url"] for entry in failed(server, "slowpage")}
 
 
+@pytest.mark.long
 def test_a_callback_that_never_returns_is_set_aside_by_the_last_worker_that_does_not_hang(
     fleet: Fleet, server: redis.Redis
 ) -> None:

@@ -74,6 +74,7 @@ def test_the_delay_is_kept_when_a_worker_is_killed(fleet: Fleet, server: redis.R
     assert min(gaps(fleet)) >= PART * DELAY
 
 
+@pytest.mark.long
 def test_the_delay_is_kept_when_a_worker_is_stopped_for_longer_than_a_lease(fleet: Fleet) -> None:
     fleet.start("hosts", 3, **POLITE, FRONTIER_LEASE_TIMEOUT=1.5)
     wait_until(lambda: is_under_way(fleet))
@@ -86,6 +87,7 @@ def test_the_delay_is_kept_when_a_worker_is_stopped_for_longer_than_a_lease(flee
     assert min(gaps(fleet)) >= PART * DELAY
 
 
+@pytest.mark.long
 def test_a_worker_that_joins_asks_no_host_sooner(fleet: Fleet) -> None:
     fleet.start("hosts", 1, **POLITE)
     for count in (10, 20, 30):

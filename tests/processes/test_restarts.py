@@ -63,6 +63,7 @@ def no_lease_holds(redis_url: str, spider: str) -> bool:
 # -- a crawl that is finished ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_just_before_the_end_does_not_crawl_everything_again(
     terminal: Terminal,
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_worker_that_is_killed_just_before_the_end_does_not_crawl_everything_a
     assert started(terminal) == 1
 
 
+@pytest.mark.long
 def test_a_second_machine_does_not_crawl_everything_again_when_its_worker_restarts_after_the_finish(
     terminal: Terminal,
 ) -> None:
@@ -150,6 +152,7 @@ EXIT = "FRONTIER_MAX_WORKERS_POLICY=exit"
 LONG = "FRONTIER_LEASE_TIMEOUT=30"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["exit", "wait"])
 def test_a_killed_worker_s_replacement_has_its_place_at_once(terminal: Terminal, policy: str) -> None:
     settings = (ONE, f"FRONTIER_MAX_WORKERS_POLICY={policy}", LONG)
@@ -162,6 +165,7 @@ def test_a_killed_worker_s_replacement_has_its_place_at_once(terminal: Terminal,
     assert ended(process, 30)[0] == 130
 
 
+@pytest.mark.long
 def test_one_kill_with_the_policy_exit_does_not_end_the_crawl(terminal: Terminal) -> None:
     # The place of the killed worker is still taken when its replacement comes.
     settings = (ONE, EXIT, "FRONTIER_LEASE_TIMEOUT=5")
@@ -170,6 +174,7 @@ def test_one_kill_with_the_policy_exit_does_not_end_the_crawl(terminal: Terminal
     assert set(terminal.found()) == all_of(14)
 
 
+@pytest.mark.long
 def test_a_restart_without_a_place_is_a_death_that_is_tried_again(
     terminal: Terminal, server: redis.Redis
 ) -> None:
@@ -212,6 +217,7 @@ def test_a_command_with_workers_that_are_not_needed_has_not_failed(
 # -- FRONTIER_CLOSE_… -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_replaced_worker_does_not_begin_the_limits_of_its_fleet_anew(terminal: Terminal) -> None:
     settings = ("FRONTIER_CLOSE_PAGECOUNT=12", "CONCURRENT_REQUESTS=1", "GRAPH_LATENCY=0.1")
     code, said = terminal.run(*chain(31, *settings, kill_after=8), "-w", "1", "-o", "items.jsonl")

@@ -176,6 +176,7 @@ def test_a_join_with_a_lost_reply_is_made_again(fleet: Fleet, private_redis: Pri
     assert fleet.reasons() == ["finished"]
 
 
+@pytest.mark.long
 def test_a_join_that_takes_long_does_not_break_the_crawl(fleet: Fleet, private_redis: PrivateRedis) -> None:
     with Proxy(private_redis.url, milliseconds=1000) as proxy:
         fleet.start("graph", GRAPH_PAGES=1, REDIS_URL=proxy.url)

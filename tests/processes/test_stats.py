@@ -89,6 +89,7 @@ def test_no_statistic_is_told_on_the_event_loop(fleet: Fleet, private_redis: Pri
     assert fleet.reasons() == ["finished"]
 
 
+@pytest.mark.long
 def test_the_process_ends_when_the_last_is_told(
     fleet: Fleet, private_redis: PrivateRedis, server: redis.Redis
 ) -> None:
@@ -112,6 +113,7 @@ def test_an_outage_loses_no_count(fleet: Fleet, tmp_path: Path) -> None:
     assert fleet.log(0).count("the statistics are kept") == 1
 
 
+@pytest.mark.long
 def test_a_redis_that_is_away_at_the_end_is_one_line_and_no_error(fleet: Fleet, tmp_path: Path) -> None:
     with PrivateRedis(tmp_path) as server:
         settings = {"STATS_CLASS": OURS, "FRONTIER_LEASE_TIMEOUT": 1}

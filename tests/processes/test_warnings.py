@@ -39,6 +39,7 @@ def test_a_crawl_warns_of_nothing(fleet: Fleet, event_loop: str) -> None:
     assert fleet.reasons() == ["finished"]
 
 
+@pytest.mark.long
 def test_a_spider_with_seeds_warns_of_nothing(fleet: Fleet, server: redis.Redis) -> None:
     server.rpush("seeds:start_urls", page_url(1))
     run("-m", "scrapy", "crawl", "seeds", "-s", "MAX_IDLE_TIME_BEFORE_CLOSE=0.5", fleet=fleet)

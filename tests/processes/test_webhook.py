@@ -119,6 +119,7 @@ def sender(fleet: Fleet, server: redis.Redis) -> int:
     return next(n for n, worker in enumerate(fleet.workers) if str(worker.pid) in name.split("-"))
 
 
+@pytest.mark.long
 def test_another_worker_sends_when_the_one_that_does_is_killed(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:
@@ -132,6 +133,7 @@ def test_another_worker_sends_when_the_one_that_does_is_killed(
     assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
 
 
+@pytest.mark.long
 def test_the_last_worker_sends_the_events_that_a_killed_one_had_not_sent(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:
@@ -145,6 +147,7 @@ def test_the_last_worker_sends_the_events_that_a_killed_one_had_not_sent(
     assert sorted({event["id"] for event in receiver.events}) == sorted(in_redis(server))
 
 
+@pytest.mark.long
 def test_the_next_crawl_sends_the_events_that_could_not_be_sent(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_receiver_that_has_missed_nothing_is_in_no_error(fleet: Fleet, receive
     assert "has missed" not in fleet.log(0) + fleet.log(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [404, 302])
 def test_an_event_that_the_receiver_does_not_want_does_not_hold_up_the_others(
     fleet: Fleet, receiver: Receiver, status: int
@@ -221,6 +225,7 @@ def test_only_events_of_the_wanted_types_are_sent(fleet: Fleet, receiver: Receiv
     assert receiver.types() == ["crawl_finished"]
 
 
+@pytest.mark.long
 def test_nothing_that_is_secret_is_in_a_log(fleet: Fleet, receiver: Receiver) -> None:
     receiver.status = 404
     secrets = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_SECRET": SECRET}
@@ -270,6 +275,7 @@ class Dripping:
                 time.sleep(1)
 
 
+@pytest.mark.long
 def test_a_receiver_that_answers_byte_by_byte_keeps_no_worker_from_its_end(
     fleet: Fleet, dripping: Dripping
 ) -> None:
@@ -281,6 +287,7 @@ def test_a_receiver_that_answers_byte_by_byte_keeps_no_worker_from_its_end(
     assert "does not end in time" not in fleet.log()
 
 
+@pytest.mark.long
 def test_a_sender_remains_the_sender_while_its_receiver_answers_byte_by_byte(
     fleet: Fleet, dripping: Dripping, server: redis.Redis
 ) -> None:
