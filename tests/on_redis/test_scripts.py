@@ -108,6 +108,16 @@ def plain(text: bytes) -> bytes:
     return re.sub(rb"(\w+ = nil, )+", b"", text)
 
 
+@pytest.mark.parametrize(("name", "queue", "dupefilter"), SCRIPTS)
+def test_a_script_leaves_room_for_a_few_more_shared_names(name: str, queue: str, dupefilter: str) -> None:
+    shared, _, modules = scripts.compose(name, queue, dupefilter).partition(b"\nreturn (function()\n")
+    declared = re.findall(rb"^local (?:function )?([\w, ]+?)(?: =|\(|$)", shared, re.MULTILINE)
+    names = {name.strip() for names in declared for name in names.split(b",")}
+    used = set(re.findall(rb"\b\w+\b", re.sub(rb"--.*", b"", modules)))
+    # Lua permits 60 variables of outer blocks in a function; beyond, no script could be loaded.
+    assert len(names & used) <= 55
+
+
 def test_a_part_that_several_need_is_there_once() -> None:
     text = plain(scripts.compose("scripts/exchange", "fifo", "compact"))
     assert text.count(scripts.part("keys")) == 1

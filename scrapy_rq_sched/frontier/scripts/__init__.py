@@ -132,20 +132,33 @@ def variants(queue: str, dupefilter: str) -> dict[str, str]:
 _OF_ANY_TYPE = ("requests", "dupefilter", "events")
 
 
-def key_names(script: bytes) -> bytes:
-    """Return the Lua code that names the keys; of the derived ones, only those that *script* uses."""
+def _name_keys(texts: dict[str, bytes]) -> None:
+    """Put the Lua code that names the keys into the files of a script; of derived keys, only the used ones.
+
+    A key that only seldom used modules use has its name in these modules.
+    """
     given = [key for key in KEYS if key.use in (Use.ARGUMENT, Use.PREFIX)]
     lines = [f"local {key.name.upper()} = KEYS[{place}]" for place, key in enumerate(given, 1)]
     lines.append(f"local SEEDS = {{unpack(KEYS, {len(given) + 1})}}")
+    code = {file: re.sub(rb"--.*", b"", text) for file, text in texts.items()}
     for key in KEYS:
         # A script that uses only one queue or filter gets only the first keys.
-        if key.use is Use.DERIVED and re.search(rf"\b{key.name.upper()}\b".encode(), script):
-            root, _, suffix = key.place.partition("}")
-            lines.append(f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'")
+        if key.use is not Use.DERIVED:
+            continue
+        root, _, suffix = key.place.partition("}")
+        line = f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'"
+        users = [file for file in texts if re.search(rf"\b{key.name.upper()}\b".encode(), code[file])]
+        if any(b" = seldom(" not in texts[file].partition(b"\n")[0] for file in users):
+            lines.append(line)
+            continue
+        for file in users:
+            first, _, rest = texts[file].partition(b"\n")
+            texts[file] = b"\n".join([first, line.encode(), rest])
     # The queue's and the filter's modules check the types of their own keys.
     others = [key for key in given if key.use is Use.ARGUMENT and key.name not in _OF_ANY_TYPE]
     types = ", ".join(f"{{{key.name.upper()}, '{key.types[0]}'}}" for key in others)
-    return "\n".join([*lines, f"local function types() return {{{types}}} end\n"]).encode()
+    lines.append(f"local function types() return {{{types}}} end\n")
+    texts["keys"] = "\n".join(lines).encode() + texts["keys"]
 
 
 def _with_room(module: bytes, text: bytes) -> bytes:
@@ -163,6 +176,9 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
     function of its own, so that its local variables do not count towards the 200 that Lua allows in one
     function, and its functions are created in half the time. Each call of a script creates all functions
     again, but the functions of a module marked as "seldom used" only if the call uses them.
+
+    All modules are in one more function. For a function that is created, Lua looks through the local
+    variables of the block around it, but not through those of the blocks further out. It permits 60 of these.
 
     :param queue: the file ``lua/store/queue/<queue>.lua`` stands for ``queue`` in the needs of a file.
     :param dupefilter: the file ``lua/store/filter/<dupefilter>.lua`` stands for ``filter``.
@@ -188,9 +204,11 @@ def compose(name: str, queue: str = "", dupefilter: str = "") -> bytes:
         texts[file] = text
 
     add(name)
-    if "keys" in texts:
-        texts["keys"] = key_names(b"\n".join(texts.values())) + texts["keys"]
-    return b"\n".join(texts.values())
+    if "keys" not in texts:
+        return b"\n".join(texts.values())
+    _name_keys(texts)
+    shared = b"\n".join(texts.pop(file) for file in ("helpers", "keys"))
+    return b"%s\nreturn (function()\n%s\nend)()\n" % (shared, b"\n".join(texts.values()))
 
 
 def register(server: Any, name: str, queue: str = "", dupefilter: str = "") -> Script:
