@@ -11,9 +11,9 @@ from pathlib import Path
 
 import redis
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Finished, Push
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.keys import Keys
 
 from .arena import Arena

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +10,6 @@ from urllib.parse import urlsplit
 from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
-from ..frontier.replies import Lease
 from . import json_bounds, log_safety, request
 
 #: The fields of a JSON seed, each with its possible types.
@@ -37,8 +34,6 @@ _NOT_OF_A_FORM = frozenset({"url", "method", "meta"})
 
 _URL_FIRST = re.compile(rb'\s*\{\s*"url"\s*:\s*("(?:[^"\\]|\\.)*")')
 
-#: How many requests of a seed to make before the first of them is queued.
-MADE_TOGETHER = 200
 
 #: Schemes for which a URL must have a host.
 _SCHEMES_WITH_HOST = ("http", "https", "ftp", "s3")
@@ -109,43 +104,6 @@ def requests_of_seed(
         raise
     except Exception as error:  # the user's code may raise anything; the seed is set aside
         raise SeedError(f"make_request_from_data raised {type(error).__name__}: {error}") from error
-
-
-class Expansion:
-    """A seed from which requests are being made.
-
-    :ivar lease: the seed's lease.
-    :ivar count: how many requests were returned.
-    """
-
-    def __init__(self, lease: Lease, made: Iterator[Request]) -> None:
-        self.lease = lease
-        self.count = 0
-        self._made: Iterator[Request] | None = made
-        self._next: deque[Request] = deque()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the seed has no more requests."""
-        return self._made is None and not self._next
-
-    def requests(self, end: float) -> Iterator[Request]:
-        """Yield the next requests: those made until *end* (``time.monotonic()``), at most MADE_TOGETHER.
-
-        The method makes all of them before it yields the first. So a seed that is set aside because of an
-        error has usually led to no requests.
-
-        :raises SeedError: or any other error that making the requests raises.
-        """
-        while self._made is not None and len(self._next) < MADE_TOGETHER and time.monotonic() < end:
-            request = next(self._made, None)
-            if request is None:
-                self._made = None
-            else:
-                self._next.append(request)
-        while self._next:
-            self.count += 1
-            yield self._next.popleft()
 
 
 def _fields_of(text: str, form_data: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import SettingError
-from ..frontier.slot_limits import SlotLimits
+from .slot_limits import SlotLimits
 from .slots import slot_name
 
 #: The longest delay: a day, in seconds.

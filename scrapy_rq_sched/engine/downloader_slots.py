@@ -11,8 +11,8 @@ from typing import Any
 from scrapy import Request, signals
 from scrapy.core import downloader as scrapy_downloader
 
+from ..codec.slot_limits import SlotLimits
 from ..codec.slots import AssignedSlot, forget_assigned_slot, slot_name
-from ..frontier.slot_limits import SlotLimits
 from ..runtime.event_loop import EventLoop
 
 #: The part of the fleet's delay that the downloader keeps by itself. This has an effect only if a request

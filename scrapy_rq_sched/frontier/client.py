@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ..codec.slot_limits import SlotPolicy
 from ..connection import RedisError, RedisTimeoutError, ResponseError
 from ..keys import Keys
 from . import refusals
 from .messages import FORMAT, Batch, FleetConfig
 from .replies import Membership, Reply
 from .scripts import filter_step, register
-from .slot_limits import SlotPolicy
 
 logger = logging.getLogger(__name__)
 

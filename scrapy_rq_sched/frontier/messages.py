@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from ..codec.slot_limits import SlotPolicy
 from .close_limits import NEVER, CloseLimits
-from .slot_limits import SlotPolicy
 
 PushMode = Literal["filter", "force", "start", "start+filter"]
 #: The bottleneck of a worker: see ``worker/reports.py``.

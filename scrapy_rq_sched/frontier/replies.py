@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
+from ..codec.slot_limits import SlotLimits
 from ..codec.values import number_of, text_of, whole_of
 from .close_limits import CLOSED_BY
 from .messages import Batch
-from .slot_limits import SlotLimits
 
 
 @dataclass(frozen=True, slots=True)

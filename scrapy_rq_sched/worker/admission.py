@@ -21,10 +21,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from ..codec.slot_limits import UNLIMITED
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Push
 from ..frontier.replies import Lease
-from ..frontier.slot_limits import UNLIMITED
 from ..settings import FrontierSettings
 from .outbox import Outgoing
 from .ready import LATE, Block, Cause, Timed
@@ -143,11 +143,6 @@ class Capacity:
         return next((Block(cause) for holds, cause in rules if holds), None)
 
     @property
-    def has_capacity(self) -> bool:
-        """Whether this worker's load, and the orders to all workers, permit one more request."""
-        return not self._state.order.begins_nothing and self.load_block() is None
-
-    @property
     def _was_silent(self) -> bool:
         """Whether this process was stopped. Until the next reply, another worker may have its requests."""
         return not self.cut_off and self._rate.silence > self._settings.lease_timeout
@@ -164,12 +159,6 @@ class Capacity:
     def is_at_its_limit(self) -> bool:
         """Whether the number of begun and unfinished requests has reached its limit."""
         return self._state.requests.leased >= self._limit + max(1, self._limit // 4)
-
-    @property
-    def stands_still(self) -> bool:
-        """Whether this worker cannot continue before Redis has room for its outbox."""
-        state = self._state
-        return state.outbox.blocked and not state.is_at_work and (self.is_full or not self.has_capacity)
 
     @property
     def awaits_release(self) -> bool:
@@ -285,6 +274,13 @@ class Admission:
         """Return why no request may begin; None if one may."""
         found = self.next(now)
         return found if isinstance(found, Block) else None
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether this worker cannot continue before Redis has room for its outbox."""
+        if not self._state.outbox.blocked or self._state.is_at_work:
+            return False
+        return _first((*self._of_worker, self._load), time.monotonic()) is not None
 
     def next_time(self, now: float) -> float | None:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""

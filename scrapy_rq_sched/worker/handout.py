@@ -8,11 +8,11 @@ from typing import Any
 
 from scrapy import Request
 
+from ..codec.slot_limits import UNLIMITED
 from ..codec.slots import slot_of
 from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.messages import Push, rank
 from ..frontier.replies import Lease
-from ..frontier.slot_limits import UNLIMITED
 from .admission import Admission, Capacity, Granted
 from .log.notices import Notices
 from .ready import Block, Cause, Timed

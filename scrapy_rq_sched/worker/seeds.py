@@ -6,12 +6,12 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from scrapy import Request, Spider
 
-from ..codec.seeds import Expansion, requests_of_seed
+from ..codec.seeds import requests_of_seed
 from ..engine.bridge import EngineBridge
 from ..errors import SeedError, UnknownCodeError, described, one_line, traceback_of
 from ..frontier.client import Frontier
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 SEED_WAIT = 1.0
 #: Seconds until the next attempt, if Redis has refused to wait.
 SEED_WAIT_AGAIN = 60.0
+#: How many requests of a seed to make before the first of them is queued.
+MADE_TOGETHER = 200
 
 
 class SeedWait:
@@ -71,6 +73,43 @@ class SeedWait:
 
 #: Seconds for which requests are made from seeds before the event loop has its turn.
 SLICE = 0.02
+
+
+class Expansion:
+    """A seed from which requests are being made.
+
+    :ivar lease: the seed's lease.
+    :ivar count: how many requests were returned.
+    """
+
+    def __init__(self, lease: Lease, made: Iterator[Request]) -> None:
+        self.lease = lease
+        self.count = 0
+        self._made: Iterator[Request] | None = made
+        self._next: deque[Request] = deque()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the seed has no more requests."""
+        return self._made is None and not self._next
+
+    def requests(self, end: float) -> Iterator[Request]:
+        """Yield the next requests: those made until *end* (``time.monotonic()``), at most MADE_TOGETHER.
+
+        The method makes all of them before it yields the first. So a seed that is set aside because of an
+        error has usually led to no requests.
+
+        :raises SeedError: or any other error that making the requests raises.
+        """
+        while self._made is not None and len(self._next) < MADE_TOGETHER and time.monotonic() < end:
+            request = next(self._made, None)
+            if request is None:
+                self._made = None
+            else:
+                self._next.append(request)
+        while self._next:
+            self.count += 1
+            yield self._next.popleft()
 
 
 class SeedExpander:

@@ -172,7 +172,7 @@ class Session(Part):
 
     def batch(self) -> Batch:
         """Return the batch for the next exchange, and consider it sent. Call :meth:`prepare` first."""
-        stands_still = self.capacity.stands_still
+        stands_still = self.admission.stands_still
         self._exceeds = self.closing or stands_still
         self.state.outbox.takes_few = stands_still and not self.closing
         self.slot_sync.closing = self.closing

@@ -8,10 +8,10 @@ from itertools import chain
 from typing import Any
 
 from ..assembly.queue import is_custom
+from ..codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
 from ..frontier.replies import Reply
-from ..frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from ..settings import FrontierSettings
 from .requests import SlotGrants
 

@@ -274,10 +274,10 @@ MUTANTS = {
         "a finish that nobody has cleared up is found by the next crawl",
         ("kill-finish", "kill-leave"),
         (
-            (REPLY, "then crawl_end.note(step.now) end", "then local kept = 0 end"),
+            (REPLY, "then crawl.note_finish(step.now) end", "then local kept = 0 end"),
             (
                 LEAVE,
-                "  crawl_end.note(now)\n",
+                "  crawl.note_finish(now)\n",
                 "  redis.call('SET', FINISHED, now)\n",
             ),
             (
@@ -384,7 +384,7 @@ MUTANTS = {
     "finished-by-each": Mutant(
         "a crawl is finished once, and that is recorded when the last worker has left",
         ("events",),
-        ((LEAVE, "if #others > 0 then", "crawl_end.tell()\nif #others > 0 then"),),
+        ((LEAVE, "if #others > 0 then", "crawl.tell_finish()\nif #others > 0 then"),),
     ),
     "hung-is-alive": Mutant(
         "a worker that hangs at a request is killed, so that the request can be set aside",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import redis
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.frontier.messages import Push, UsedGrants
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
 from ..support.client import Client, Join, payloads
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import redis
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.messages import Failed, Push, UsedGrants
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 
 from ..support.client import Client, payloads
 

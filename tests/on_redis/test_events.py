@@ -11,13 +11,13 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.event_types import TEXTS
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.events.event import Event
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
 from scrapy_rq_sched.frontier.messages import Failed
 from scrapy_rq_sched.frontier.scripts import register
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import Control, View, read_events
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys

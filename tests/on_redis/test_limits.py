@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.frontier.scripts import compose
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus

@@ -6,8 +6,8 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.queues import Queues
 

@@ -9,10 +9,10 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease, Reply
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys

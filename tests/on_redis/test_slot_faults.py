@@ -8,10 +8,10 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.errors import RedisUnsuitableError
 from scrapy_rq_sched.frontier.messages import Push, UsedGrants
-from scrapy_rq_sched.frontier.slot_limits import SlotLimits
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.operations.clear import clear
 from scrapy_rq_sched.inspect.operations.waiting import Waiting

@@ -9,11 +9,11 @@ from typing import Any
 
 import redis
 
+from scrapy_rq_sched.codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply
-from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.keys import Keys
 
 MADE_WITH = {"SCHEDULER_SERIALIZER": "json"}

@@ -63,7 +63,7 @@ def test_only_modules_that_users_name_stand_at_the_root() -> None:
         ("worker", f"{PACKAGE}.connection"),
         ("frontier", f"{PACKAGE}.worker"),
         ("codec", "redis"),
-        ("codec", f"{PACKAGE}.frontier.client"),
+        ("codec", f"{PACKAGE}.frontier"),
         ("codec", f"{PACKAGE}.worker"),
         ("codec", f"{PACKAGE}.events"),
         ("settings.py", f"{PACKAGE}.events"),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from scrapy import Request
 
+from scrapy_rq_sched.codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.codec.slot_rules import SlotRule, slot_rules
 from scrapy_rq_sched.codec.slots import LONGEST, AssignedSlot, forget_assigned_slot, slot_name, slot_of
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.frontier.replies import Lease, Reply
-from scrapy_rq_sched.frontier.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.worker.slots import Politeness
 
 # -- names -------------------------------------------------------------------------------------------

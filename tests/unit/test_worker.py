@@ -95,9 +95,9 @@ def test_a_quarter_more_are_at_work_than_the_concurrent_requests(concurrency: in
     worker = a_worker(concurrency=concurrency)
     answer(worker, leases=4)
     hold(worker, at_work - 1)
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
     hold(worker, 1)
-    assert not worker.capacity.has_capacity
+    assert worker.capacity.load_block() is not None
 
 
 def finish(worker: Session, count: int) -> None:
@@ -109,13 +109,13 @@ def test_no_more_are_finished_and_not_released_than_twice_the_concurrent_request
     worker = a_worker(concurrency=4)
     answer(worker, leases=4)
     finish(worker, 7)
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
     finish(worker, 1)
-    assert not worker.capacity.has_capacity
+    assert worker.capacity.load_block() is not None
     worker.batch()
-    assert not worker.capacity.has_capacity
+    assert worker.capacity.load_block() is not None
     answer(worker)
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
 
 
 def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
@@ -124,7 +124,7 @@ def test_the_next_release_is_sent_before_it_is_waited_for() -> None:
     assert not worker.capacity.awaits_release
     finish(worker, 1)
     assert worker.capacity.awaits_release
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
 
 
 @pytest.mark.parametrize("unreleased", [0, 8])
@@ -139,14 +139,14 @@ def test_callbacks_that_wait_raise_the_limit_with_and_without_unreleased_leases(
     hold(worker, 5)
     assert [worker.capacity.tick(downloading=1) for _ in range(10)] == [False] * 9 + [True]
     worker.state.releases.rolled_back()
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
 
 
 def test_a_release_is_not_waited_for_where_redis_is_far() -> None:
     worker = a_worker(concurrency=4)
     answer(worker, latency=0.02)
     finish(worker, 8)
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
 
 
 def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
@@ -154,7 +154,7 @@ def test_a_release_is_not_waited_for_while_redis_is_away() -> None:
     answer(worker)
     finish(worker, 8)
     worker.capacity.cut_off = True
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
 
 
 def test_the_outbox_has_a_bound_beyond_which_nothing_is_begun() -> None:
@@ -245,11 +245,11 @@ def test_a_worker_with_only_pages_that_wait_for_room_stands_still() -> None:
     worker.state.finish_all_but(())
     worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.capacity.stands_still
+    assert worker.admission.stands_still
     batch = worker.batch()
     assert batch.exceed
     settle(worker, stored=10, full="exceeded")
-    assert not worker.capacity.stands_still
+    assert not worker.admission.stands_still
 
 
 def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
@@ -259,7 +259,7 @@ def test_a_worker_that_can_begin_more_does_not_exceed_the_bound() -> None:
     worker.state.finish_all_but(())
     worker.batch()
     settle(worker, stored=0, full="bound")
-    assert worker.capacity.has_capacity
+    assert worker.capacity.load_block() is None
     assert not worker.batch().exceed
 
 
@@ -291,7 +291,7 @@ def test_a_worker_does_not_go_on_for_ever_while_replicas_lack_its_pushes() -> No
     worker.state.finish_all_but(())
     worker.batch()
     take(worker, Reply(b"1", stored=4, replicated=False), 0.02)
-    assert not worker.capacity.has_capacity
+    assert worker.capacity.load_block() is not None
 
 
 def test_older_data_in_redis_frees_a_worker_of_all_its_leases() -> None:

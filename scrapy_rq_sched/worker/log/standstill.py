@@ -85,7 +85,7 @@ class Standstill:
                 f"queue. To resume, run: {frontier_command('resume', self._spider)}"
             )
         block = self._admission.block(time.monotonic())
-        if (block is not None and block.cause is Cause.ROOM) or self._capacity.stands_still:
+        if (block is not None and block.cause is Cause.ROOM) or self._admission.stands_still:
             why = {
                 "memory": "Redis is out of memory",
                 "bound": "the queue has reached FRONTIER_MAX_WAITING",

@@ -1,4 +1,4 @@
--- Needs: keys, fleet/events, fleet/crawl_end, slots/in_slots, store/seeds, store/leases, store/histories, exchange/header, exchange/admission
+-- Needs: keys, fleet/crawl, slots/in_slots, store/seeds, store/leases, store/histories, exchange/header, exchange/admission
 -- Turn requests and seeds into leases of this worker.
 --
 -- step: remembered: whether any request has a history; leases: {lease, value, lease, value, …}, for Redis and for the
@@ -60,16 +60,16 @@ end
 -- A late worker has found work. If no crawl goes on, a crawl begins with it.
 local function begin_late(step)
   redis.call('HDEL', step.own, 'over')
-  if redis.call('HSETNX', META, 'began', step.now) == 0 then return end
+  if redis.call('HEXISTS', META, 'began') == 1 then return end
   step.meta.pages, step.meta.going_since = '0', step.now
-  redis.call('HSET', META, 'pages', 0, 'going_since', step.now)
-  events.tell('crawl_started', step.worker)
+  redis.call('HSET', META, 'pages', 0)
+  crawl.begin(step.worker, step.now)
 end
 
 local function hold(step)
   in_chunks(step.leases, function(...) redis.call('HSET', step.held, ...) end)
   if #step.leases == 0 then return end
-  if step.meta.finished or step.has_rare then crawl_end.withdraw() end
+  if step.meta.finished or step.has_rare then crawl.withdraw_finish() end
   if step.before.over then begin_late(step) end
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl_end, exchange/header, exchange/admission
+-- Needs: keys, queue, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- step: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
@@ -81,7 +81,7 @@ function pushes.store(step)
   if full == '' then full = lacks_room(step, before + #requests) or '' end
   if full ~= '' then step.want_seeds = 0 end
   if #requests > 0 then waiting.push(ranks, requests, only_slot or slots) end
-  if has_new and (step.has_rare or step.meta.finished) then crawl_end.withdraw() end
+  if has_new and (step.has_rare or step.meta.finished) then crawl.withdraw_finish() end
   step.duplicates, step.stored, step.full = duplicates, stored, full
 end
 

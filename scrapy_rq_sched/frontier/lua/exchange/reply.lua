@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, filter, fleet/fleet, fleet/crawl_end, number_of, exchange/header, exchange/begin, exchange/conditions
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, filter, fleet/fleet, fleet/crawl, number_of, exchange/header, exchange/begin, exchange/conditions
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -28,7 +28,7 @@ local function note(step, finished)
   redis.call('HSET', META, unpack(fields))
   -- Note the end only if this worker closes because of it: a worker that stays open, as a RedisSpider does, waits for
   -- more. A worker that missed the end of its crawl does not know when that was.
-  if finished and header.finishing and step.before.over ~= '0' then crawl_end.note(step.now) end
+  if finished and header.finishing and step.before.over ~= '0' then crawl.note_finish(step.now) end
 end
 
 -- -> the other worker that has the turns of the only slot with waiting requests; nil if there are several slots

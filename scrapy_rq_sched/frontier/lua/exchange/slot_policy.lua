@@ -1,5 +1,5 @@
 -- Needs: keys, slots/slots, number_of, exchange/header
--- The limits of slots in the settings of the workers: SlotPolicy in frontier/slot_limits.py. META has the name of the
+-- The limits of slots in the settings of the workers: SlotPolicy in codec/slot_limits.py. META has the name of the
 -- policy in force (rules), the limits of a slot by default, and the patterns; SLOT_LIMITS has the slots that the settings
 -- name.
 -- slot_policy.all: the limits of all slots, for limits.of()

@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -56,7 +56,7 @@ if leased + busy + undone > 0 then return {0, left, failed, 0} end
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
 if seeds.count() > 0 then return {0, left, failed, 0} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
-  crawl_end.note(now)
+  crawl.note_finish(now)
 end
 local finish = redis.call('HGET', META, 'finished')
 -- A late worker found the finished crawl already cleared, and did nothing in it: only its own META is left.
@@ -81,10 +81,10 @@ for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   -- If this worker is only slow, its next exchange finds out that it counted as dead.
   if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end
 end
-crawl_end.tell()
+crawl.tell_finish()
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 lost.clear()
-crawl_end.forget()
+crawl.forget_finish()
 redis.call('HDEL', META, 'exporting', 'rules', 'slot_default', 'slot_patterns', 'began')
 if persist == '1' then return {0, left, failed, 0} end
 clear_waiting.clear()

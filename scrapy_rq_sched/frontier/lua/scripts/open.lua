@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl_end, fleet/lost, fleet/renew, fleet/runs
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/lost, fleet/renew, fleet/runs
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -109,7 +109,7 @@ local no_place = most > 0 and permits.refusal(
 if no_place then return no_place end
 if was_away then renew(WORKERS, now, lease_ms) end
 
-if uncleared_finish and (flushed or anew) then crawl_end.tell() end
+if uncleared_finish and (flushed or anew) then crawl.tell_finish() end
 if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     if name ~= worker then events.tell_gone(name, 'worker_lost') end
@@ -129,7 +129,7 @@ filter.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS)
   redis.call('HDEL', META, 'pages')
-  crawl_end.forget(finish)
+  crawl.forget_finish(finish)
   lost.clear()
 end
 -- The limits of slots in the settings may have changed: the workers that join now send theirs. In a new crawl, those of
@@ -173,8 +173,7 @@ if unflushed then redis.call('HSET', WORKER .. worker, 'unflushed', unflushed) e
 if not own_deadline then
   -- A worker that was started before the last finish, and joins after it, begins no crawl.
   if flushed or anew or redis.call('HEXISTS', META, 'began') == 0 and not is_late then
-    redis.call('HSET', META, 'began', now, 'going_since', now)
-    events.tell('crawl_started', worker)
+    crawl.begin(worker, now)
   end
   events.tell('worker_joined', worker)
 end

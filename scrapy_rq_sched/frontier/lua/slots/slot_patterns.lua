@@ -1,6 +1,6 @@
 -- Needs: keys
 -- The patterns of slots in the settings (FRONTIER_SLOTS). META's field slot_patterns has them, in their order, as
--- SlotPolicy in slot_limits.py writes them: {{glob, literals, delay in milliseconds, jitter, concurrency}, …}. A glob's
+-- SlotPolicy in codec/slot_limits.py writes them: {{glob, literals, delay in milliseconds, jitter, concurrency}, …}. A glob's
 -- literals are the texts between its asterisks, as Lua patterns. Patterns are matched when a slot is served, so Redis
 -- keeps nothing for a slot that has no requests.
 local slot_patterns = {}

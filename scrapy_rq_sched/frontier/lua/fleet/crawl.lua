@@ -1,8 +1,14 @@
 -- Needs: keys, fleet/events, number_of
--- The end of a crawl. A worker that closes notes that the crawl is finished, but as long as another worker is there, a
+-- The beginning and the end of a crawl. A worker that closes notes that the crawl is finished, but as long as another worker is there, a
 -- handler of its signal spider_idle may still add requests. So the event is recorded when the last worker has left,
 -- or if it was killed, by the first worker of the next crawl.
-local crawl_end = {}
+local crawl = {}
+
+-- A crawl begins with *worker*.
+function crawl.begin(worker, now)
+  redis.call('HSET', META, 'began', now, 'going_since', now)
+  events.tell('crawl_started', worker)
+end
 
 -- -> whether a worker of an older version is there. Such a worker may be the last one, and clear the frontier without
 -- recording the event.
@@ -15,21 +21,21 @@ end
 
 -- An older version notes the finish without the second field, and records the event at once. And it does not remove the
 -- second field with the first, so the event is due only if both are equal.
-function crawl_end.note(now)
+function crawl.note_finish(now)
   if redis.call('HSETNX', META, 'finished', now) == 0 then return end
   redis.call('HSET', META, 'finish_unrecorded', now)
-  if has_older_worker() then crawl_end.tell() end
+  if has_older_worker() then crawl.tell_finish() end
 end
 
 -- The crawl goes on, so it is not finished, even if a worker has found it finished before.
-function crawl_end.withdraw()
+function crawl.withdraw_finish()
   redis.call('PERSIST', STARTED)
   redis.call('DEL', FINISHED)
   redis.call('HDEL', META, 'finished', 'finish_unrecorded')
 end
 
 -- Record the event of the finish that is noted, unless it is recorded. The caller removes the note.
-function crawl_end.tell()
+function crawl.tell_finish()
   local known = redis.call('HMGET', META, 'pages', 'began', 'finished', 'finish_unrecorded')
   if known[3] ~= known[4] then return end
   redis.call('HDEL', META, 'finish_unrecorded')
@@ -44,7 +50,7 @@ end
 
 -- Delete the fields of META that are about the finished crawl, also the orders to its workers, which are not for the next
 -- crawl. finish: the time of its end: an order that was given later is kept. If it is nil, no order is kept.
-function crawl_end.forget(finish)
+function crawl.forget_finish(finish)
   redis.call('HDEL', META, 'finished', 'finish_unrecorded', 'waiting', 'lost', 'found', 'unshared', 'unshared_reason',
     'limited', 'rewound', 'moves_heard', 'limits_changed', 'stalled', 'no_memory', 'no_room', 'runs')
   local given = redis.call('HMGET', META, 'state_since', 'stop')
@@ -52,4 +58,4 @@ function crawl_end.forget(finish)
   if not finish or number_of(given[2], 0) / 1000 <= finish then redis.call('HDEL', META, 'stop', 'stop_reason') end
 end
 
-return crawl_end -- seldom used
+return crawl -- seldom used
