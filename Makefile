@@ -60,7 +60,9 @@ check: lint
 # Long tests wait for timeouts, or start dozens of processes; `make test-all`, `make matrix` and so each push to the public
 # repository run them. The faults come last and fewer at a time, for their scenarios have a clock.
 test: CHOSEN = -m "not long"
-test test-all: $(VENV)/.installed
+test: test-all
+
+test-all: $(VENV)/.installed
 	$(BIN)/python -m tests.dashboard.browser
 	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/chaos $(CHOSEN)
 	$(BIN)/python -m pytest -n 3 tests/chaos

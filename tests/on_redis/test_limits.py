@@ -662,6 +662,19 @@ def test_the_status_of_a_slot_has_the_cause_that_an_exchange_has(
     assert (reply.leases, reply.why, by_name(slots)["a"].why) == ([], cause, cause)
 
 
+def test_the_status_of_slots_is_read_without_a_write(join: Join, slots: Slots, server: redis.Redis) -> None:
+    worker = join("a", bounds={"slots": SlotLimits(delay=10, concurrency=1)})
+    push(worker, "a", 3)
+    take(worker)
+    # The server's clock was set back: the next exchange notes that, and not a reader.
+    server.hset("s:meta", "clock", server_ms(server) + 10_000)
+    before = {key: server.dump(key) for key in server.scan_iter()}
+    assert by_name(slots)["a"].why == "concurrency"
+    assert {key: server.dump(key) for key in server.scan_iter()} == before
+    worker.say(want=1)
+    assert float(server.hget("s:meta", "clock_ahead") or 0) > 9_000
+
+
 def test_a_slot_is_blocked_for_a_time(join: Join, slots: Slots) -> None:
     worker = join("a")
     push(worker, "a", 3)

@@ -15,8 +15,9 @@ local LONGEST, KEPT, KEPT_WITH_DOWNLOADS = 600000, 600000, 86400000
 -- The key of the frontier's time. Spiders that share states of slots also share the time.
 local CLOCK = slots.are_shared and SHARED_CLOCK or META
 local CLOCK_KEPT = 86400000
--- This script's time; how many turns it has given; and the fields of CLOCK, once they were read.
-local moment, given, known = nil, 0, nil
+-- This script's time; how many turns it has given; the fields of CLOCK, once they were read; and its field clock_ahead, if
+-- it has changed.
+local moment, given, known, changed_ahead = nil, 0, nil, nil
 -- The number of slots in the index, once this script has counted them; and the changes that write() will write.
 local count, turned, emptied = nil, {}, {}
 
@@ -63,8 +64,7 @@ function slots.now()
     local clock, ahead = number_of(known[1], 0), number_of(known[2], 0)
     moment = time[1] * 1000 + time[2] / 1000 + ahead
     if moment < clock then
-      redis.pcall('HSET', CLOCK, 'clock_ahead', string.format('%.3f', ahead + clock - moment))
-      moment = clock
+      changed_ahead, moment = decimal(ahead + clock - moment), clock
     end
   end
   return moment
@@ -78,11 +78,13 @@ end
 
 -- Keep the time of an exchange that may have given turns. fields: a list of fields that it is about to write to META
 function slots.keep_time(fields)
-  if moment and slots.are_shared then
-    redis.pcall('HSET', CLOCK, 'clock', decimal(moment))
+  if not moment then return end
+  local written = slots.are_shared and {} or fields
+  written[#written + 1], written[#written + 2] = 'clock', decimal(moment)
+  if changed_ahead then written[#written + 1], written[#written + 2] = 'clock_ahead', changed_ahead end
+  if slots.are_shared then
+    redis.pcall('HSET', CLOCK, unpack(written))
     redis.call('PEXPIRE', CLOCK, CLOCK_KEPT)
-  elseif moment then
-    fields[#fields + 1], fields[#fields + 2] = 'clock', decimal(moment)
   end
 end
 
