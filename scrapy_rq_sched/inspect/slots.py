@@ -136,10 +136,11 @@ class Slots:
     def _read(self, names: list[str]) -> Iterator[SlotStatus]:
         header = json.dumps({"worker": "", "lease_ms": 0, "is_sorted": self.view.is_sorted})
         for text in self._look(self.view.keys.all(), [header, *names]):
-            found = json.loads(text)
-            for name in ("next_in", "blocked_for", "delay"):
-                if name in found:
-                    found[name] /= 1000
+            found = json.loads(text_of(text))
+            for name in {"next_in", "blocked_for", "delay"} & found.keys():
+                found[name] /= 1000
+            if "concurrency" in found:
+                found["concurrency"] = int(found["concurrency"])
             yield SlotStatus(**found)
 
 

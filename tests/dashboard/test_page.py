@@ -385,7 +385,6 @@ def hostile(server: redis.Redis, redis_url: str) -> str:
     return spider
 
 
-@pytest.mark.long
 def test_nothing_that_comes_from_redis_is_run(
     look: Open, make: Make, server: redis.Redis, redis_url: str
 ) -> None:

@@ -662,6 +662,63 @@ def test_the_status_of_a_slot_has_the_cause_that_an_exchange_has(
     assert (reply.leases, reply.why, by_name(slots)["a"].why) == ([], cause, cause)
 
 
+def test_the_status_of_a_slot_shows_no_limit_that_nobody_has_set(join: Join, slots: Slots) -> None:
+    push(join("a"), "a", 1)
+    slots.view.server.hdel("s:meta", "slot_default")
+    slots.set("a", SlotRule("a", concurrency=2))
+    found = by_name(slots, "a")["a"]
+    assert (found.delay, found.jitter, found.concurrency, found.is_set) == (None, None, 2, True)
+
+
+def test_the_status_of_a_slot_is_read_though_its_owner_is_no_text(
+    join: Join, slots: Slots, server: redis.Redis
+) -> None:
+    worker = join("a", bounds=DELAY)
+    push(worker, "a", 2)
+    take(worker)
+    server.hset("s:slots:state:a", "owner", b"\xff")
+    assert by_name(slots)["a"].owner == "\ufffd"
+
+
+def test_a_corrupt_delay_of_a_state_is_written_again(join: Join, server: redis.Redis) -> None:
+    worker = join("a", bounds={"slots": SlotLimits(delay=0.001)})
+    push(worker, "a", 9)
+    take(worker)
+    server.hset("s:slots:state:a", "delay", "garbage")
+    worker.say(grants={"a": UsedGrants(1, 0)})
+    assert server.hget("s:slots:state:a", "delay") == b"1"
+
+
+def test_a_slot_without_requests_leaves_the_index_of_its_owner(join: Join, server: redis.Redis) -> None:
+    worker = join("a", bounds=DELAY)
+    push(worker, "a", 1)
+    assert len(take(worker)) == 1
+    assert server.zcard("s:slots:of:a") == 0
+
+
+def test_slots_without_room_do_not_keep_an_exchange_from_the_slots_behind_them(
+    join: Join, server: redis.Redis
+) -> None:
+    limits = {"slots": SlotLimits(delay=0.001, concurrency=1)}
+    worker, other = join("a", bounds=limits), join("b", bounds=limits)
+    names = {one: [f"{one.name}{number}" for number in range(90)] for one in (worker, other)}
+    for one, slots in names.items():
+        for slot in slots:
+            push(one, slot, 2)
+    held = {one: take(one, want=90) for one in names}
+    assert [len(leases) for leases in held.values()] == [90, 90]
+    for number in range(100):
+        push(other, f"free{number}", 1)
+    # They are due again after the time of a lease; of one of them the download is over.
+    due = 1000 * (server_ms(server) - 60_000)
+    for number in range(90):
+        server.zadd("s:slots:of:a", {names[worker][number]: due + number})
+        server.zadd(
+            "s:slots", {names[worker][number]: due + 1e6 + number, names[other][number]: due + number}
+        )
+    assert len(take(worker, want=16, downloaded={held[worker][0].slot: 1})) == 16
+
+
 def test_the_status_of_slots_is_read_without_a_write(join: Join, slots: Slots, server: redis.Redis) -> None:
     worker = join("a", bounds={"slots": SlotLimits(delay=10, concurrency=1)})
     push(worker, "a", 3)

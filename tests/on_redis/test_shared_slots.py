@@ -275,6 +275,18 @@ def test_an_operator_sees_the_states_of_shared_slots_without_the_setting(
     assert status.next_in > 50
 
 
+def test_a_spider_without_limits_waits_for_no_other_spider(
+    spider: Callable[..., Client], redis_url: str
+) -> None:
+    one, other = spider("one", SlotLimits(concurrency=1)), spider("other", SlotLimits(concurrency=1))
+    free = spider("free", SlotLimits())
+    one.take(1)
+    other.take(1)
+    (status,) = Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "free")).read()
+    assert status.why == ""
+    assert free.take(1)
+
+
 def test_the_status_of_a_slot_says_that_its_turn_is_left_to_another_spider(
     spider: Callable[..., Client], redis_url: str
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from scrapy_rq_sched import __version__
+from scrapy_rq_sched.codec.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
 from ..project.crawls.graph import page_url
@@ -198,6 +199,9 @@ def test_a_read_only_user_can_look_and_change_nothing(url: str) -> None:
             for command in ("status", "workers", "leases", "peek", "failed"):
                 frontier(as_looker, command, "graph")
             frontier(as_looker, "explain", "graph", page_url(0))
+            patterns = SlotPolicy(patterns=(("*", SlotLimits(delay=1)),)).to_wire()["patterns"]
+            server.hset("graph:meta", mapping={"slot_patterns": patterns, "limited": "1", "rules": "p1.0.1"})
+            frontier(as_looker, "slots", "graph")
             refusal = frontier(as_looker, "pause", "graph", code=1)
             assert "The user executing the script" in refusal
             assert SECRET not in refusal

@@ -190,8 +190,7 @@ def test_a_receiver_that_has_missed_nothing_is_in_no_error(fleet: Fleet, receive
     assert "has missed" not in fleet.log(0) + fleet.log(1)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("status", [404, 302])
+@pytest.mark.parametrize("status", [pytest.param(404, marks=pytest.mark.long), 302])
 def test_an_event_that_the_receiver_does_not_want_does_not_hold_up_the_others(
     fleet: Fleet, receiver: Receiver, status: int
 ) -> None:
@@ -225,7 +224,6 @@ def test_only_events_of_the_wanted_types_are_sent(fleet: Fleet, receiver: Receiv
     assert receiver.types() == ["crawl_finished"]
 
 
-@pytest.mark.long
 def test_nothing_that_is_secret_is_in_a_log(fleet: Fleet, receiver: Receiver) -> None:
     receiver.status = 404
     secrets = {"FRONTIER_WEBHOOK_URL": receiver.url, "FRONTIER_WEBHOOK_SECRET": SECRET}

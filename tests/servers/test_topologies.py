@@ -124,7 +124,6 @@ def test_a_filter_by_itself_is_not_asked_where_only_some_of_its_keys_are(servers
     client.close()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
 def test_a_worker_that_waits_for_replicas_finds_the_new_master(servers: Cluster) -> None:
     client = servers.client()
@@ -164,7 +163,6 @@ def test_a_client_that_threads_begin_to_use_at_once_serves_them_all(servers: Clu
     assert sorted(counted) == list(range(153, 161))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
 def test_a_slot_that_is_moved_in_mid_crawl_loses_nothing(workers: Fleet, servers: Cluster) -> None:
     workers.start("graph", 2, GRAPH_PAGES=800, GRAPH_LATENCY=0.1)

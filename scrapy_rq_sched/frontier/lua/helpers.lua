@@ -57,7 +57,7 @@ local function whole(value)
   return string.format('%d', value + 0.5)
 end
 local function decimal(value)
-  local thousandths = math.floor(1000 * value + 0.5)
+  local thousandths = math.max(0, math.floor(1000 * value + 0.5))
   return string.format('%d.%03d', thousandths / 1000, thousandths % 1000)
 end
 

@@ -82,6 +82,11 @@ local function turns_from(state, ask)
   return begins, at
 end
 
+-- -> whether no rule is asked about a slot that is not blocked
+local function has_no_limits(state)
+  return state.delay + state.concurrency == 0
+end
+
 -- -> nil; or from when to ask again, why, and whether other spiders are told
 local function first_block(state, ask)
   for _, rule in ipairs(OF_SLOT) do
@@ -104,7 +109,8 @@ end
 -- Nothing is changed. *waits*: whether the slot has waiting requests; if not, only a block of the slot counts.
 function admission.look(step, slot, waits)
   local state = limits.of(slot, slot_policy.all)
-  if not waits and state.blocked <= slots.now() then return state end
+  local is_blocked = state.blocked > slots.now()
+  if not is_blocked and (not waits or has_no_limits(state)) then return state end
   return state, first_block(state, ask_for(step, state, state.owner, 1))
 end
 
@@ -126,7 +132,7 @@ function admission.grants(step, slot, most)
     events.tell('slot_free', nil, {slot = slot})
     state.blocked = 0
   end
-  if state.delay + state.concurrency == 0 and state.blocked == 0 then return nil end
+  if has_no_limits(state) and state.blocked == 0 then return nil end
   local ask = ask_for(step, state, step.worker, most)
   local again_at, cause, has_asked = first_block(state, ask)
   if again_at then

@@ -65,13 +65,13 @@ function serve_slot.serve(step, slot, each, is_limited, score_of)
     return gone, true
   end
   limits.handed(state, step.worker, begins, following, handed)
-  local time, score = begins[handed + 1] or following, nil
-  if time == limits.AT_ONCE then
+  local left, time, score = there - gone, begins[handed + 1] or following, nil
+  if left > 0 and time == limits.AT_ONCE then
     score = score_of and score_of(slot)
-  elseif time then
+  elseif left > 0 and time then
     score = limits.score(state, step.worker, time)
   end
-  slots.served(slot, there - gone, score)
+  slots.served(slot, left, score)
   return gone, false
 end
 

@@ -31,7 +31,7 @@ function serve_slots.serve(step)
     local each = math.ceil(step.want / math.max(1, #open + (flat > 0 and 1 or 0)))
     local progress = serve_slot.take(step, '', math.min(flat, each))
     flat = flat - progress
-    local has_more = flat > 0 or #due == count
+    local has_more = flat > 0 or #due >= count
     for _, slot in ipairs(open) do
       if step.want <= 0 then break end
       local gone, is_open = serve_slot.serve(step, slot, each, is_limited)

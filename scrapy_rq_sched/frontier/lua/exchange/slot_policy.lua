@@ -79,10 +79,15 @@ local function compare(step)
   end
 end
 
--- Learn the limits of slots.
+-- Learn the limits of slots, and store those of the worker.
 function slot_policy.learn(step)
-  local meta = step.meta
   if not (header.slot_policy and step.has_policy) then compare(step) end
+  slot_policy.read(step)
+end
+
+-- Learn the limits of slots that META has.
+function slot_policy.read(step)
+  local meta = step.meta
   local delay, jitter, concurrency = string.match(meta.slot_default or '', DEFAULT)
   local all = slot_policy.all
   all.delay, all.jitter, all.concurrency = number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)

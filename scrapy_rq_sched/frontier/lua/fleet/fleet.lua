@@ -47,4 +47,9 @@ function fleet.take_part(late)
   end
 end
 
+-- Delete all keys of a worker that has no leases, or whose leases are gone with their frontier.
+function fleet.forget(worker)
+  redis.call('UNLINK', LEASES .. worker, WORKER .. worker, SLOTS_OF .. worker)
+end
+
 return fleet -- seldom used

@@ -1,4 +1,4 @@
--- Needs: keys, slots/clear_waiting, store/seen, fleet/lost
+-- Needs: keys, slots/clear_waiting, store/seen, fleet/fleet, fleet/lost
 -- Remove a frontier. Redis frees large keys in the background, and seen.sweep() deletes a compact filter's buckets.
 --
 -- ARGV  force (0/1: even while workers are alive); keep the seeds, the failed list, the fingerprints (0/1 each);
@@ -17,7 +17,7 @@ if force ~= '1' and type(alive) == 'number' and alive > 0 then return {'alive', 
 -- pcall, because somebody may have stored a value of another type there.
 local workers = redis.pcall('ZRANGE', WORKERS, 0, -1)
 for _, worker in ipairs(workers.err and {} or workers) do
-  redis.call('UNLINK', LEASES .. worker, WORKER .. worker, SLOTS_OF .. worker)
+  fleet.forget(worker)
   if type(alive) == 'number' and alive > 0 then
     -- To this worker the crawl has finished without it, also if another one makes a new frontier before it is heard.
     redis.call('HSET', WORKER .. worker, 'over', 1)

@@ -40,7 +40,7 @@ if left > 0 then
   redis.call('PEXPIRE', WORKER .. worker, 86400000)
 else
   redis.call('ZREM', WORKERS, worker)
-  redis.call('DEL', WORKER .. worker, SLOTS_OF .. worker)
+  fleet.forget(worker)
   -- A late exchange of this worker must not make it join again.
   redis.call('HSET', WORKER .. worker, 'gone', now)
   redis.call('EXPIRE', WORKER .. worker, LATE_EXCHANGE)

@@ -113,7 +113,7 @@ if uncleared_finish and (flushed or anew) then crawl.tell_finish() end
 if flushed then
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     if name ~= worker then events.tell_gone(name, 'worker_lost') end
-    redis.call('DEL', LEASES .. name, WORKER .. name, SLOTS_OF .. name)
+    fleet.forget(name)
   end
   clear_waiting.clear()
   redis.call('UNLINK', CONVERTING, DELAYED, WORKERS)

@@ -38,7 +38,8 @@ end
 
 -- -> whether a worker of any of these spiders is alive; nil if it is unknown
 function shared_slots.lives(worker)
-  local deadline = tonumber(redis.call('ZSCORE', SHARED_WORKERS, worker) or '')
+  -- Another program may have stored a value of another type there; the next heartbeat deletes it.
+  local deadline = tonumber(redis.pcall('ZSCORE', SHARED_WORKERS, worker) or '')
   if deadline then return deadline > slots.now() end
 end
 
