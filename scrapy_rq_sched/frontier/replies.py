@@ -158,7 +158,8 @@ class Reply:
     #: How many of the parked requests are not due, and when the first of them is, in milliseconds.
     later: int = 0
     next_parked: float | None = None
-    #: If this worker asked in vain: why the first slot that was looked at has no turn for it; else empty.
+    #: If this worker asked in vain: why the first slot that was asked has no turn for it, or ``delay`` if all
+    #: slots sleep; else empty.
     why: str = ""
     #: Turns for requests in the worker's memory, by slot: when each may begin; and when there may be more
     #: turns, in milliseconds.

@@ -662,7 +662,7 @@ def test_the_status_of_a_slot_has_the_cause_that_an_exchange_has(
     assert (reply.leases, reply.why, by_name(slots)["a"].why) == ([], cause, cause)
 
 
-def test_the_status_of_a_slot_shows_no_limit_that_nobody_has_set(join: Join, slots: Slots) -> None:
+def test_the_status_of_a_slot_shows_only_the_limits_that_were_set(join: Join, slots: Slots) -> None:
     push(join("a"), "a", 1)
     slots.view.server.hdel("s:meta", "slot_default")
     slots.set("a", SlotRule("a", concurrency=2))
