@@ -5,8 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # How many tests run at a time. More than half of a test is waiting, so that two processors have enough to do with
-# four; but some tests have a clock, and a slow machine must not fail them.
-JOBS ?= 4
+# five; but some tests have a clock, and a slow machine must not fail them.
+JOBS ?= 5
 
 .PHONY: help demo demo-cores check test test-all lint wheel release-check docs bench chaos fuzz real-site matrix \
 	scrapy-tests scrapy-redis-tests lock clean
@@ -16,7 +16,7 @@ help:
 	@echo "make demo        watch three workers crawl a local site, and one of them die"
 	@echo "make demo-cores  crawl the same site with one worker for each core"
 	@echo "make check       run the linters and the fast tests (a minute)"
-	@echo "make test        run the tests (six minutes)"
+	@echo "make test        run the tests (nine minutes)"
 	@echo "make test-all    run also the long ones (fifteen minutes)"
 	@echo "make docs        build the documentation as a site, in docs/_build/html"
 	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (35 min)"

@@ -182,7 +182,7 @@ def test_the_command_that_starts_a_worker_can_be_pasted(look: Open, make: Make, 
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param("", id="live"),
+        pytest.param("", id="live", marks=pytest.mark.long),
         pytest.param("delete window.EventSource", id="polling", marks=pytest.mark.long),
     ],
 )
@@ -678,7 +678,7 @@ def test_a_focused_button_keeps_the_focus_while_the_picture_changes(
         expect(button).to_be_focused()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_a_small_screen_shows_all_of_it(look: Open, app: Any, scheme: str) -> None:
     seen = look(app, viewport=NARROW, color_scheme=scheme)
     page = seen.open()

@@ -78,7 +78,7 @@ def test_an_unread_pickle_is_shown_without_its_content(server: redis.Redis, redi
     assert row.split() == ["1", "3", "POST", "parse_item", "http://a/b"]
 
 
-@pytest.mark.parametrize("has_rich", [True, False])
+@pytest.mark.parametrize("has_rich", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_nothing_that_is_in_redis_steers_a_real_terminal(
     server: redis.Redis, redis_url: str, has_rich: bool, tmp_path: Path
 ) -> None:

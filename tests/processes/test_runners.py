@@ -69,7 +69,7 @@ def run(fleet: Fleet, script: str, event_loop: str = "asyncio") -> None:
     ("process", "event_loop"),
     [
         ("CrawlerProcess", "asyncio"),
-        ("CrawlerProcess", "select"),
+        pytest.param("CrawlerProcess", "select", marks=pytest.mark.long),
         pytest.param("AsyncCrawlerProcess", "asyncio", marks=with_async_process),
         pytest.param("AsyncCrawlerProcess", "none", marks=without_reactor),
     ],

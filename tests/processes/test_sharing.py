@@ -39,7 +39,12 @@ def alone(site: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cra
     return {spider: crawl(folder / spider, site, spider, 1, **IN_MEMORY) for spider in spiders}
 
 
-@pytest.fixture(scope="module", params=SPIDERS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.long) if name.endswith("follow") else name for name in SPIDERS
+    ],
+)
 def shared(
     request: pytest.FixtureRequest, site: Site, topology: Topology, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Crawl]:

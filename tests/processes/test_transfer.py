@@ -503,7 +503,12 @@ def test_requests_leased_at_any_step_of_an_export_are_in_the_export(
 
 
 @pytest.mark.parametrize(
-    ("queue", "kind"), [("PriorityQueue", "exact"), ("FifoQueue", "compact"), ("LifoQueue", "exact")]
+    ("queue", "kind"),
+    [
+        pytest.param("PriorityQueue", "exact", marks=pytest.mark.long),
+        ("FifoQueue", "compact"),
+        pytest.param("LifoQueue", "exact", marks=pytest.mark.long),
+    ],
 )
 def test_a_crawl_that_was_exported_while_it_ran_is_gone_on_with(
     fleet: Fleet, server: redis.Redis, redis_url: str, queue: str, kind: str

@@ -60,7 +60,9 @@ def test_a_crawl_has_metrics(workers: Fleet, servers: Topology) -> None:
         assert len(values["scrapy_frontier_redis_memory_bytes"]) == 1
 
 
-@pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
+@pytest.mark.parametrize(
+    "servers", [pytest.param("sentinel", marks=pytest.mark.long), "cluster"], indirect=True
+)
 def test_a_failover_in_mid_crawl_loses_nothing(workers: Fleet, servers: Replaceable) -> None:
     workers.start("graph", 2, GRAPH_PAGES=800, GRAPH_LATENCY=0.1, FRONTIER_LEASE_TIMEOUT=5)
     wait_until(lambda: len(workers.events("parsed")) > 300)
