@@ -17,7 +17,7 @@ help:
 	@echo "make demo-cores  crawl the same site with one worker for each core"
 	@echo "make check       run the linters and the fast tests (a minute)"
 	@echo "make test        run the tests (nine minutes)"
-	@echo "make test-all    run also the long ones (fifteen minutes)"
+	@echo "make test-all    run also the long ones (twelve minutes)"
 	@echo "make docs        build the documentation as a site, in docs/_build/html"
 	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (35 min)"
 	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"

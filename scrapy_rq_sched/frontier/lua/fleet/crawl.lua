@@ -1,7 +1,8 @@
 -- Needs: keys, fleet/events, number_of
--- The beginning and the end of a crawl. A worker that closes notes that the crawl is finished, but as long as another worker is there, a
--- handler of its signal spider_idle may still add requests. So the event is recorded when the last worker has left,
--- or if it was killed, by the first worker of the next crawl.
+-- The beginning and the end of a crawl.
+-- A worker that closes notes that the crawl is finished, but as long as another worker is there, a handler of its signal
+-- spider_idle may still add requests. So the event is recorded when the last worker has left, or if it was killed, by
+-- the first worker of the next crawl.
 local crawl = {}
 
 -- A crawl begins with *worker*.

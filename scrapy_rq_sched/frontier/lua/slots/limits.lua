@@ -65,8 +65,8 @@ function limits.of(slot, all)
     slot = slot, stays = all.stays, is_set = is_set, sets_delay = sets_delay, active = active,
     owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
-    is_delay_stored = number_of(fields.delay, -1) == delay, blocked = number_of(fields.blocked, 0), asked = number_of(fields.asked, 0),
-    asked_by = fields.asked_by or '', last = fields.last or '',
+    is_delay_stored = number_of(fields.delay, -1) == delay, blocked = number_of(fields.blocked, 0),
+    asked = number_of(fields.asked, 0), asked_by = fields.asked_by or '', last = fields.last or '',
   }
 end
 
