@@ -39,10 +39,17 @@ local function in_chunks(list, use, first, last)
   end
 end
 
--- -> the server's time in milliseconds. Workers' clocks are never used.
+-- -> the server's time when this script first asked: seconds, and microseconds. Workers' clocks are never used.
+local started_at = nil
+local function clock()
+  started_at = started_at or redis.call('TIME')
+  return started_at[1], started_at[2]
+end
+
+-- -> the same in milliseconds
 local function server_time()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  local seconds, microseconds = clock()
+  return seconds * 1000 + math.floor(microseconds / 1000)
 end
 
 -- -> the server's time in microseconds, as text. No two scripts run in the same microsecond, so it orders events.

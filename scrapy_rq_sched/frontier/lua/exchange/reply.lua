@@ -56,7 +56,8 @@ local function reply(step)
   local count, later, next_parked = parked(step)
   local leased, busy, finished = -1, -1, false
   flush()
-  step.waiting, step.seen = waiting.length(), filter.count()
+  step.waiting = waiting.length()
+  if header.pushes > 0 or header.forgotten or step.has_rare then step.seen = filter.count() end
   -- The fleet is finished if there are no requests and seeds anywhere, and no worker can still add any.
   if step.waiting == 0 then
     leased, busy = fleet.lately(step.now)

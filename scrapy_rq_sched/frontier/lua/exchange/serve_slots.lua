@@ -4,8 +4,15 @@ local serve_slots = {}
 -- How many slots have their turn before the share of each is computed again; and how many more are looked at, because
 -- some may have to wait for their time.
 local MOST_SLOTS, WAIT = 256, 64
--- Up to this number of slots, counting their requests is fast.
-local FEW = 32
+-- Up to this number of slots, some are looked at if they give nothing: so many in one exchange.
+local FEW, LOOKED_AT = 32, 2
+
+-- -> whether one of a few random slots has no requests
+local function has_empty()
+  for _, slot in ipairs(slots.random(LOOKED_AT)) do
+    if waiting.length_of(slot) == 0 then return true end
+  end
+end
 
 -- Slots take turns. Each gives the same number of requests, so that no slot waits for a longer one. The requests
 -- without a known slot count as one more slot. A slot is not asked again if it must wait for its time, or if this
@@ -14,7 +21,7 @@ function serve_slots.take(step)
   serve_slots.serve(step)
   -- If somebody has deleted a slot's requests, notice it now. Otherwise the crawl could end only when the slot is due.
   local is_idle = header.want > 0 and #step.leases == 0 and slots.count() <= FEW
-  if waiting.empty > 0 or is_idle then waiting.count_anew() end
+  if waiting.empty > 0 or is_idle and has_empty() then waiting.count_anew() end
 end
 
 function serve_slots.serve(step)

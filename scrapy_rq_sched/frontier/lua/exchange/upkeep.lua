@@ -8,6 +8,8 @@ local RECLAIMED, DEAD_AT_A_TIME = 150, '4'
 -- A worker may be suspended for longer than its lease and then repeat an exchange. Its key is kept for this many
 -- milliseconds, or for ten leases.
 local REMEMBERED = 86400000
+-- How many exchanges of a worker renew that once.
+local RENEWED = 8
 -- How long the histogram of exchanges is kept, in seconds.
 local TIMES_KNOWN = 30 * 86400
 
@@ -67,7 +69,10 @@ function upkeep.note(step)
     -- of an older exchange: it is out of date.
     redis.call('HSET', step.own, 'busy', step.busy)
   end
-  redis.call('PEXPIRE', step.own, math.max(REMEMBERED, 10 * header.lease_ms))
+  -- A worker makes at least three exchanges in a lease, so this is renewed long before it is due.
+  if step.repeated or not step.before.joined or header.exchange % RENEWED == 1 then
+    redis.call('PEXPIRE', step.own, math.max(REMEMBERED, 10 * header.lease_ms))
+  end
 end
 
 -- Reclaim one lease of a dead worker. -> whether it goes back to the queue

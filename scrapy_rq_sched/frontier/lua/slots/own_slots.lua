@@ -20,9 +20,12 @@ end
 local function write()
   for worker, its in pairs(left) do
     local key = SLOTS_OF .. worker
-    -- Delete a value of another type.
-    if wrong_type({{key, 'zset'}}) then redis.call('UNLINK', key) end
-    in_chunks(its, function(...) redis.call('ZADD', key, ...) end)
+    in_chunks(its, function(...)
+      if not has_failed(redis.pcall('ZADD', key, ...)) then return end
+      -- Somebody has stored a value of another type there.
+      redis.call('UNLINK', key)
+      redis.call('ZADD', key, ...)
+    end)
     redis.call('PEXPIRE', key, KEPT)
   end
   left = {}

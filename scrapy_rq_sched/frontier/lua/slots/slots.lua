@@ -59,12 +59,12 @@ end
 -- ahead by the difference from then on.
 function slots.now()
   if not moment then
-    local time = redis.call('TIME')
+    local seconds, microseconds = clock()
     known = known or redis.pcall('HMGET', CLOCK, 'clock', 'clock_ahead')
-    local clock, ahead = number_of(known[1], 0), number_of(known[2], 0)
-    moment = time[1] * 1000 + time[2] / 1000 + ahead
-    if moment < clock then
-      changed_ahead, moment = decimal(ahead + clock - moment), clock
+    local latest, ahead = number_of(known[1], 0), number_of(known[2], 0)
+    moment = seconds * 1000 + microseconds / 1000 + ahead
+    if moment < latest then
+      changed_ahead, moment = decimal(ahead + latest - moment), latest
     end
   end
   return moment

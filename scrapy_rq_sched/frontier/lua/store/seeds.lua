@@ -20,12 +20,13 @@ end
 function seeds.count()
   local count, problem = 0, nil
   for _, key in ipairs(SEEDS) do
-    local type = seeds.type_of(key)
-    if seeds.length[type] then
-      count = count + redis.call(seeds.length[type], key)
-    elseif type ~= 'none' then
-      problem = problem or {key, type, 'list'}
+    -- Nearly always there is a list, or nothing.
+    local length, type = redis.pcall('LLEN', key), nil
+    if has_failed(length) then
+      type = seeds.type_of(key)
+      length = seeds.length[type] and redis.call(seeds.length[type], key)
     end
+    if length then count = count + length else problem = problem or {key, type, 'list'} end
   end
   return count, problem
 end
@@ -34,18 +35,18 @@ end
 function seeds.take(n)
   local taken = {}
   for i, key in ipairs(SEEDS) do
-    local type, wanted, suffix = seeds.type_of(key), n - #taken, i > 1 and i or ''
+    local wanted, suffix = n - #taken, i > 1 and i or ''
     if wanted <= 0 then break end
-    if type == 'list' then
-      for _, seed in ipairs(redis.call('LPOP', key, wanted) or {}) do
-        taken[#taken + 1] = {'list' .. suffix, '0', seed}
-      end
+    local popped = redis.pcall('LPOP', key, wanted)
+    local type = has_failed(popped) and seeds.type_of(key)
+    if not type then
+      for _, seed in ipairs(popped or {}) do taken[#taken + 1] = {'list' .. suffix, '0', seed} end
     elseif type == 'set' then
       for _, seed in ipairs(redis.call('SPOP', key, wanted)) do
         taken[#taken + 1] = {'set' .. suffix, '0', seed}
       end
     elseif type == 'zset' then
-      local popped = redis.call('ZPOPMAX', key, wanted)
+      popped = redis.call('ZPOPMAX', key, wanted)
       for j = 1, #popped, 2 do taken[#taken + 1] = {'zset' .. suffix, popped[j + 1], popped[j]} end
     end
   end
