@@ -17,8 +17,8 @@ ENDLESS = {"GRAPH_PAGES": 10**6}
 @pytest.mark.parametrize(
     ("limit", "spider", "settings"),
     [
-        # The callbacks wait, and one response fills the scraper. A worker that computes without a pause is busy only
-        # if other processes leave it a processor: tests/unit/test_bottleneck.py has that case.
+        # The callbacks wait, and one response fills the scraper. A worker that computes without a pause is
+        # busy only if other processes leave it a processor: tests/unit/test_bottleneck.py has that case.
         ("callbacks", "linger", {**ENDLESS, "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1}),
         ("concurrency", "graph", {**ENDLESS, "GRAPH_LATENCY": 0.2, "CONCURRENT_REQUESTS": 2}),
         (
