@@ -16,12 +16,11 @@ local function read(step)
   in_slots.know(meta[12], meta[24])
   slots.know(meta[13], meta[14])
   step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
-  step.waiting, step.seen = waiting.length(redis.pcall), filter.count()
-  step.pages = header.pages > 0 and redis.pcall('LINDEX', PAGES, 0)
-  -- Of keys that only pushes change, ask only if there are some.
-  local pushes = header.pushes > 0 or header.forgotten ~= nil
+  step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
+  -- All keys in each exchange, whether it needs them or not: if a wrong type failed only some workers, these would count
+  -- as dead.
   local replies = {meta, own, step.deadline, step.holds, step.waiting, step.seen, step.pages,
-    pushes and redis.pcall('SCARD', STARTED), pushes and redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
+    redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
     header.max_workers and redis.pcall('ZCARD', PLACES)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
