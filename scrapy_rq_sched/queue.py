@@ -67,8 +67,7 @@ class Base(ABC):
         return self._encode(item, unique)
 
     def _encode(self, item: Request, unique: bool) -> bytes:
-        # Also in a list: two equal requests are two pages, each with its own items.
-        nonce = next(self._nonces) if unique else None
+        nonce = next(self._nonces) if unique and self.folds_equal else None
         data = request.request_to_dict(item, self.spider, nonce)
         return faithful.dump(self.serializer, data)
 

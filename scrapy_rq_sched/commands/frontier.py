@@ -25,7 +25,6 @@ from .doctor import Doctor
 from .edit import Clear, Drain, Pause, Remove, Reprioritize, Resume, Stop
 from .events import Events
 from .failed import Failed
-from .items import Items
 from .look import Explain, Leases, Peek
 from .metrics import Metrics
 from .output import Output
@@ -46,7 +45,6 @@ ACTIONS: tuple[type[Action], ...] = (
     SlotsAction,
     Metrics,
     Failed,
-    Items,
     Seed,
     Forget,
     Reprioritize,
