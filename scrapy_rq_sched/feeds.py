@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import quote, unquote, urlparse
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 
 from .engine.bridge import find_scheduler
 from .engine.remarks import Remark
 from .runtime.identity import worker_name
 from .servers.addresses import show_feed
 
+logger = logging.getLogger(__name__)
+
 #: The value of ``FEED_URI_PARAMS`` that the add-on sets.
 URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
-
-#: The scheme of one worker's part of a file. ``scrapy frontier crawl`` joins the parts.
-PART_SCHEME = "frontier-part"
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)")
 #: Scrapy's parameters of a feed's URI that may be equal for two workers: ``time`` has whole seconds.
@@ -72,7 +74,7 @@ def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
     for uri, options in feeds.items():
         text = str(uri)
         params = (options or {}).get("uri_params", settings.get("FEED_URI_PARAMS"))
-        if text.startswith(("stdout:", f"{PART_SCHEME}:")) or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
+        if text.startswith("stdout:") or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
             continue
         yield text, params in (URI_PARAMS, uri_params)
 
@@ -100,27 +102,65 @@ def with_worker(uri: str) -> str:
     return f"{folder}{slash}{stem}-%(worker)s{dot}{ending}"
 
 
-def part_uri(path: Path) -> str:
-    """Return the URI of a part. It has no %, which some versions of Scrapy unescape in a feed's URI."""
-    return f"{PART_SCHEME}://{quote(str(path)).replace('%', '=')}"
+def write_whole_items(crawler: Crawler) -> None:
+    """Let Scrapy write local files with ``%(worker)s`` in their names by :class:`WholeItemsStorage`.
+
+    A storage that ``FEED_STORAGES`` sets for files is used as it is.
+    """
+    if crawler.extensions is None:
+        return  # the scheduler is used without a crawl
+    exporter = crawler.get_extension(FeedExporter)
+    if exporter is None or not any("%(worker)" in str(uri) for uri in exporter.feeds):
+        return
+    for scheme in ("", "file"):
+        if exporter.storages.get(scheme) is FileFeedStorage:
+            exporter.storages[scheme] = WholeItemsStorage
 
 
-class PartStorage:
-    """A feed storage for one worker's part of a file. ``scrapy frontier crawl`` joins the parts.
+class WholeItemsStorage(FileFeedStorage):
+    """A feed storage for a worker's own file: an item is in the file before its page is released.
 
-    It has no buffer: an item is in the file before its page is released, so that ``kill -9`` loses no item.
+    ``scrapy_rq_sched.Scheduler`` uses it for local files with ``%(worker)s`` in their names. For other files,
+    name it in ``FEED_STORAGES``: ``{"file": "scrapy_rq_sched.feeds.WholeItemsStorage"}``.
 
-    :param uri: of :func:`part_uri`.
+    If an item cannot be written, the file ends with the last one that could, and the worker closes: its pages
+    are crawled by other workers.
     """
 
-    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
-        self._path = Path(unquote(urlparse(uri).path.replace("=", "%")))
+    def open(self, spider: Spider) -> io.FileIO:
+        """Open the file without a buffer, and return it."""
+        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        return _WholeItems(self.path, self.write_mode, spider.crawler)
 
-    def open(self, spider: Spider) -> IO[bytes]:
-        """Open the file for appending, and return it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self._path.open("ab", buffering=0)
 
-    def store(self, file: IO[bytes]) -> None:
-        """Close *file*."""
-        file.close()
+class _WholeItems(io.FileIO):
+    """A file that has all of a write, or nothing of it."""
+
+    def __init__(self, path: str, mode: str, crawler: Crawler) -> None:
+        super().__init__(path, mode)
+        self._path = path
+        self._crawler = crawler
+        self._has_failed = False
+
+    def write(self, data: Any) -> int:
+        size = os.fstat(self.fileno()).st_size
+        rest = memoryview(data)
+        try:
+            while rest:
+                # A full disk may take a part of the data without an error.
+                rest = rest[super().write(rest) or 0 :]
+        except OSError as error:
+            self.truncate(size)
+            self._fail(error)
+            raise
+        return len(data)
+
+    def _fail(self, error: OSError) -> None:
+        scheduler = find_scheduler(self._crawler)
+        if self._has_failed or not hasattr(scheduler, "fail_begun"):
+            return
+        self._has_failed = True
+        scheduler.fail_begun(
+            f"an item cannot be written to {self._path}: {error}. Its page and all others that this worker "
+            "has begun are crawled by other workers. Make room, or write to another disk, and start it again"
+        )

@@ -7,28 +7,27 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from itemadapter import ItemAdapter
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.serialize import ScrapyJSONEncoder
 from typing_extensions import Self
 
 from . import connection, keys
+from .codec.items import default_serialize, item_bytes
 from .collect.item_store import ItemStore
 from .engine.bridge import end_crawl, find_scheduler, is_closing, run_in_thread
 from .errors import FrontierError, UnserializableItemError
 from .runtime import identity
-from .serializers import blame
 from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 
-default_serialize = ScrapyJSONEncoder().encode
-
 
 class RedisPipeline:
     """Appends each item, serialized, to a list in Redis: ``RPUSH`` from a thread, with many items at a time.
+
+    With ``FRONTIER_ITEMS``, :class:`scrapy_rq_sched.Scheduler` stores the items itself, each once: then this
+    pipeline only passes them on, unless a subclass stores them in its own way.
 
     An item counts as processed when Redis has stored it. So :class:`scrapy_rq_sched.Scheduler` releases its
     page only after that; and while Redis does not answer, the number of waiting items is limited to the
@@ -114,6 +113,8 @@ class RedisPipeline:
         if self._refusal is not None:
             raise self._refusal
         spider = spider or self._spider()
+        if self._leaves_items_to_scheduler():
+            return item
         if self._waits():
             return await run_in_thread(self._process_item, item, spider)
         if self._store is None:
@@ -141,6 +142,12 @@ class RedisPipeline:
         self.server.rpush(*self._entry(item, spider))
         return item
 
+    def _leaves_items_to_scheduler(self) -> bool:
+        """Return whether the scheduler stores each item in this list with the release of its page."""
+        cls = type(self)
+        is_plain = cls.item_key is RedisPipeline.item_key and not self._waits()
+        return is_plain and self.crawler is not None and stores_items(self.crawler)
+
     @classmethod
     def _waits(cls) -> bool:
         return cls._process_item is not RedisPipeline._process_item
@@ -149,13 +156,11 @@ class RedisPipeline:
         encode = self.server.get_encoder().encode
         key: bytes = encode(self.item_key(item, spider))
         try:
-            return key, encode(self.serialize(item))
-        except Exception as error:  # the user's code may raise anything
-            reason = blame(self.serialize, _fields(item), error)
+            return key, item_bytes(item, self.serialize, encode)
+        except UnserializableItemError as error:
             raise UnserializableItemError(
-                f"An item of spider {spider.name!r} cannot be stored: {reason}. Change the item, or set "
-                "REDIS_ITEMS_SERIALIZER to a serializer that accepts it"
-            ) from error
+                f"An item of spider {spider.name!r} cannot be stored: {error}"
+            ) from error.__cause__
 
     def _spider(self) -> Spider:
         if self.crawler is None or self.crawler.spider is None:
@@ -177,8 +182,10 @@ class RedisPipeline:
         )
 
 
-def _fields(item: Any) -> Any:
-    return dict(ItemAdapter(item)) if ItemAdapter.is_item(item) else item
+def stores_items(crawler: Crawler) -> bool:
+    """Return whether the scheduler stores items with the release of their page (``FRONTIER_ITEMS``)."""
+    settings = getattr(find_scheduler(crawler), "settings", None)
+    return bool(getattr(settings, "items", ""))
 
 
 def _give_pages_back(crawler: Crawler) -> None:

@@ -67,7 +67,8 @@ class Base(ABC):
         return self._encode(item, unique)
 
     def _encode(self, item: Request, unique: bool) -> bytes:
-        nonce = next(self._nonces) if unique and self.folds_equal else None
+        # Also in a list: two equal requests are two pages, each with its own items.
+        nonce = next(self._nonces) if unique else None
         data = request.request_to_dict(item, self.spider, nonce)
         return faithful.dump(self.serializer, data)
 

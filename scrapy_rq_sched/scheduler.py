@@ -133,6 +133,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         joined = None if engine is None else supervised.attend(self.crawler, self.name)
         remarks.log([*remarks.remarks(self.crawler.settings), *feeds.remarks(self.crawler.settings)])
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
+        feeds.write_whole_items(self.crawler)
         try:
             if isinstance(self._side, Refused):
                 raise self._side.error
@@ -254,6 +255,19 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         """Give back all requests that Scrapy is processing, because their results could not be stored."""
         if self._side.session is not None:
             self._side.session.state.give_back_held()
+
+    def fail_begun(self, reason: str) -> None:
+        """Give back all requests that Scrapy is processing, and close the spider with exit code 1.
+
+        :param reason: why their results cannot be stored, and what to do, for the log.
+        """
+        logger.error("This worker closes: %s", reason)
+        session = self._side.session
+        if session is None:
+            return
+        session.state.give_back_held()
+        if session.engine is not None:
+            session.engine.fail("items_not_written")
 
     @property
     def idle_seconds(self) -> float:

@@ -63,6 +63,12 @@ class FrontierSettings:
     items_key: str = setting("REDIS_ITEMS_KEY", Read.template, keys.ITEMS)
     #: ``REDIS_ITEMS_SERIALIZER``; None: Scrapy's JSON
     items_serializer: Callable[[Any], Any] | None = setting("REDIS_ITEMS_SERIALIZER", Read.function, None)
+    #: ``FRONTIER_ITEMS``: ``list`` or ``stream``; empty: items are not stored with the release of their page
+    items: str = setting("FRONTIER_ITEMS", Read.choice, "", ("", "list", "stream"))
+    #: ``FRONTIER_FEED``: tokens of files of ``scrapy frontier crawl``; empty: items go to none
+    feed: str = setting("FRONTIER_FEED", Read.tokens, "")
+    #: ``FRONTIER_MAX_ITEMS``, in items; 0: no limit
+    max_items: int = setting("FRONTIER_MAX_ITEMS", Read.whole, 0, 0)
     #: ``STATS_KEY``
     stats_key: str = setting("STATS_KEY", Read.template, keys.STATS)
     #: ``REDIS_START_URLS_KEY``

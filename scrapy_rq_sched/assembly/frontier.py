@@ -19,6 +19,9 @@ from ..settings import FrontierSettings
 from .dupefilter import filters_in_exchange, fingerprints_by
 from .queue import is_custom
 
+#: How many items may wait for the writer of their file.
+FEED_MOST = 100_000
+
 
 def load_scheduler(cls: Any, crawler: Crawler, server: Any, settings: FrontierSettings) -> Any:
     """Return a scheduler of *cls*, the class that ``SCHEDULER`` names.
@@ -52,7 +55,11 @@ def make_frontier(
     same = {
         one.name: getattr(settings, one.name) for one in fields(FleetConfig) if hasattr(settings, one.name)
     }
-    others = {"policy": settings.max_waiting_policy, "close": CloseLimits.of(settings)}
+    others = {
+        "policy": settings.max_waiting_policy,
+        "close": CloseLimits.of(settings),
+        "max_items": settings.max_items or (FEED_MOST if settings.feed else 0),
+    }
     config = FleetConfig(**same | others | ({} if settings.by_slot else {"order": "slots"}))
     if not is_custom(queue):
         if settings.order == "priority" and not queue.has_priorities:

@@ -30,6 +30,8 @@ def load_keys(settings: FrontierSettings, server: Any, spider: str, redis_key: A
         hash_tag,
         slots_template=settings.slots_key,
         places_template=settings.places_key,
+        # Without FRONTIER_ITEMS, the frontier does not use the key, which may be on any slot of a Cluster.
+        items_template=settings.items_key if settings.items else "",
     )
     check_slots(keys, server)
     return keys
@@ -48,6 +50,6 @@ def check_slots(keys: Keys, server: Any) -> None:
         raise SettingError(
             f"The keys {one!r} and {other!r} are on different slots of the Redis Cluster, but all keys of a "
             "frontier must be on one slot. Give the templates of all keys (SCHEDULER_QUEUE_KEY, "
-            "SCHEDULER_DUPEFILTER_KEY, REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY, FRONTIER_MAX_WORKERS_KEY) "
-            "the same part in braces, such as {%(spider)s}"
+            "SCHEDULER_DUPEFILTER_KEY, REDIS_START_URLS_KEY, FRONTIER_SLOTS_KEY, FRONTIER_MAX_WORKERS_KEY, "
+            "REDIS_ITEMS_KEY with FRONTIER_ITEMS) the same part in braces, such as {%(spider)s}"
         )

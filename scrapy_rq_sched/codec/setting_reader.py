@@ -18,7 +18,7 @@ from .lists import as_list
 from .slot_rules import SlotRule, slot_rules
 from .templates import check_job, is_template, templates_of_seeds
 
-_JOB = re.compile(r"[^\s:{}%]+")
+_JOB, _TOKENS = re.compile(r"[^\s:{}%]+"), re.compile(r"[a-z0-9]{1,64}(,[a-z0-9]{1,64})*")
 
 
 class SettingReader:
@@ -99,6 +99,13 @@ class SettingReader:
         if not values.issubset(allowed):
             raise self._refusal(name, f"a list of any of {', '.join(map(repr, allowed))}")
         return values
+
+    def tokens(self, name: str, default: str) -> str:
+        """Return a setting that must be tokens of this package, with commas between them, or empty."""
+        value = self._settings.get(name) or default
+        if not (isinstance(value, str) and (not value or _TOKENS.fullmatch(value))):
+            raise self._refusal(name, "tokens of letters and digits, as scrapy frontier crawl makes them")
+        return value
 
     def template(self, name: str, default: str) -> str:
         """Return a setting that must be the template of a key."""

@@ -24,9 +24,10 @@ from ..inspect.entries import read_requests
 from ..inspect.wording import counted
 from ..supervise import report
 from ..supervise.arguments import Arguments, Project, says_where_redis_is
+from ..supervise.feeds import FeedWriter
 from ..supervise.liveness import LEASES, Evidence, Limits
 from ..supervise.redis_thread import RedisThread
-from ..supervise.supervisor import Supervisor
+from ..supervise.supervisor import FINISHED, Supervisor
 from ..supervise.worker_process import is_alive
 from . import own_redis
 from .action import Action, Context
@@ -119,15 +120,14 @@ class Crawl(Action):
             arguments.set("MEMUSAGE_LIMIT_MB", str(opts.max_memory))
             arguments.set("MEMUSAGE_CHECK_INTERVAL_SECONDS", str(MEMORY_INTERVAL))
         outputs = opts.overwrite_output or opts.output or []
-        arguments.write(project, outputs, bool(opts.overwrite_output), base / "feeds")
+        arguments.write(project, outputs, bool(opts.overwrite_output))
         view = context.view(opts.spider)
         run = base / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         _make_room(base)
         run.mkdir()
         screen = Screen(context, run, opts.spider, opts.workers)
         begun = time.time()
-        if opts.overwrite_output:
-            _replace(context, arguments, read_status(view))
+        writer = _open_files(context, arguments, view, bool(opts.overwrite_output), screen.say)
         with _signals() as pressed:
             redis = RedisThread()
             limits = _limits(view, project, redis)
@@ -137,12 +137,12 @@ class Crawl(Action):
             finally:
                 # Also if the terminal was closed, or the disk is full.
                 supervisor.finish()
-                joined = [(feed.path, feed.adds, feed.join()) for feed in arguments.feeds]
+                writer.end(is_complete=FINISHED in supervisor.reasons)
         stats = report.total(supervisor.reports)
         _print_statistics(context, stats)
         # At the end, where a reader looks first.
         context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
-        are_there = _say_items(context, joined, stats.get("item_scraped_count", 0))
+        are_there = _say_items(context, writer, stats.get("item_scraped_count", 0))
         if supervisor.has_succeeded:
             return 0 if are_there else 1
         return 130 if supervisor.requests_to_end else 1
@@ -153,32 +153,48 @@ def _print_statistics(context: Context, stats: report.Stats) -> None:
         context.output.say(f"Statistics of all workers:\n{pformat(stats)}\n")
 
 
-def _say_items(context: Context, joined: list[tuple[Path, bool, int]], scraped: int) -> bool:
-    """Say how many items were added to each file, and return whether each has some if there are any."""
-    are_there = True
-    for path, adds, count in joined:
-        were = "was" if count == 1 else "were"
-        verb = "added" if adds else "written"
-        context.output.say(f"{counted(count, 'item')} {were} {verb} to {path}")
-        if scraped and not count:
-            are_there = False
-            context.output.warn(
-                f"The workers scraped {counted(scraped, 'item')}, but none is in {path}. This is a bug in "
-                "scrapy-rq-sched; please report it, with the log of a worker"
-            )
-    return are_there
+def _open_files(
+    context: Context, arguments: Arguments, view: View, overwrite: bool, say: Callable[[str], None]
+) -> FeedWriter:
+    """Open the files of ``-o`` and ``-O``, and begin to move items to them.
 
-
-def _replace(context: Context, arguments: Arguments, status: Status) -> None:
-    """Replace the files of ``-O`` if the crawl is new: they have a part of a crawl that is continued."""
-    if status.state in ("new", "finished"):
-        for feed in arguments.feeds:
-            feed.replaces = True
-            feed.forget_parts()
-    elif arguments.feeds:
+    ``-O`` replaces a file only if the crawl is new: the file has a part of a crawl that is continued.
+    """
+    is_new = bool(arguments.files) and read_status(view).state in ("new", "finished")
+    if overwrite and arguments.files and not is_new:
         context.output.say(
             "An earlier run's crawl is continued: its files are appended to, not replaced (-O)"
         )
+    for file in arguments.files:
+        file.open(replaces=overwrite and is_new)
+    writer = FeedWriter(view.server, view.keys, arguments.files, say)
+    if writer.feeds:
+        arguments.set("FRONTIER_FEED", writer.tokens)
+        writer.start()
+    return writer
+
+
+def _say_items(context: Context, writer: FeedWriter, scraped: int) -> bool:
+    """Say how many items were written to each file, and return whether they are all there."""
+    are_there = True
+    for feed in writer.feeds:
+        file = feed.file
+        were = "was" if file.count == 1 else "were"
+        context.output.say(
+            f"{counted(file.count, 'item')} {were} {'added' if file.adds else 'written'} to {file.path}"
+        )
+        if feed.waiting:
+            are_there = False
+            context.output.warn(writer.advice(feed))
+        elif scraped and not file.count:
+            are_there = False
+            context.output.warn(
+                f"The workers scraped {counted(scraped, 'item')}, but none is in {file.path}. This is a bug "
+                "in scrapy-rq-sched; please report it, with the log of a worker"
+            )
+    for line in writer.unwritten_of_others():
+        context.output.warn(line)
+    return are_there
 
 
 def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments) -> None:

@@ -25,6 +25,7 @@ from .doctor import Doctor
 from .edit import Clear, Drain, Pause, Remove, Reprioritize, Resume, Stop
 from .events import Events
 from .failed import Failed
+from .items import Items
 from .look import Explain, Leases, Peek
 from .metrics import Metrics
 from .output import Output
@@ -45,6 +46,7 @@ ACTIONS: tuple[type[Action], ...] = (
     SlotsAction,
     Metrics,
     Failed,
+    Items,
     Seed,
     Forget,
     Reprioritize,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+from ..codec.values import text_of
 from ..connection import OLDEST_SERVER, Client, NoPermissionError, RedisError, address, server_of, unreachable
 from ..errors import RedisUnsuitableError, one_line
+from ..keys import Keys
 
 
 def check_server(client: Client, key: str) -> list[str]:
@@ -37,6 +39,20 @@ def check_server(client: Client, key: str) -> list[str]:
             "keys, and the crawl loses requests. Set maxmemory-policy to noeviction"
         ]
     return []
+
+
+def check_items(client: Client, keys: Keys, kind: str) -> None:
+    """Check that the items can be stored at their key.
+
+    :param kind: ``list`` or ``stream``.
+    :raises RedisUnsuitableError: if the key has another type.
+    """
+    there = text_of(server_of(client, keys.items).type(keys.items))
+    if there not in ("none", kind):
+        raise RedisUnsuitableError(
+            f"Key {keys.items!r} in Redis is a {there}, but FRONTIER_ITEMS = {kind!r} needs a {kind} there. "
+            "Let its consumer empty it, or set another key with REDIS_ITEMS_KEY"
+        )
 
 
 def server_age(client: Client, key: str) -> float:

@@ -111,6 +111,11 @@ class FleetConfig:
     :param slot_policy: the limits of slots in this worker's settings.
     :param order: ``slots``: slots take turns; ``priority``: the highest priority of all slots comes first.
     :param max_seed_bytes: how many bytes a seed may have; a larger seed is set aside.
+    :param items: ``list`` or ``stream``: how items are stored with the release of their page; empty: they are
+        not.
+    :param feed: the tokens of the files of ``scrapy frontier crawl`` to which items go, with commas between
+        them; empty: to none.
+    :param max_items: how many items may wait for a consumer; 0: no limit.
     """
 
     lease_timeout: float = 30.0
@@ -127,6 +132,9 @@ class FleetConfig:
     slot_policy: SlotPolicy = field(default_factory=SlotPolicy)
     order: str = "slots"
     max_seed_bytes: int = 1024 * 1024
+    items: str = ""
+    feed: str = ""
+    max_items: int = 0
 
     @property
     def lease_ms(self) -> int:
@@ -154,6 +162,30 @@ class Failed(NamedTuple):
     after: int
     reason: str
     traceback: str = ""
+
+
+class ItemGroup(NamedTuple):
+    """Items of one page, or without a page.
+
+    :param items: the items, serialized.
+    :param lease: the lease of the page, or empty.
+    :param url: the URL of the page.
+    :param page: for a stream: a text that is the same for each delivery of the page.
+    :param mark: for an item of ``start()`` a text; of all items with this text, a crawl stores the first.
+    :param is_last: whether the batch finishes the lease. Then all items of the page become visible.
+    """
+
+    items: tuple[bytes, ...]
+    lease: str = ""
+    url: str = ""
+    page: str = ""
+    mark: str = ""
+    is_last: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return sum(map(len, self.items))
 
 
 @dataclass(slots=True)
@@ -203,6 +235,8 @@ class Batch:
     times: dict[str, int] = field(default_factory=dict)
     #: This worker's bottleneck, if it has changed.
     bottleneck: BottleneckName | None = None
+    #: Items of pages.
+    item_groups: list[ItemGroup] = field(default_factory=list)
     #: The requests of the pushes. Only a user's own queue needs them.
     requests: list[Any] = field(default_factory=list)
 
@@ -222,6 +256,8 @@ class Batch:
         for tuples in (self.refused, self.failed, self.forgotten):
             for values in tuples:
                 yield from values
+        for group in self.item_groups:
+            yield from group.items
 
     def _always(self, worker: str, config: FleetConfig) -> dict[str, Any]:
         return {
@@ -289,9 +325,29 @@ class Batch:
             "refused": len(self.refused),
             "failed": len(self.failed),
             "forgotten": len(self.forgotten),
+            "items": sum(len(group.items) for group in self.item_groups),
+            "item_groups": self._groups_to_wire(config.items == "stream" or bool(config.feed)),
+            "items_as": config.items,
+            "feed": config.feed,
+            "max_items": config.max_items if self.item_groups else 0,
         }
         return {name: value for name, value in optional.items() if value}
 
+    def _groups_to_wire(self, with_urls: bool) -> list[list[Any]]:
+        """Return the groups of items without the items, as ``lua/exchange/page_items.lua`` reads them."""
+        places = {finished.lease: place for place, finished in enumerate(self.finished, 1)}
+        return [
+            [
+                len(group.items),
+                places[group.lease] if group.is_last else group.lease or 0,
+                *((group.url, group.page) if with_urls else ("", "")),
+                *([group.mark] if group.mark else []),
+            ]
+            for group in self.item_groups
+        ]
+
     def of_first(self, pushes: int) -> Batch:
-        """Return this batch with only its first *pushes*. The other pushes are sent later."""
-        return replace(self, pushes=self.pushes[:pushes], busy=True)
+        """Return this batch with only its first *pushes*, and no items. The others are sent later."""
+        with_items = {group.lease for group in self.item_groups}
+        finished = [finished for finished in self.finished if finished.lease not in with_items]
+        return replace(self, pushes=self.pushes[:pushes], finished=finished, item_groups=[], busy=True)

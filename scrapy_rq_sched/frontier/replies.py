@@ -185,6 +185,9 @@ class Reply:
     #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
     #: vain; else empty.
     owner: str = ""
+    #: How many items were stored; and why there was no room for items: ``memory`` or ``bound``; else empty.
+    items: int = 0
+    no_items: str = ""
     #: When the exchange was sent and the reply received, in seconds by this process's monotonic clock.
     sent: float = 0.0
     received: float = 0.0
@@ -193,9 +196,16 @@ class Reply:
     replicated: bool = True
     #: How many of the batch's pushes the exchange carried; None: all.
     pushes_sent: int | None = None
+    #: Whether the exchange carried the items of the batch.
+    items_sent: bool = True
     #: With a user's own queue: places of the pushes that it did not take, and the requests that were popped.
     kept: tuple[int, ...] | None = None
     popped: tuple[Any, ...] = ()
+
+    @property
+    def has_refused_items(self) -> bool:
+        """Whether the items of the batch must be sent again, and the leases of their pages released then."""
+        return bool(self.no_items) or not self.items_sent
 
     @classmethod
     def parse(cls, raw: list[Any], sent: float, replicated: bool = True) -> Reply:
@@ -243,6 +253,8 @@ class Reply:
             garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),
             owner=head.get("owner", ""),
+            items=head.get("items", 0),
+            no_items=head.get("no_items", ""),
             sent=sent,
             received=time.monotonic(),
             order=Order(head["order"]),

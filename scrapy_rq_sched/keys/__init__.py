@@ -52,6 +52,7 @@ class Keys(Table):
         frontier's own.
     :param places_template: the template of the key of the places that ``FRONTIER_MAX_WORKERS`` allows;
         empty: a key of this frontier's own.
+    :param items_template: the template of the key of the items; empty: a key of this frontier's own.
     """
 
     spider: str
@@ -62,6 +63,7 @@ class Keys(Table):
     hash_tag: bool = False
     slots_template: str = ""
     places_template: str = ""
+    items_template: str = ""
 
     def of(self, template: str) -> str:
         """Return the key that *template* stands for."""

@@ -363,12 +363,55 @@ class Table:
         Use.ARGUMENT,
     )
 
+    items = Key(
+        "{prefix}:items",
+        ("list", "stream"),
+        'items, serialized. `RedisPipeline` and `FRONTIER_ITEMS = "list"` append them to a list, '
+        '`FRONTIER_ITEMS = "stream"` to a stream: entries with the fields `item`, `url`, `worker` and `id`',
+        Use.ARGUMENT,
+        lasting=True,
+        template="items_template",
+    )
+    feed = KeyPattern(
+        "{prefix}:feed:<token>",
+        ("stream",),
+        "with `scrapy frontier crawl -o`: items that are not in its file yet, as in a stream of `items`",
+        Use.PREFIX,
+        lasting=True,
+    )
+    feeds = Key(
+        "{prefix}:feeds",
+        ("hash",),
+        "with `scrapy frontier crawl -o`: for each `<token>` the host, and the path of the file",
+        lasting=True,
+    )
+    item_parts = Key(
+        "{prefix}:item_parts",
+        ("set",),
+        "with `FRONTIER_ITEMS`: `<worker>/<lease>` of each lease that is not released and has items here",
+        Use.ARGUMENT,
+    )
+    item_part = KeyPattern(
+        "{item_parts}:<worker>/<lease>",
+        ("list",),
+        "with `FRONTIER_ITEMS`: items of a page that yields very many, until its lease is released and they "
+        "are moved to the items",
+        Use.DERIVED,
+    )
+    items_released = Key(
+        "{item_parts}:released",
+        ("list",),
+        "with `FRONTIER_ITEMS`: pages whose lease is released, and whose items are not all moved yet: JSON "
+        "objects, in the order of the release",
+        Use.DERIVED,
+        lasting=True,
+    )
+
 
 #: All keys: also the seeds, which may have several keys, and those that are not the frontier's own.
 KEYS: tuple[Row, ...] = (
     *(row for row in vars(Table).values() if isinstance(row, Row)),
     Key("<spider>:start_urls", ("list",), "seeds; a set or a sorted set also works", lasting=True),
-    Key("<spider>:items", ("list",), "items, serialized: see `pipelines.py`", lasting=True),
     KeyPattern(
         "<spider>:items:batch:<id>",
         ("string",),

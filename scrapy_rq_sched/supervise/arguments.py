@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ from scrapy.utils.conf import feed_process_params_from_cli
 from scrapy.utils.misc import load_object
 
 from ..addon import Addon
-from ..codec.values import class_path
+from ..collect.item_file import ItemFile
 from ..errors import SettingError
-from ..feeds import PART_SCHEME
-from .feeds import STORAGE, Feed, path_of
+from .feeds import path_of
 
 #: The settings with the address of Redis.
 _REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
+_SERIALIZER = "REDIS_ITEMS_SERIALIZER"
 
 
 def says_where_redis_is(settings: Any) -> bool:
@@ -56,18 +55,11 @@ class Project:
                 f"SCHEDULER is {scheduler!r}, which cannot be loaded: {error}. Correct the import path"
             ) from None
 
-    def feed_storages(self) -> str:
-        """Return ``FEED_STORAGES`` with the storage of parts added, as JSON."""
-        paths = {
-            scheme: value if isinstance(value, str | None) else class_path(value)
-            for scheme, value in self.settings.getdict("FEED_STORAGES").items()
-        }
-        return json.dumps({**paths, PART_SCHEME: STORAGE})
-
 
 class Arguments:
     """Makes the command lines of the workers.
 
+    :ivar files: the files to which the items of all workers go; they are not open.
     :param spider: the spider's name.
     :param settings: the values of ``-s``, and :param spider_arguments: those of ``-a``, as ``NAME=VALUE``.
     """
@@ -79,29 +71,27 @@ class Arguments:
         self._outputs: list[str] = []
         # Scrapy refuses a command line with both -o and -O.
         self._flag = "-o"
-        self.feeds: list[Feed] = []
+        self.files: list[ItemFile] = []
 
     def set(self, name: str, value: str) -> None:
         """Add a setting."""
         self._settings.append(f"{name}={value}")
 
-    def write(self, project: Project, outputs: list[str], overwrite: bool, folder: Path) -> None:
+    def write(self, project: Project, outputs: list[str], overwrite: bool) -> None:
         """Let the workers write their items to *outputs*, the values of ``-o`` or ``-O``.
 
         :param overwrite: whether the option is ``-O``.
-        :param folder: the folder for the parts of files until they are joined.
         :raises SettingError: if several workers cannot write one of the outputs together.
         :raises scrapy.exceptions.UsageError: if Scrapy would refuse an output.
         """
         self._flag = "-O" if overwrite else "-o"
-        encoding = project.settings.get("FEED_EXPORT_ENCODING") or "utf-8"
         plain = project.settings.copy()
         plain.set("FEEDS", {}, "cmdline")
         kind: dict[str, Any] = {"overwrite_output": outputs} if overwrite else {}
         feeds = feed_process_params_from_cli(plain, [] if overwrite else outputs, **kind)
         for uri, options in feeds.items():
             if path := path_of(uri):
-                self.feeds.append(Feed(path, options["format"], folder, encoding))
+                self.files.append(ItemFile(Path(path).resolve(), options["format"], project.settings))
             elif "%(worker)" in uri:
                 self._outputs += [self._flag, f"{uri}:{options['format']}"]
             else:
@@ -110,12 +100,14 @@ class Arguments:
                     f"-o {where}: several workers cannot write to the same place. Write to a file, or add "
                     "%(worker)s to the name"
                 )
-        if self.feeds:
-            self.set("FEED_STORAGES", project.feed_storages())
+        if self.files and project.settings.get("FRONTIER_ITEMS") and project.settings.get(_SERIALIZER):
+            raise SettingError(
+                f"-o {self.files[0].path}: the items of a file must be JSON, but FRONTIER_ITEMS stores them "
+                f"with {_SERIALIZER}. Remove one of these settings, or -o"
+            )
 
     def of(self, process: str) -> list[str]:
         """Return the arguments of ``scrapy`` for the process called *process*."""
-        parts = [text for feed in self.feeds for text in (self._flag, feed.option(process))]
         settings = [text for setting in self._settings for text in ("-s", setting)]
         own = [text for argument in self._spider_arguments for text in ("-a", argument)]
-        return ["crawl", self._spider, *own, *settings, *self._outputs, *parts]
+        return ["crawl", self._spider, *own, *settings, *self._outputs]

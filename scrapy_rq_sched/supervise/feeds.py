@@ -1,167 +1,35 @@
-"""Join the items of several workers in one file: each process writes a part, joined at the end.
+"""The files to which the items of all workers of this machine go.
 
-Parts are written without a buffer (:class:`scrapy_rq_sched.feeds.PartStorage`), so an item is in its part
-before the lease of its page is released. If a process was killed, an incomplete last line is left out.
+The workers send their items to a stream in Redis for each file, with the release of their page. A thread
+moves them to the file.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import os
+import json
+import math
 import re
-import shutil
 import socket
-from collections.abc import Iterator
-from pathlib import Path
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import unquote, urlparse
 
-from ..errors import FrontierError, SettingError
-from ..feeds import part_uri
-from .worker_process import is_alive
+from ..codec.values import text_of
+from ..collect.item_file import Entry, ItemFile
+from ..connection import RedisError, describe_error
+from ..errors import counted, frontier_command
+from ..keys import Keys
 
-#: The storage class of parts.
-STORAGE = "scrapy_rq_sched.feeds.PartStorage"
-#: Formats that are joined line by line, and as tables.
-_LINES, _TABLES = ("jsonlines", "jsonl", "jl"), ("csv",)
-#: Bytes that are read at a time.
-CHUNK = 1 << 20
-#: The name of this machine in the names of parts, because several machines may share a folder.
-_HOST = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname()) or "host"
+#: Items, and about how many bytes, that are moved at a time.
+MOST_ITEMS, BATCH_BYTES = 1000, 4_000_000
+#: Seconds between two looks for items, and until the next attempt after an error.
+INTERVAL, AGAIN = 0.2, 2.0
+#: Seconds for which the rest is tried to be moved when the workers have ended, if Redis does not answer.
+PATIENCE = 30.0
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
-
-
-class Feed:
-    """A file that all workers write together.
-
-    :param path: the path of the joined file.
-    :param format_: Scrapy's name of its format.
-    :param folder: the folder for the parts.
-    :param encoding: the encoding of the file.
-    :ivar replaces: whether the joined items replace an existing file; if not, they are appended.
-    :raises SettingError: if parts of this format, or in this encoding, cannot be joined.
-    """
-
-    def __init__(self, path: str, format_: str, folder: Path, encoding: str = "utf-8") -> None:
-        if format_ not in (*_LINES, *_TABLES):
-            raise SettingError(
-                f"{path}: the items of several workers cannot be joined as {format_}. Use JSON lines "
-                f"({Path(path).stem}.jsonl) or CSV"
-            )
-        _check_encoding(path, encoding)
-        self.path = Path(path).resolve()
-        self._format = format_
-        name = hashlib.sha1(os.fsencode(self.path), usedforsecurity=False).hexdigest()[:12]
-        self._folder = folder / name
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._is_table = format_ in _TABLES
-        self._encoding = encoding
-        self.replaces = False
-
-    @property
-    def adds(self) -> bool:
-        """Whether :meth:`join` adds to items that are in the file already."""
-        return not self.replaces and self.path.exists() and self.path.stat().st_size > 0
-
-    def option(self, process: str) -> str:
-        """Return the value of ``-o`` for the process called *process*, which no other process has."""
-        return f"{part_uri(self._folder / f'{_HOST}.{os.getpid()}-{process}')}:{self._format}"
-
-    def forget_parts(self) -> None:
-        """Delete the parts that a killed supervisor has left of an earlier crawl."""
-        for part in self._parts():
-            part.unlink()
-
-    def join(self) -> int:
-        """Join the parts in the file, and return the number of their items.
-
-        Parts of a killed supervisor of this machine are joined as well, but not those of a supervisor that
-        still runs, or of another machine.
-
-        :raises FrontierError: if a part cannot be read, or the file cannot be written. The parts that are not
-            joined stay.
-        """
-        count = 0
-        part = self._folder
-        # A field of a table may be a whole page. Not at import: every Scrapy command loads this module.
-        csv.field_size_limit(2**31 - 1)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.replaces:
-                self.path.unlink(missing_ok=True)
-                self.path.touch()
-            _end_line(self.path)
-            for part in self._parts():
-                count += self._join_table(part) if self._is_table else self._join_lines(part)
-                part.unlink()
-        except (OSError, UnicodeError, csv.Error) as error:
-            raise FrontierError(
-                f"Some items could not be written to {self.path}: {error}. They are kept, beginning with "
-                f"{part}, and the next crawl with the same file joins them"
-            ) from error
-        return count
-
-    def _parts(self) -> Iterator[Path]:
-        for part in sorted(self._folder.iterdir()):
-            host, _, process = part.name.rpartition("-worker-")[0].rpartition(".")
-            is_own = process == str(os.getpid())
-            if host == _HOST and process.isdigit() and (is_own or not is_alive(int(process))):
-                yield part
-
-    def _join_lines(self, part: Path) -> int:
-        count = 0
-        with part.open("rb") as source, self.path.open("ab") as target:
-            for line in source:
-                if line.endswith(b"\n"):
-                    target.write(line)
-                    count += 1
-        return count
-
-    def _join_table(self, part: Path) -> int:
-        rows = _rows(part, self._encoding, not _is_torn(part))
-        header = next(rows, [])
-        if not header:
-            return 0
-        there = next(_rows(self.path, self._encoding), []) if self.path.exists() else []
-        columns = [*there, *(column for column in header if column not in there)]
-        if there and columns != there:
-            self._widen(columns)
-        count = 0
-        with self.path.open("a", newline="", encoding=self._encoding) as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            if not there:
-                writer.writeheader()
-            for row in rows:
-                writer.writerow(dict(zip(header, row, strict=False)))
-                count += 1
-        return count
-
-    def _widen(self, columns: list[str]) -> None:
-        """Add columns to the file, for fields that earlier items did not have."""
-        rows = _rows(self.path, self._encoding)
-        header = next(rows)
-        wider = self.path.with_name(f"{self.path.name}.partial")
-        with wider.open("w", newline="", encoding=self._encoding) as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(dict(zip(header, row, strict=False)) for row in rows)
-        shutil.copymode(self.path, wider)
-        wider.replace(self.path)
-
-
-def _check_encoding(path: str, encoding: str) -> None:
-    """Refuse an encoding in which a byte of a line break does not always end a line."""
-    try:
-        has_line_breaks = "a\n".encode(encoding).endswith(b"a\n")
-    except (LookupError, ValueError):
-        raise SettingError(
-            f"FEED_EXPORT_ENCODING must be the name of an encoding, such as 'utf-8', not {encoding!r}"
-        ) from None
-    if not has_line_breaks:
-        raise SettingError(
-            f"{path}: the items of several workers cannot be joined in the encoding {encoding}. Set "
-            "FEED_EXPORT_ENCODING to utf-8"
-        )
 
 
 def path_of(uri: str) -> str:
@@ -171,33 +39,186 @@ def path_of(uri: str) -> str:
     return "" if _SCHEME.match(uri) or uri == "-" or "%(" in uri else uri
 
 
-def _rows(path: Path, encoding: str, is_whole: bool = True) -> Iterator[list[str]]:
-    """Yield the rows of a table; leave out the last one if the table is not whole."""
-    before: list[str] | None = None
-    # A table that is not whole may end in the middle of a character.
-    with path.open(newline="", encoding=encoding, errors=None if is_whole else "surrogateescape") as file:
-        for row in csv.reader(file):
-            if before is not None:
-                yield before
-            before = row
-    if before is not None and is_whole:
-        yield before
+class Feed:
+    """A file, and the stream with the items that are not in it yet.
+
+    :param file: the file, which is open.
+    :ivar waiting: how many items could not be written, when :class:`FeedWriter` has ended.
+    """
+
+    def __init__(self, server: Any, keys: Keys, file: ItemFile) -> None:
+        self.file = file
+        self.key = keys.feed(file.token)
+        self._server = server
+        self._count = MOST_ITEMS // 10
+        self.waiting = 0
+
+    def move(self) -> int:
+        """Move a batch of items to the file, and return how many. Waits for Redis, and for the disk.
+
+        :raises OSError: if they cannot be written. They stay in the stream.
+        """
+        found = self._server.xrange(self.key, count=self._count)
+        entries = [Entry.of(number, fields) for number, fields in found]
+        if not entries:
+            return 0
+        self.file.add(entries)
+        self._server.xdel(self.key, *(entry.number for entry in entries))
+        size = sum(len(entry.data) for entry in entries)
+        self._count = max(1, min(MOST_ITEMS, 2 * len(entries), int(len(entries) * BATCH_BYTES / (size + 1))))
+        return len(entries)
+
+    def take_problems(self) -> list[str]:
+        """Return the lines about items that are not in the file, once."""
+        problems, self.file.problems = self.file.problems, []
+        return problems
 
 
-def _end_line(path: Path) -> None:
-    """Add a newline at the end of the file *path* if it is not empty and has none."""
-    if path.exists() and path.stat().st_size:
-        with path.open("rb+") as file:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
+class FeedWriter:
+    """Moves the items of a crawl to their files, in a thread.
+
+    :param server: a redis-py client, and :param keys: the keys of the frontier.
+    :param files: the files, which are open.
+    :param say: called with a line about a problem.
+    """
+
+    def __init__(
+        self, server: Any, keys: Keys, files: Sequence[ItemFile], say: Callable[[str], None]
+    ) -> None:
+        self._server, self._keys = server, keys
+        self._say = say
+        self.feeds = [Feed(server, keys, file) for file in files]
+        self._must_end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="items", daemon=True)
+        self._problem = ""
+
+    @property
+    def tokens(self) -> str:
+        """The value of ``FRONTIER_FEED`` for the workers."""
+        return ",".join(feed.file.token for feed in self.feeds)
+
+    def start(self) -> None:
+        """Note in Redis which files there are, and begin to move items."""
+        for feed in self.feeds:
+            owner = {"host": socket.gethostname(), "path": str(feed.file.path)}
+            self._server.hset(self._keys.feeds, feed.file.token, json.dumps(owner))
+        self._thread.start()
+
+    def end(self, is_complete: bool) -> None:
+        """Move the remaining items, and close the files.
+
+        :param is_complete: whether the crawl is finished, so that no items come any more.
+        """
+        self._must_end.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        for feed in self.feeds:
+            try:
+                feed.file.close(is_complete and not feed.waiting)
+                for problem in feed.take_problems():
+                    self._say(problem)
+                if is_complete and not feed.waiting:
+                    self._server.hdel(self._keys.feeds, feed.file.token)
+            except OSError as error:
+                feed.waiting = max(1, feed.waiting)
+                self._say(f"{feed.file.path} could not be written: {error}")
+            except RedisError as error:
+                self._say(describe_error(self._server, error))
+
+    def advice(self, feed: Feed) -> str:
+        """Return how to write the items of *feed* that could not be written."""
+        command = frontier_command("items", self._keys.spider, "-o", str(feed.file.path))
+        return (
+            f"{counted(feed.waiting, 'item is', 'items are')} not in {feed.file.path}: {self._problem}. "
+            f"Nothing is lost: when this is mended, run: {command}"
+        )
+
+    def unwritten_of_others(self) -> list[str]:
+        """Return a line for each file of another run that lacks items, with the command that writes them."""
+        if not self.feeds:
+            return []
+        try:
+            return unwritten(self._server, self._keys, [feed.file.token for feed in self.feeds])
+        except RedisError as error:
+            return [describe_error(self._server, error)]
+
+    def _run(self) -> None:
+        try:
+            if self._move_all():
+                return
+        except Exception:
+            # Nothing is lost: what is in the stream stays there.
+            self._problem = "a bug in scrapy-rq-sched; please report it"
+            self._say(f"The items cannot be written: {traceback.format_exc()}")
+        for feed in self.feeds:
+            feed.waiting = self._waiting(feed)
+
+    def _move_all(self) -> bool:
+        """Move items until the workers have ended; return whether all were moved."""
+        give_up_at = math.inf
+        while True:
+            is_ending = self._must_end.is_set()  # first: what comes before the end is seen after it
+            try:
+                moved = sum(self._move(feed) for feed in self.feeds)
+            except (OSError, RedisError) as error:
+                self._note(error)
+                if is_ending:
+                    patience = PATIENCE if isinstance(error, RedisError) else 0.0
+                    give_up_at = min(give_up_at, time.monotonic() + patience)
+                    if time.monotonic() >= give_up_at:
+                        return False
+                    time.sleep(AGAIN)
+                else:
+                    self._must_end.wait(AGAIN)
+                continue
+            if not moved and is_ending:
+                return True
+            if not moved:
+                self._must_end.wait(INTERVAL)
+
+    def _note(self, error: OSError | RedisError) -> None:
+        """Say that the items cannot be written, once for each cause."""
+        text = describe_error(self._server, error) if isinstance(error, RedisError) else str(error)
+        if text != self._problem:
+            self._problem = text
+            self._say(f"The items cannot be written for now: {text}. They wait in Redis")
+
+    def _move(self, feed: Feed) -> int:
+        count = feed.move()
+        for problem in feed.take_problems():
+            self._say(problem)
+        return count
+
+    def _waiting(self, feed: Feed) -> int:
+        try:
+            return max(1, int(self._server.xlen(feed.key)))
+        except RedisError:
+            return 1  # an unknown number
 
 
-def _is_torn(path: Path) -> bool:
-    """Return whether a table ends in the middle of a line, or of a quoted field."""
-    quotes, last = 0, b""
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            quotes += chunk.count(b'"')
-            last = chunk[-1:]
-    return last != b"\n" or quotes % 2 == 1
+def unwritten(server: Any, keys: Keys, own: Sequence[str]) -> list[str]:
+    """Return a line for each file of another run that lacks items, with the command that writes them.
+
+    :param own: the tokens of this run.
+    """
+    lines = []
+    for name, value in server.hgetall(keys.feeds).items():
+        token = text_of(name)
+        waiting = 0 if token in own else int(server.xlen(keys.feed(token)))
+        if waiting:
+            owner = owner_of(value)
+            command = frontier_command("items", keys.spider, "--feed", token, "-o", "FILE")
+            lines.append(
+                f"{counted(waiting, 'item')} of an earlier run, for {owner['path']} on {owner['host']}, are "
+                f"not written. To write them: {command}"
+            )
+    return lines
+
+
+def owner_of(value: bytes) -> dict[str, str]:
+    """Return the host and the path of a file, as :meth:`FeedWriter.start` has noted them."""
+    try:
+        owner: Any = json.loads(value)
+        return {name: str(owner[name]) for name in ("host", "path")}
+    except (ValueError, TypeError, KeyError):  # somebody has written other text there
+        return {"host": "an unknown host", "path": "an unknown file"}

@@ -31,6 +31,8 @@ LAST_PATIENCE = 60.0
 TOO_LARGE, REFUSED, FINISHED, SHUTDOWN = "memusage_exceeded", "frontier_error", "finished", "shutdown"
 #: The reason if the spider's start() has raised an exception.
 START_ERROR = "start_error"
+#: The reason if an item could not be written to a worker's own file.
+NOT_WRITTEN = "items_not_written"
 #: The reason after `scrapy frontier stop`.
 STOPPED = "stopped"
 #: The reason if there is no place (FRONTIER_MAX_WORKERS_POLICY = "exit").
@@ -133,7 +135,7 @@ class Supervisor:
         # Workers that were told one by one to shut down have not ended by themselves, nor have those without
         # a place. But if other machines have all places, so that no worker was needed here, all is well.
         # And if start() failed in each of them, the crawl lacks its beginning, though nothing is left to do.
-        failures = (SHUTDOWN, REFUSED, TOO_LARGE, FULL, START_ERROR)
+        failures = (SHUTDOWN, REFUSED, TOO_LARGE, FULL, START_ERROR, NOT_WRITTEN)
         was_needless = self.reasons == [FULL] * self.processes
         return not self.set_aside and (was_needless or any(reason not in failures for reason in self.reasons))
 

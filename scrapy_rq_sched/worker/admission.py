@@ -129,8 +129,8 @@ class Capacity:
 
     @property
     def is_full(self) -> bool:
-        """Whether the outbox is full, so that no new page should be begun."""
-        return len(self._state.outbox) >= self._settings.outbox_size
+        """Whether the outbox or the memory for items is full, so that no new page should be begun."""
+        return len(self._state.outbox) >= self._settings.outbox_size or self._state.items.is_full
 
     def load_block(self) -> Block | None:
         """Return the first block by this worker's load; None if it permits one more request."""

@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred
 
 from ..errors import FrontierError, counted
 from ..frontier.client import Left
-from ..frontier.messages import Batch, Push
+from ..frontier.messages import Batch, ItemGroup, Push
 from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread
 from ..runtime.event_loop import EventLoop
@@ -72,13 +72,13 @@ class ExchangeSchedule:
     @property
     def pause(self) -> float:
         """Seconds until the next exchange of a stopping worker, if it has more to send."""
-        return POLL_FULL if self._session.state.outbox.blocked else 0
+        return POLL_FULL if self._session.state.lacks_room else 0
 
     def is_due(self) -> bool:
         """Return whether there should be an exchange now."""
         session, reply = self._session, self._session.last_reply
         silence = time.monotonic() - self._last_exchange
-        has_no_room = session.state.outbox.blocked
+        has_no_room = session.state.lacks_room
         if session.state.has_news and silence >= (POLL_FULL if has_no_room else self._patience(reply)):
             return True
         if self._is_turn_near(reply):
@@ -130,7 +130,7 @@ class ExchangeSchedule:
     def is_wanted_soon(self) -> bool:
         """Return whether the next request would have to wait, unless there is an exchange now."""
         session, reply = self._session, self._session.last_reply
-        if session.state.outbox.blocked:
+        if session.state.lacks_room:
             return False
         there_is_more = reply is not None and reply.waiting and reply.leases
         # While slots are saturated, news seldom leads to a lease.
@@ -165,47 +165,53 @@ class Attempt:
     """The part of a batch that is sent, and the failures so far.
 
     :ivar sent: the batch, or the part of it that is sent.
-    :ivar failures: how often the batch has failed.
+    :ivar failures: how often the batch has failed, and :ivar error: the first error.
     """
 
     def __init__(self) -> None:
         self.sent = Batch(0)
         self.failures = 0
         self._whole = self.sent
-        self._error: Exception | None = None
-        # The only request of the last batch that failed.
-        self._suspect: Push | None = None
+        self.error: Exception | None = None
+        # The only request of the last batch that failed; the only items of the last one without requests.
+        self._suspects: tuple[Push | None, ItemGroup | None] = None, None
 
     def begin(self, batch: Batch) -> None:
         """Begin with a new *batch*."""
         self.sent = self._whole = batch
         self.failures = 0
-        self._error = None
+        self.error = None
+
+    def reply_of(self, reply: Reply) -> Reply:
+        """Return *reply* with the part of the batch that the last attempt sent."""
+        if self.sent is self._whole:
+            return reply
+        return replace(reply, pushes_sent=len(self.sent.pushes), items_sent=not self._whole.item_groups)
 
     @property
-    def pushes(self) -> int | None:
-        """How many requests the last attempt sent; None if it sent all of them."""
-        return None if self.sent is self._whole else len(self.sent.pushes)
+    def is_whole(self) -> bool:
+        """Whether the last attempt sent the whole batch."""
+        return self.sent is self._whole
 
     def failed(self, error: Exception, at_once: bool) -> None:
         """Note a failure; *at_once*: a repetition cannot succeed."""
         self.failures += 1
-        self._error = self._error or error
-        if self._whole.pushes and (at_once or self.failures >= WHOLE):
+        self.error = self.error or error
+        if (self._whole.pushes or self._whole.item_groups) and (at_once or self.failures >= WHOLE):
             self.sent = self._whole.of_first(0)
 
-    def over(self, reply: Reply) -> Exception | None:
-        """Note the *reply* to the batch.
-
-        :return: the error for which the next request must be kept from Redis, or None.
-        """
-        if self.sent is self._whole:
-            self._suspect = None
-        alone = len(self._whole.pushes) == 1 and self.sent is not self._whole and reply.stored == 0
-        suspect = self._whole.pushes[0] if alone else None
-        is_culprit = suspect is not None and suspect is self._suspect
-        self._suspect = None if is_culprit else suspect or self._suspect
-        return self._error if is_culprit else None
+    def over(self, reply: Reply) -> tuple[Exception | None, ItemGroup | None]:
+        """Note the *reply*; return why to keep the next request from Redis, and items that cannot be sent."""
+        if self.is_whole:
+            self._suspects = None, None
+            return None, None
+        pushes, groups = self._whole.pushes, self._whole.item_groups
+        push = pushes[0] if len(pushes) == 1 and reply.stored == 0 else None
+        items = groups[0] if len(groups) == 1 and not pushes else None
+        before = self._suspects
+        is_push, is_items = push and push is before[0], items and items is before[1]
+        self._suspects = None if is_push else push or before[0], None if is_items else items or before[1]
+        return self.error if is_push else None, items if is_items else None
 
 
 logger = logging.getLogger(__name__)
@@ -367,20 +373,18 @@ class ExchangeLoop:
         asked, self._batch = self._batch.want > 0, None
         self._schedule.exchanged(asked)
         try:
-            self._session.take_reply(replace(reply, pushes_sent=self._attempt.pushes), latency)
+            self._session.take_reply(self._attempt.reply_of(reply), latency)
         except Exception:  # handlers of signals and statistics collectors may raise any exception
             logger.exception(
                 "Code that was called for a reply of Redis raised an exception. A part of the reply was not "
                 "processed; the crawl continues"
             )
-        culprit = self._attempt.over(reply)
-        if culprit is not None:
-            self._session.withdraw_first(culprit)
+        self._session.withdraw(*self._attempt.over(reply), self._attempt.error)
         if self._in_flight:
             return  # the spider was closed meanwhile, and the next exchange has begun
         if self._stopping is not None:
             self._go_on_stopping(self._stopping)
-        elif reply.wants_policy or (self._session.state.outbox and not self._session.state.outbox.blocked):
+        elif reply.wants_policy or self._session.state.has_data:
             self.kick()
         else:
             self._wait_for_seed(reply)
@@ -396,10 +400,12 @@ class ExchangeLoop:
             return
         if state.has_news:
             logger.error(
-                "This worker closes, after %g s, with %s not stored and %s not released: new requests kept "
-                "coming, or Redis had no room. The pages that led to them are crawled again",
+                "This worker closes, after %g s, with %s and %s of items not stored, and %s not released: "
+                "new requests kept coming, or Redis had no room. The pages that led to them are crawled "
+                "again",
                 self._lease_timeout,
                 counted(len(state.outbox), "request"),
+                counted(state.items.size, "byte"),
                 counted(state.releases.not_sent, "lease"),
             )
         stopping.callback(None)
@@ -480,15 +486,13 @@ class InlineExchange:
                 reply = session.frontier.exchange(self._attempt.sent)
             except RedisError as error:
                 session.count_error()
-                was_whole = self._attempt.pushes is None
+                was_whole = self._attempt.is_whole
                 self._attempt.failed(error, at_once=False)
-                if was_whole and self._attempt.pushes is not None:
+                if was_whole and not self._attempt.is_whole:
                     continue  # perhaps one request cannot be sent: try the batch without its requests
                 raise unreachable(session.frontier.server, error) from error
             self._batch = None
-            session.take_reply(replace(reply, pushes_sent=self._attempt.pushes), time.monotonic() - started)
-            culprit = self._attempt.over(reply)
-            if culprit is not None:
-                session.withdraw_first(culprit)
+            session.take_reply(self._attempt.reply_of(reply), time.monotonic() - started)
+            session.withdraw(*self._attempt.over(reply), self._attempt.error)
             if not session.state.has_news or session.state.outbox.blocked or not reply.replicated:
                 return reply

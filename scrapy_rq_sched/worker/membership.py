@@ -97,6 +97,8 @@ def join(session: Session, line: Line) -> Opened | Waiting:
     if not line.came:
         line.warnings = health.check_server(server, frontier.keys.requests)
         try:
+            if settings.items:
+                health.check_items(server, frontier.keys, settings.items)
             if not settings.flush_on_start:
                 check_readable(session.queue)
                 check_fingerprints(server, frontier.keys, session.dupefilter)

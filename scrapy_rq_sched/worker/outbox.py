@@ -7,15 +7,16 @@ later. A request whose fingerprint is known to be seen does not go to the fronti
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from scrapy import Request
 
 from ..errors import one_line
-from ..frontier.messages import Batch, Failed, Finished, Push, is_much_unshared
+from ..frontier.messages import Batch, Failed, Finished, ItemGroup, Push, is_much_unshared
 from ..frontier.replies import Lease, Part, Reply
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Outbox(Part):
     :ivar safe: the number of the last request that is stored, and replicated if required.
     :ivar blocked: whether the last exchange found no room for all requests that it carried.
     :ivar takes_few: whether to push as few requests as possible, because too many wait.
+    :ivar is_held: whether to push nothing now.
     :ivar outcome: what became of the last batch.
     """
 
@@ -70,7 +72,7 @@ class Outbox(Part):
         self.enqueued = 0
         self.taken = 0
         self.safe = 0
-        self.blocked = self.takes_few = False
+        self.blocked = self.takes_few = self.is_held = False
         self.outcome = BatchOutcome()
         self._replicated = replicated
         self._waiting: deque[Outgoing] = deque()
@@ -106,6 +108,7 @@ class Outbox(Part):
 
     def _take(self) -> list[Outgoing]:
         size, most = 0, EXCESS if self.takes_few else min(self._most, self._most_together)
+        most = 0 if self.is_held else most
         while self._waiting and len(self._sent) < most:
             size += len(self._waiting[0].push.payload)
             if self._sent and size > BATCH_BYTES:
@@ -184,12 +187,14 @@ class Ended:
 
     :param after: the number of the last push that must be stored before; 0 if the request led to none.
     :param reason: the reason to set the lease aside; empty if it is finished.
+    :param items: the last items of its page, if they are stored with the release.
     """
 
     lease: str
     after: int
     reason: str = ""
     traceback: str = ""
+    items: ItemGroup | None = None
 
 
 class Releases(Part):
@@ -211,6 +216,11 @@ class Releases(Part):
         self._given_back: list[str] = []
         self._refused: list[tuple[str, str]] = []
         self._forgotten: list[tuple[str, str]] = []
+        #: Returns how many pages with items the next exchange may release, and the leases that it may not
+        #: release, because earlier items of their pages are not sent with it.
+        self.room_for_items: Callable[[], tuple[float, Collection[str]]] = lambda: (math.inf, ())
+        #: The last items of the pages that the last exchange has released.
+        self.released_items: list[ItemGroup] = []
 
     def __len__(self) -> int:
         """Return how many leases are done, but not known to be released."""
@@ -231,10 +241,23 @@ class Releases(Part):
         """How many leases are done, but not yet sent."""
         return len(self._ended)
 
-    def end(self, lease: Lease, after: int, reason: str = "", traceback: str = "") -> None:
+    @property
+    def items(self) -> list[ItemGroup]:
+        """The items of the leases that are being released."""
+        return [ended.items for ended in self._sent if ended.items is not None]
+
+    def end(
+        self, lease: Lease, after: int, reason: str = "", traceback: str = "", items: ItemGroup | None = None
+    ) -> None:
         """Note that *lease* is done; with a *reason*, it is set aside."""
         trace = traceback.encode("utf-8", "backslashreplace").decode()
-        self._ended.append(Ended(lease.name, after, one_line(reason), trace))
+        self._ended.append(Ended(lease.name, after, one_line(reason), trace, items))
+
+    def fail(self, lease: str, reason: str) -> None:
+        """Set a lease aside that is done, but not released."""
+        self._ended = deque(
+            Ended(lease, ended.after, reason) if ended.lease == lease else ended for ended in self._ended
+        )
 
     def give_back(self, lease: Lease) -> None:
         """Note that *lease* goes back to its place in the queue."""
@@ -257,8 +280,17 @@ class Releases(Part):
         """Put the ended leases into *batch*, which has its pushes already."""
         before = self._outbox.taken - len(batch.pushes)
         safe = self._outbox.safe if self._replicated else self._outbox.taken
-        self._sent = [ended for ended in self._ended if ended.after <= safe]
-        self._ended = deque(ended for ended in self._ended if ended.after > safe)
+        self._sent, later, count, size = [], deque[Ended](), 0, 0
+        room, incomplete = self.room_for_items()
+        for ended in self._ended:
+            its_size = 0 if ended.items is None else ended.items.size
+            lacks_room = count >= room or (count > 0 and size + its_size > BATCH_BYTES)
+            if ended.after > safe or (ended.items and (lacks_room or ended.lease in incomplete)):
+                later.append(ended)
+                continue
+            self._sent.append(ended)
+            count, size = count + (ended.items is not None), size + its_size
+        self._ended = later
         for ended in self._sent:
             after = max(0, ended.after - before)
             if ended.reason:
@@ -270,8 +302,18 @@ class Releases(Part):
         batch.forgotten, self._forgotten = self._forgotten, []
 
     def applied(self, reply: Reply) -> None:
-        """Note that the batch was applied. A lease is sent again if its pushes found no room."""
-        self._ended.extendleft(reversed([ended for ended in self._sent if ended.after > self._outbox.taken]))
+        """Note that the batch was applied. A lease is sent again if its pushes or items found no room."""
+        refused = reply.has_refused_items
+        again = [
+            ended
+            for ended in self._sent
+            if ended.after > self._outbox.taken or (refused and ended.items is not None)
+        ]
+        kept = {ended.lease for ended in again}
+        self.released_items = [
+            ended.items for ended in self._sent if ended.items is not None and ended.lease not in kept
+        ]
+        self._ended.extendleft(reversed(again))
         self._sent = []
 
     def rolled_back(self) -> None:

@@ -17,7 +17,7 @@ import heapq
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 
@@ -47,6 +47,20 @@ class Place(Enum):
 
 
 @dataclass(slots=True, eq=False)
+class PageItems:
+    """The items of a page that are not sent: see ``items.py``.
+
+    :ivar size: their bytes.
+    :ivar is_dropped: whether the page's items are not stored, because it is crawled again, or set aside.
+    """
+
+    url: str
+    items: list[bytes] = field(default_factory=list)
+    size: int = 0
+    is_dropped: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Entry:
     """A begun request.
 
@@ -57,6 +71,7 @@ class Entry:
     :ivar failure: the reason and the traceback if it is moved to the failed list at its end; else None.
     :ivar earlier: the entry of the same object, if a callback has yielded its own request again. Both end
         together.
+    :ivar items: its items, if they are stored with its release, and it has some.
     """
 
     request: Request
@@ -67,6 +82,7 @@ class Entry:
     place: Place = Place.BEGUN
     failure: tuple[str, str] | None = None
     earlier: Entry | None = None
+    items: PageItems | None = None
 
 
 class Requests:
@@ -126,6 +142,10 @@ class Requests:
             return None
         entry.place = Place.IN_CALLBACK
         return entry
+
+    def find(self, request: Request) -> Entry | None:
+        """Return the entry of *request*; None if it does not come from the frontier."""
+        return self._entries.get(request)
 
     def mark_failed(self, request: Request, reason: str, traceback: str) -> bool:
         """Note that *request* is moved to the failed list at its end.

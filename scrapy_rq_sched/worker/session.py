@@ -18,13 +18,14 @@ from ..assembly.queue import is_custom
 from ..engine.bridge import EngineBridge
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
-from ..frontier.messages import Batch, Push, rank
+from ..frontier.messages import Batch, ItemGroup, Push, rank
 from ..frontier.replies import Lease, Membership, Order, Part, Reply
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .admission import Admission, Capacity
 from .handout import Handout
 from .intake import Intake, StartGate
+from .items import PageIdentity
 from .log.farewell import Farewell
 from .log.fullness import Fullness
 from .log.notices import Notices
@@ -96,11 +97,17 @@ class Session(Part):
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
+            state.items.call_soon = engine.soon
+            if settings.feed or settings.items == "stream":
+                state.items.identify = PageIdentity(fingerprint)
+            if settings.items or settings.feed:
+                crawler.signals.connect(state.items.scraped, signals.item_scraped)
         self._totals = Totals(crawler, CloseLimits.of(settings))
         # In this order: the leases of a page are released with its pushes, and this worker asks for more
         # when it has said what it has.
         self.parts: tuple[Part, ...] = (
-            *(state, state.outbox, state.releases, state.start_reports, state.grants, state.local_only),
+            *(state, state.outbox, state.releases, state.items),
+            *(state.start_reports, state.grants, state.local_only),
             *(self.slot_sync, self._totals, self._bottleneck, self),
         )
         self._batches = 0
@@ -175,6 +182,7 @@ class Session(Part):
         stands_still = self.admission.stands_still
         self._exceeds = self.closing or stands_still
         self.state.outbox.takes_few = stands_still and not self.closing
+        self.state.outbox.is_held = self.state.items.is_on_trial
         self.slot_sync.closing = self.closing
         self._batches += 1
         batch = Batch(self._batches)
@@ -230,9 +238,16 @@ class Session(Part):
                 self.engine.wake()
         self._stats.inc_value("frontier/redis_errors")
 
-    def withdraw_first(self, error: Exception) -> None:
-        """Crawl the first request of the outbox from memory, because Redis cannot take it."""
-        self._intake.withdraw_first(error)
+    def withdraw(self, error: Exception | None, items: ItemGroup | None, cause: Exception | None) -> None:
+        """Keep from Redis what it cannot take.
+
+        :param error: why the first request of the outbox is crawled from memory; None if it is not.
+        :param items: items for which their page is set aside because of *cause*; None if there are none.
+        """
+        if error is not None:
+            self._intake.withdraw_first(error)
+        if items is not None and cause is not None:
+            self.state.items.refuse_sent(items, cause)
 
     def apply(self, reply: Reply) -> BatchOutcome:
         """Tell all parts of the *reply*, and return what became of the batch's requests."""
@@ -272,6 +287,8 @@ class Session(Part):
         self._expand_and_drop(outcome.orphans, [] if self.closing else reply.leases)
         self.duplicates = outcome.duplicates
         self._stats.inc_value("frontier/exchanges")
+        if reply.items:
+            self._stats.inc_value("items/stored", reply.items)
         self.notices.reply(reply, unbegun)
         self._fullness.note(reply)
         self._tell_scrapy(outcome)

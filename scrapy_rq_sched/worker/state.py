@@ -16,6 +16,7 @@ from ..frontier.messages import Batch, Push
 from ..frontier.replies import Lease, Order, Part, Reply
 from ..settings import FrontierSettings
 from .clock import ServerClock
+from .items import Items
 from .outbox import LocalOnly, Outbox, Outgoing, Releases, SeenCache
 from .ready import Memory, Ready
 from .requests import Entry, Place, Requests, SlotGrants, StartReports
@@ -26,6 +27,7 @@ class State(Part):
 
     :ivar outbox: requests to push, in their order.
     :ivar releases: leases that are no longer needed.
+    :ivar items: items that are stored with the release of their page.
     :ivar ready: leases that are not begun.
     :ivar requests: the requests that the engine has.
     :ivar expanding: the leases of seeds that are being turned into requests.
@@ -44,6 +46,7 @@ class State(Part):
         self.releases = Releases(self.outbox, replicated)
         self.ready = Ready()
         self.requests = Requests()
+        self.items = Items(self.requests, self.releases, settings)
         self.expanding: list[Lease] = []
         self.memory = Memory()
         self.seen = SeenCache(settings.seen_cache)
@@ -149,10 +152,11 @@ class State(Part):
             self.grants.unused(Counter({entry.slot: 1}))
         elif entry.has_grant and entry.place is Place.DOWNLOADING:
             self.grants.downloaded(entry.slot)
+        items = self.items.finished(entry)
         if entry.lease is not None:
             led_to_none = entry.found == self._found
             after = 0 if led_to_none else self.outbox.enqueued
-            self.releases.end(entry.lease, after, *(entry.failure or ("", "")))
+            self.releases.end(entry.lease, after, *(entry.failure or ("", "")), items=items)
 
     def give_back(self, known: bool = True) -> None:
         """Give back the leases that are not begun, to their places in the queue.
@@ -179,8 +183,14 @@ class State(Part):
 
     def give_back_held(self) -> None:
         """Give back the leases of the requests that the engine has; their results here have no effect."""
-        for lease in self.requests.let_go():
+        for lease in self._let_go():
             self.releases.give_back(lease)
+
+    def _let_go(self) -> list[Lease]:
+        for entry in self.requests:
+            if entry.lease is not None:
+                self.items.drop(entry)
+        return self.requests.let_go()
 
     def forget_memory(self) -> int:
         """Drop the requests in memory, so that they do not count as seen.
@@ -200,7 +210,18 @@ class State(Part):
     def has_news(self) -> bool:
         """Whether there is something to send."""
         news = self.outbox or self.releases.has_news or self.start_reports.has_news or self.grants.has_news
-        return bool(news) or self._memory_is_done
+        return bool(news) or self._memory_is_done or self.items.has_news
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the last exchange found no room for requests, or for items."""
+        return self.outbox.blocked or bool(self.items.blocked)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether requests or items must be sent, and there was room for the last ones."""
+        outbox, items = self.outbox, self.items
+        return bool(outbox and not outbox.blocked) or (items.has_news and not items.blocked)
 
     @property
     def has_undone(self) -> bool:
@@ -216,7 +237,8 @@ class State(Part):
     def is_quiet(self) -> bool:
         """Whether this worker has nothing to do, and nothing on its way."""
         held = self.ready or self.expanding or self.memory or self.is_at_work
-        return not (held or self.has_news or len(self.releases)) and self.outbox.is_settled
+        is_settled = self.outbox.is_settled and self.items.is_settled
+        return not (held or self.has_news or len(self.releases)) and is_settled
 
     @property
     def in_memory(self) -> int:
@@ -234,7 +256,7 @@ class State(Part):
 
     def rolled_back(self) -> None:
         """Forget the leases, which are back in the queue. Begun requests are finished here."""
-        self.requests.let_go()
+        self._let_go()
         self.expired()
 
     def expired(self) -> None:

@@ -39,6 +39,7 @@ CHECK, BEGIN, PUSHES, RELEASE, UPKEEP, REPLY = (
 ADMISSION = "frontier/lua/exchange/admission.lua"
 LEAVE, LIMITS = "frontier/lua/scripts/leave.lua", "frontier/lua/slots/limits.lua"
 REPORTED = "frontier/lua/slots/slot_reports.lua"
+PAGE_ITEMS = "frontier/lua/exchange/page_items.lua"
 
 MUTANTS = {
     "no-reclaim": Mutant(
@@ -98,6 +99,40 @@ MUTANTS = {
                 "",
             ),
             (LEAVE, "if left > 0 then", "if false then"),
+        ),
+    ),
+    "items-before-their-release": Mutant(
+        "items are stored with the release of their page",
+        ("items-kill",),
+        (
+            ("worker/items.py", "PART_BYTES, PART_ITEMS = 256 * 1024, 1000", "PART_BYTES, PART_ITEMS = 1, 1"),
+            (
+                PAGE_ITEMS,
+                "    items.keep(step.worker, to, ARGV, first, last)\n",
+                "    items.release(to .. number, page, ARGV, first, last, false)\n",
+            ),
+        ),
+    ),
+    "items-without-an-identity": Mutant(
+        "an item has the same identity for each delivery of its page",
+        ("items-failover",),
+        (
+            (
+                "worker/items.py",
+                "known = lease.payload if request.dont_filter else str(self._fingerprint(request)).encode()",
+                "known = lease.name.encode()",
+            ),
+        ),
+    ),
+    "file-without-identities": Mutant(
+        "the file of items knows what it contains",
+        ("items-file",),
+        (
+            (
+                "collect/item_file.py",
+                "            if n < (counts[page]",
+                "            if 0 > (counts[page]",
+            ),
         ),
     ),
     "no-count-of-deaths": Mutant(

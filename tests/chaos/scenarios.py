@@ -7,6 +7,7 @@ from . import (
     deaths,
     events,
     fleets,
+    items,
     network,
     politeness,
     restarts,
@@ -21,7 +22,7 @@ __all__ = ["RESTARTS", "SCENARIOS", "Scenario", "run"]
 
 #: What comes back: workers, limits, crawls, versions.
 RETURNS = (second_life, restarts, upgrade)
-THEMES = (deaths, network, server, data, fleets, supervised, events, politeness, *RETURNS)
+THEMES = (deaths, network, server, data, items, fleets, supervised, events, politeness, *RETURNS)
 SCENARIOS = {
     found.name: found for theme in THEMES for found in REGISTERED if found.play.__module__ == theme.__name__
 }

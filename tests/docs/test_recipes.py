@@ -590,6 +590,40 @@ def test_a_consumer_gets_every_item_though_all_that_can_fails(make: Make, tmp_pa
         assert "Traceback" not in project.log(last - 1)
 
 
+def test_each_item_is_in_the_database_once_though_workers_and_the_consumer_are_killed(
+    make: Make, server: redis.Redis
+) -> None:
+    books = Books(200)
+    project, _ = make("stream.md", books)
+    (project.folder / "shop" / "spiders" / "pages.py").write_text(BOOKS)
+    (command,) = typed(project.page)
+    for _ in range(2):
+        project.crawl("pages")
+    for goal in (20, 60, 100):
+        consumer = project.program(*command.split())
+        wait_until(lambda goal=goal: len(in_database(project)) > goal)
+        consumer.send_signal(signal.SIGKILL)
+        consumer.wait()
+    project.workers[0].send_signal(signal.SIGKILL)
+    project.program(*command.split())
+    assert project.wait(1) == [0]
+    wait_until(lambda: not server.xlen("pages:items"))
+    assert in_database(project) == books.rows
+    assert books.sent.total() > len(books.sent)  # what the killed worker had begun
+
+
+def test_a_consumer_of_the_stream_stores_an_item_once_that_it_is_given_twice(
+    make: Make, server: redis.Redis
+) -> None:
+    project, _ = make("stream.md", Books(1))
+    entry = {"item": '{"url": "https://www.example.com/0", "title": "book 0"}', "id": "1-a-0"}
+    for _ in range(2):
+        server.xadd("pages:items", entry)
+    project.program("python", "consume.py", "pages", "one")
+    wait_until(lambda: not server.xlen("pages:items"))
+    assert in_database(project) == [("https://www.example.com/0", "book 0")]
+
+
 def test_an_item_that_a_consumer_cannot_store_is_kept_and_can_be_put_away(
     make: Make, server: redis.Redis
 ) -> None:

@@ -16,10 +16,10 @@ import redis
 from hypothesis import strategies as st
 
 from scrapy_rq_sched.codec import seeds as codec_of_seeds
+from scrapy_rq_sched.collect.item_file import ItemFile
 from scrapy_rq_sched.commands import output, transfer
 from scrapy_rq_sched.dashboard import api as page
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.supervise.feeds import Feed
 
 from . import entries, workers
 from .hostile import FORGED
@@ -31,7 +31,7 @@ from .targets import TARGETS
 pytestmark = pytest.mark.single("the keys of a single server")
 
 #: Cases of a target, such that it takes some seconds.
-FEW = {"seeds": 25, "queue": 25, "state": 30, "join": 60, "import": 15, "api": 60}
+FEW = {"seeds": 25, "queue": 25, "state": 30, "item-file": 60, "import": 15, "api": 60}
 
 
 @pytest.fixture
@@ -121,18 +121,13 @@ def test_the_state_target_sees_raw_characters_and_a_lost_request(
     assert told(target, [[[], {"exchange": True}]]) == "an exchange has lost a request"
 
 
-def test_the_join_target_sees_a_lost_item(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = {"format": "jsonlines", "encoding": "utf-8", "replaces": False, "there": []}
-    case["parts"] = [{"items": [{"n": 1}, {"n": 2}], "torn": "", "bytes": None}]
-    target = TARGETS["join"](world)
+def test_the_target_of_files_sees_a_lost_item(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"page": "p", "n": 0, "item": {"a": "1"}}
+    case = {"format": "jsonlines", "batches": [[entry]], "dies": False}
+    target = TARGETS["item-file"](world)
     assert told(target, [case]) == ""
-
-    def lose(self: Feed, part: Path) -> int:
-        self.path.write_bytes(part.read_bytes().partition(b"\n")[2])
-        return 1
-
-    monkeypatch.setattr(Feed, "_join_lines", lose)
-    assert told(target, [case]) == "joining has lost items (jsonlines)"
+    monkeypatch.setattr(ItemFile, "_line", lambda *_: b"")
+    assert told(target, [case]) == "an item is missing"
 
 
 def test_the_import_target_sees_a_forged_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_a_worker_that_is_killed_is_started_again_and_no_item_is_lost(terminal: 
         wait_until(lambda: not is_alive(killed))  # noqa: B023
     code, said = ended(process)
     assert code == 0, said
-    assert set(terminal.found()) == {page_url(number) for number in range(800)}
+    assert terminal.found() == {page_url(number): 1 for number in range(800)}
     assert "all workers have the same URI" not in said
     assert said.count("has died (killed by signal 9 (SIGKILL)). It will be restarted in") == 3
     assert "is finished" in said
@@ -146,10 +146,9 @@ def test_workers_do_not_outlive_their_supervisor_and_the_next_one_has_their_item
     process.kill()
     process.wait()
     wait_until(lambda: not terminal.workers(), timeout=20)
-    assert not terminal.items.exists()
     code, said = terminal.run(*CRAWL, "-w", "2", "-o", "items.jsonl")
     assert code == 0, said
-    assert set(terminal.found()) == ALL
+    assert terminal.found() == dict.fromkeys(ALL, 1)
     assert set(Counter(url for _, url in terminal.events("parsed")).values()) == {1}
 
 
@@ -173,7 +172,6 @@ def test_a_crawl_that_goes_on_adds_to_a_file_that_a_new_one_replaces(terminal: T
     terminal.items.write_text('{"url": "of yesterday"}\n')
     process = terminal.start(*CRAWL, "-w", "2", "-O", "items.jsonl")
     wait_until(lambda: len(terminal.events("parsed")) > 50)
-    assert terminal.found() == {"of yesterday": 1}
     process.send_signal(signal.SIGINT)
     assert ended(process, 30)[0] == 130
     assert set(terminal.found()) < ALL
@@ -186,7 +184,7 @@ def test_a_crawl_that_goes_on_adds_to_a_file_that_a_new_one_replaces(terminal: T
 def test_a_file_is_not_replaced_where_nothing_is_crawled(terminal: Terminal) -> None:
     terminal.items.write_text("of yesterday\n")
     assert terminal.run("pages", "--redis-url", "redis://127.0.0.1:1/0", "-O", "items.jsonl")[0] == 1
-    assert terminal.run("pages", "-O", "items.jsonl", "-O", "items.json")[0] == 1
+    assert terminal.run("pages", "-O", "items.jsonl", "-O", "-:json")[0] == 1
     assert terminal.items.read_text() == "of yesterday\n"
 
 
@@ -338,10 +336,74 @@ def test_a_spider_that_there_is_not(terminal: Terminal) -> None:
     assert "Traceback" not in said
 
 
-def test_a_file_that_several_workers_cannot_write(terminal: Terminal) -> None:
-    code, said = terminal.run("pages", "-o", "items.json")
+@pytest.mark.parametrize("name", ["items.json", "items.csv", "items.xml"])
+def test_a_file_of_another_format_has_each_item_once(terminal: Terminal, name: str) -> None:
+    code, said = terminal.run(*CRAWL, "-w", "2", "-O", name)
+    assert code == 0, said
+    text = (terminal.folder / name).read_text()
+    assert Counter(re.findall(r"http://graph\.test/\d+", text)) == dict.fromkeys(ALL, 1)
+
+
+def test_a_file_that_cannot_be_opened_is_refused_before_the_crawl(terminal: Terminal) -> None:
+    terminal.items.mkdir()
+    code, said = terminal.run(*CRAWL, "-w", "1", "-o", "items.jsonl")
     assert code == 1
-    assert "cannot be joined as json. Use JSON lines (items.jsonl) or CSV" in said
+    assert "scrapy frontier: " in said
+    assert not terminal.events("opened")
+
+
+@pytest.mark.long
+def test_each_item_is_in_the_file_once_though_the_command_and_workers_are_killed(terminal: Terminal) -> None:
+    command = (*CRAWL, "-w", "2", "-o", "items.jsonl", "-s", "GRAPH_PAGES=600")
+    for parsed in (50, 150, 250):
+        process = terminal.start(*command)
+        wait_until(lambda: len(terminal.events("parsed")) > parsed)  # noqa: B023
+        os.kill(terminal.workers().pop(), signal.SIGKILL)
+        process.kill()
+        process.wait()
+        wait_until(lambda: not terminal.workers(), timeout=20)
+    code, said = terminal.run(*command)
+    assert code == 0, said
+    assert terminal.found() == {page_url(number): 1 for number in range(600)}
+    assert [path.name for path in terminal.folder.glob("items*")] == ["items.jsonl"]
+
+
+def test_the_items_of_a_stream_are_moved_to_a_file_also_by_a_command_that_is_killed(
+    terminal: Terminal, server: redis.Redis
+) -> None:
+    terminal.run(*CRAWL, "-w", "2", "-s", "FRONTIER_ITEMS=stream")
+    assert f"{PAGES}" in terminal.run("pages", command="items")[1]
+    for size in (1, 3000):
+        process = terminal.start("pages", "-o", "items.jsonl", "--follow", command="items")
+        wait_until(lambda: terminal.items.exists() and terminal.items.stat().st_size >= size)  # noqa: B023
+        process.kill()
+        process.wait()
+    code, said = terminal.run("pages", "-o", "items.jsonl", command="items")
+    assert code == 0, said
+    assert terminal.found() == dict.fromkeys(ALL, 1)
+    assert not server.xlen("pages:items")
+    assert "No items of spider 'pages' wait in Redis" in terminal.run("pages", command="items")[1]
+
+
+def test_items_of_a_run_that_was_not_continued_are_named_with_their_command(
+    terminal: Terminal, server: redis.Redis
+) -> None:
+    process = terminal.start(*CRAWL, "-w", "2", "-o", "lost.jsonl")
+    wait_until(lambda: len(terminal.events("parsed")) > 20)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not terminal.workers(), timeout=20)
+    token = server.hkeys("pages:feeds")[0].decode()
+    server.xadd(f"pages:feed:{token}", {"item": '{"url": "x"}', "id": "1-x-0"})
+    code, said = terminal.run(*CRAWL, "-w", "2", "-o", "items.jsonl")
+    assert code == 0, said
+    (command,) = re.findall(r"To write them: scrapy frontier items (.*)", said)
+    assert f"of an earlier run, for {terminal.folder}/lost.jsonl on " in said
+    arguments = command.replace("FILE", "found.jsonl").split()
+    assert terminal.run(*arguments, command="items")[0] == 0
+    found = (terminal.folder / "found.jsonl").read_text() + (terminal.folder / "lost.jsonl").read_text()
+    urls = Counter(json.loads(line)["url"] for line in found.splitlines())
+    assert urls + terminal.found() == {**dict.fromkeys(ALL, 1), "x": 1}
 
 
 @pytest.mark.long

@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push, UsedGrants
+from scrapy_rq_sched.frontier.messages import (
+    Batch,
+    Failed,
+    Finished,
+    FleetConfig,
+    ItemGroup,
+    Push,
+    UsedGrants,
+)
 from scrapy_rq_sched.frontier.replies import Part
 
 from .test_worker import a_worker
@@ -73,6 +81,7 @@ SENT: dict[str, Any] = {
     "grants": {"example.com": UsedGrants(1, 0)},
     "downloaded": {"example.com": 1},
     "counted": {"pagecount": 1},
+    "item_groups": [ItemGroup((b"an item",))],
     "times": {"1": 1},
     "bottleneck": "redis",
 }

@@ -36,6 +36,9 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("MAX_IDLE_TIME_BEFORE_CLOSE", "max_idle_time", 0.0, "7.5", 7.5),
     ("REDIS_ITEMS_KEY", "items_key", "%(spider)s:items", "i:%(spider)s", "i:%(spider)s"),
     ("REDIS_ITEMS_SERIALIZER", "items_serializer", None, "json.dumps", json.dumps),
+    ("FRONTIER_ITEMS", "items", "", "stream", "stream"),
+    ("FRONTIER_FEED", "feed", "", "4f1d,09a2", "4f1d,09a2"),
+    ("FRONTIER_MAX_ITEMS", "max_items", 0, "1000", 1000),
     ("STATS_KEY", "stats_key", "%(spider)s:stats", "s:%(spider)s", "s:%(spider)s"),
     (
         "REDIS_START_URLS_KEY",
@@ -226,6 +229,9 @@ BAD_SEEDS_KEYS: list[Any] = [
 BAD_ENCODINGS: list[Any] = ["utf-9", "hex", "rot13", "undefined", "a\0b", 8, b"utf-8"]
 BAD_VALUES: dict[str, list[Any]] = {
     "FRONTIER_MAX_WAITING_POLICY": ["fast", 5, ["slow"], b"slow"],
+    "FRONTIER_ITEMS": ["once", True, ["list"]],
+    "FRONTIER_FEED": ["../x", "a b", "a,,b", True],
+    "FRONTIER_MAX_ITEMS": [-1, 1.5, "many", True],
     "FRONTIER_SET_ASIDE": [
         "errback",
         "callback;download",

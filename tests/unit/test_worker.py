@@ -432,9 +432,9 @@ def sent(worker: Session, attempt: Attempt) -> list[bytes]:
 
 def fail_until_nothing_is_pushed(attempt: Attempt) -> None:
     attempt.failed(ConnectionError("cut"), at_once=False)
-    assert attempt.pushes is None  # an outage: the same again
+    assert attempt.is_whole  # an outage: the same again
     attempt.failed(ConnectionError("cut"), at_once=False)
-    assert attempt.pushes == 0
+    assert not attempt.is_whole
 
 
 def test_after_an_outage_the_same_batch_is_answered_whole() -> None:
@@ -443,9 +443,9 @@ def test_after_an_outage_the_same_batch_is_answered_whole() -> None:
     sent(worker, attempt)
     fail_until_nothing_is_pushed(attempt)
     # The frontier has had it: the reply was lost.
-    outcome = take(worker, Reply(b"1", stored=10, pushes_sent=attempt.pushes))
+    outcome = take(worker, attempt.reply_of(Reply(b"1", stored=10)))
     assert len(outcome.stored) == 10
-    assert attempt.over(Reply(b"1", stored=10)) is None
+    assert attempt.over(Reply(b"1", stored=10)) == (None, None)
 
 
 def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_the_rest_goes_through() -> None:
@@ -459,11 +459,11 @@ def test_a_batch_that_cannot_be_sent_is_halved_until_the_culprit_is_alone_and_th
         payloads = sent(worker, attempt)
         if b"culprit" in payloads:
             fail_until_nothing_is_pushed(attempt)
-            reply = Reply(b"1", pushes_sent=attempt.pushes)
+            reply = attempt.reply_of(Reply(b"1"))
         else:
             reply = Reply(b"1", stored=len(payloads))
         stored += sum(1 for _ in take(worker, reply).stored)
-        if attempt.over(reply):
+        if attempt.over(reply)[0]:
             withdrawn += 1
             assert worker.state.outbox.withdraw_first().request.url == f"{URL}37"
         if not len(worker.state.outbox):
@@ -475,7 +475,7 @@ def test_a_batch_that_cannot_be_sent_even_once_is_not_sent_again_unchanged() -> 
     attempt = Attempt()
     attempt.begin(Batch(1, pushes=[Push("force", "", 0, b"x")]))
     attempt.failed(ValueError("not an argument"), at_once=True)
-    assert attempt.pushes == 0
+    assert not attempt.is_whole
 
 
 def test_one_outage_after_the_other_withdraws_nothing() -> None:
@@ -484,11 +484,11 @@ def test_one_outage_after_the_other_withdraws_nothing() -> None:
         enqueue(worker, 1)
         sent(worker, attempt)
         fail_until_nothing_is_pushed(attempt)
-        take(worker, Reply(b"1", pushes_sent=attempt.pushes))
-        assert attempt.over(Reply(b"1")) is None
+        take(worker, attempt.reply_of(Reply(b"1")))
+        assert attempt.over(Reply(b"1")) == (None, None)
         sent(worker, attempt)
-        take(worker, Reply(b"1", stored=1, pushes_sent=attempt.pushes))
-        assert attempt.over(Reply(b"1", stored=1)) is None
+        take(worker, attempt.reply_of(Reply(b"1", stored=1)))
+        assert attempt.over(Reply(b"1", stored=1)) == (None, None)
 
 
 def test_a_mark_that_cannot_be_sent_either_is_left_out() -> None:

@@ -128,8 +128,9 @@ def variants(queue: str, dupefilter: str) -> dict[str, str]:
     return {"queue": f"store/queue/{queue}", "filter": f"store/filter/{dupefilter}"}
 
 
-#: Keys whose types are not in this check: the queue and the filter check their own, and events are optional.
-_OF_ANY_TYPE = ("requests", "dupefilter", "events")
+#: Keys whose types are not in this check: the queue, the filter and the items check their own, and events are
+#: optional.
+_OF_ANY_TYPE = ("requests", "dupefilter", "events", "items")
 
 
 def _name_keys(texts: dict[str, bytes]) -> None:
@@ -145,7 +146,7 @@ def _name_keys(texts: dict[str, bytes]) -> None:
         # A script that uses only one queue or filter gets only the first keys.
         if key.use is not Use.DERIVED:
             continue
-        root, _, suffix = key.place.partition("}")
+        root, _, suffix = key.place.partition("<")[0].partition("}")
         line = f"local {key.name.upper()} = {root[1:].upper()} .. '{suffix}'"
         users = [file for file in texts if re.search(rf"\b{key.name.upper()}\b".encode(), code[file])]
         if any(b" = seldom(" not in texts[file].partition(b"\n")[0] for file in users):

@@ -29,10 +29,17 @@ class Fullness:
 
     def note(self, reply: Reply) -> None:
         """Log changes of the room that *reply* reports."""
-        if reply.full == "memory":
+        if "memory" in (reply.full, reply.no_items):
             self._no_memory()
         else:
             self._has_room_again()
+        if reply.no_items == "bound":
+            self._once(
+                logging.WARNING,
+                "The items have reached FRONTIER_MAX_ITEMS (%d): until a consumer takes some from %s, this "
+                "worker keeps its items and their pages, and soon begins no more",
+                *(self._frontier.config.max_items, self._frontier.keys.items),
+            )
         most = self._frontier.config.max_waiting
         if reply.full == "bound":
             self._once(

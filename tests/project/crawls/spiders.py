@@ -100,6 +100,33 @@ class StartsSpider(scrapy.Spider):
         yield {"url": response.url}
 
 
+class SheafSpider(GraphSpider):
+    """Has no item to fifty items of each page, and each has a name of its own."""
+
+    name = "sheaf"
+
+    def parse(self, response):
+        page = int(response.url.rpartition("/")[2])
+        yield from ({"name": f"{page}.{number}"} for number in range(page % 51))
+        yield from super().parse(response)
+
+
+class SmallDisk:
+    """An item pipeline: when it has seen some items, files of this process may not grow any more."""
+
+    def __init__(self):
+        self._left = 5
+
+    def process_item(self, item, spider=None):
+        self._left -= 1
+        if self._left == 0:
+            import resource
+
+            # Below the size of the next item; the log and the record are smaller.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+        return {**item, "text": "x" * 50_000}
+
+
 class SeedsSpider(RedisSpider):
     """Waits for seeds."""
 

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, exchange/header
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, store/items, exchange/header
 -- Decide whether to refuse an exchange, before anything is changed. This reads the state of the crawl and of the
 -- worker, which also shows whether a key has a wrong type.
 --
@@ -9,7 +9,7 @@ local function read(step)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
-    'in_slots_estimated')
+    'in_slots_estimated', 'item_parts', 'began')
   local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
   step.format = meta[23]
@@ -21,7 +21,8 @@ local function read(step)
   -- as dead.
   local replies = {meta, own, step.deadline, step.holds, step.waiting, step.seen, step.pages,
     redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
-    header.max_workers and redis.pcall('ZCARD', PLACES)}
+    header.max_workers and redis.pcall('ZCARD', PLACES),
+    (header.items_as or header.feed) and items.length(header.items_as, header.feed)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end
@@ -30,7 +31,8 @@ local function read(step)
     epoch = meta[1], state = meta[2], stop = meta[3], pages = meta[4], exporting = meta[5],
     finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], rewound = meta[11],
     rules = meta[15], slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
-    no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22],
+    no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22], item_parts = meta[25],
+    began = meta[26],
   }
   step.before = {
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],
@@ -50,7 +52,8 @@ local function check(step)
   if step.format and step.format ~= header.format then return redis.error_reply('FORMAT ' .. step.format) end
   local problem = (failure or step.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
     or wrong_type({{step.held, 'hash'}, {step.own, 'hash'}})
-    or queue.type and wrong_type({{REQUESTS, queue.type}}))
+    or queue.type and wrong_type({{REQUESTS, queue.type}})
+      or (header.items_as or header.feed) and wrong_type(items.types(header.items_as, header.feed)))
   if problem then return wrong_type_error(problem) end
   if failure then return failure end
   local converted_from = step.has_rare and redis.call('HGET', CONVERTING, 'from')

@@ -5,11 +5,16 @@
 local release = {}
 local ARGV = ARGV
 
+-- -> whether there is no room for the items of a lease's page
+function release.lacks_room(step, lease)
+  return step.with_items and step.no_items ~= '' and step.with_items[lease]
+end
+
 -- -> the lease's value; nil if it is not released. A missing lease was reclaimed and belongs to another worker now.
 local function let_go(step, lease, after)
   if step.repeated then return end
   local value = redis.call('HGET', step.held, lease)
-  if value and after > step.stored then
+  if value and (after > step.stored or release.lacks_room(step, lease)) then
     step.kept = step.kept + 1
     return
   end
@@ -26,7 +31,7 @@ function release.finish(step)
   local before = header.first.finished
   if step.repeated or n == 0 then return end
   -- Compare with most_after, not with the number of pushes: an exchange may have fewer pushes than its leases wait for.
-  local all_stored = (header.most_after or 0) <= step.stored
+  local all_stored = (header.most_after or 0) <= step.stored and (step.no_items or '') == ''
   if not remembered and not export_notes.on and all_stored then
     in_chunks(ARGV, function(...) step.holds = step.holds - redis.call('HDEL', step.held, ...) end, before + 1, before + n)
     return
@@ -37,7 +42,8 @@ function release.finish(step)
     if value and remembered then
       local _, _, _, request = leases.read(value)
       redis.call('HDEL', HISTORY, redis.sha1hex(request))
-    elseif not value and remembered and after <= step.stored then
+    elseif not value and remembered and after <= step.stored and not (step.with_items and step.with_items[lease]) then
+      -- Not if the page has items, which were refused: it is crawled again.
       histories.note_done(step.own, lease, step.worker, step.now)
     end
   end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, filter, fleet/fleet, fleet/crawl, number_of, exchange/header, exchange/begin, exchange/conditions
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, number_of, exchange/header, exchange/begin, exchange/conditions
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -61,7 +61,7 @@ local function reply(step)
   -- The fleet is finished if there are no requests and seeds anywhere, and no worker can still add any.
   if step.waiting == 0 then
     leased, busy = fleet.lately(step.now)
-    finished = leased + count + seeds_count + busy == 0
+    finished = leased + count + seeds_count + busy == 0 and (not step.meta.item_parts or items.unmoved() == 0)
   end
   if step.lost == '' and not step.over and in_slots.missing >= begin.NOTICED then
     step.lost = string.format('requests %.0f', in_slots.missing)
@@ -85,7 +85,7 @@ local function reply(step)
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
     limits_changed = step.meta.limits_changed or nil, given = step.given, ask_at = step.ask_at,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
-    garbage = tally.garbage ~= '' and tally.garbage or nil,
+    garbage = tally.garbage ~= '' and tally.garbage or nil, items = step.items, no_items = step.no_items,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or epoch or step.meta.epoch or '',
   })
   return {head, step.leases}

@@ -1,4 +1,4 @@
--- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, store/items, exchange/page_items, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see exchange/header.lua. Then these lists, in this order; the header has the length of each:
@@ -8,6 +8,7 @@
 --       refused     lease, reason: this worker does not know its callback or class
 --       failed      lease, after, reason, traceback: to set aside
 --       forgotten   mode, fingerprint: marked for a request that was not crawled after all
+--       items       item: see exchange/page_items.lua
 -- Modes: 'filter' (push unless seen), 'force' (always), 'start' (unless this crawl had it as a start
 --       request), 'start+filter'. If a request is empty, the worker keeps it in its own memory: its
 --       fingerprint is marked, but nothing is pushed.
@@ -33,11 +34,14 @@ if step.is_limited or not step.has_policy or header.grants or header.downloaded 
 end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)
+-- Items are stored with the release of their page.
+if header.item_groups then page_items.store(step) end
 release.finish(step)
 release.give_back(step)
 release.refuse(step)
 release.set_aside(step)
 pushes.forget(step)
+if step.meta.item_parts then items.move() end
 
 upkeep.account(step)
 upkeep.note(step)

@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -51,7 +51,7 @@ if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SE
   return {1, left, failed, 0}
 end
 local leased, busy = fleet.count()
-local undone = waiting.length() + redis.call('ZCARD', DELAYED)
+local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
 if leased + busy + undone > 0 then return {0, left, failed, 0} end
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
 if seeds.count() > 0 then return {0, left, failed, 0} end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, store/seeds, store/leases, store/failures, fleet/export_notes
+-- Needs: keys, slots/waiting, store/seeds, store/leases, store/failures, store/items, fleet/export_notes
 -- Put the requests and seeds of {lease, value} pairs back to their old places.
 local function put_back(held, worker, most, now)
   if #held == 0 then return end
@@ -6,6 +6,7 @@ local function put_back(held, worker, most, now)
   local requests, values = {}, {}
   for i, pair in ipairs(held) do
     values[i] = pair[2]
+    items.drop(worker, pair[1])
     local kind, score, _, request, slot = leases.read(pair[2])
     if not seeds.kinds[kind] then requests[#requests + 1] = {score, request, slot} end
   end

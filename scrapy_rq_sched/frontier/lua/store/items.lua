@@ -1,0 +1,126 @@
+-- Needs: keys
+-- The items of pages (FRONTIER_ITEMS). They are stored in the step that releases the lease of their page, or not at all.
+--   ITEMS             the stored items, for consumers: a list of items, or a stream with the fields item, url, worker, id
+--   FEED..<token>     the same stream for the file of a scrapy frontier crawl
+--   ITEM_PART..<worker>/<lease>  some items of a page whose lease is not released: it yields too many for one exchange
+--   ITEM_PARTS        the names <worker>/<lease> of all these
+--   ITEMS_RELEASED    the parts whose leases are released, in their order. Each exchange moves some of their items to ITEMS.
+--                     As long as it has any, further items wait behind them: the items of a page stay together.
+-- META's field item_parts is '1' if any of the last three keys may exist.
+local items = {}
+-- How many items, and about how many bytes, one exchange moves; and how many it moves at a time.
+local MOVED, MOVED_BYTES, AT_A_TIME = 2000, 2000000, 100
+
+-- -> how many items wait for a consumer; the error if a key has another type. kind: 'list', 'stream' or nil: see append()
+function items.length(kind, feed)
+  local in_items = kind and redis.pcall(kind == 'stream' and 'XLEN' or 'LLEN', ITEMS) or 0
+  if has_failed(in_items) then return in_items end
+  for token in string.gmatch(feed or '', '[^,]+') do
+    local in_feed = redis.pcall('XLEN', FEED .. token)
+    if has_failed(in_feed) then return in_feed end
+    in_items = math.max(in_items, in_feed)
+  end
+  return in_items
+end
+
+-- -> the keys of the items, each with its type
+function items.types(kind, feed)
+  local types = kind and {{ITEMS, kind}} or {}
+  for token in string.gmatch(feed or '', '[^,]+') do types[#types + 1] = {FEED .. token, 'stream'} end
+  return types
+end
+
+-- -> how many released parts are not moved yet
+function items.unmoved()
+  local count = redis.pcall('LLEN', ITEMS_RELEASED)
+  return type(count) == 'number' and count or 0
+end
+
+-- The identity of an item is the same whenever its page is delivered.
+local function append_to_stream(key, page, values, first, last)
+  for i = first, last do
+    redis.call('XADD', key, '*', 'item', values[i], 'url', page.url, 'worker', page.worker,
+      'id', page.id .. '-' .. page.n + i - first)
+  end
+end
+
+-- Append *values* from *first* to *last*. page: its fields kind (of ITEMS, if the items go there), feed (the tokens, if
+-- they go to files), worker, url, id and n, the number of its first item here.
+local function append(page, values, first, last)
+  if page.kind == 'list' then
+    in_chunks(values, function(...) redis.call('RPUSH', ITEMS, ...) end, first, last)
+  elseif page.kind then
+    append_to_stream(ITEMS, page, values, first, last)
+  end
+  for token in string.gmatch(page.feed or '', '[^,]+') do
+    append_to_stream(FEED .. token, page, values, first, last)
+  end
+end
+
+-- Keep items of a page until its lease is released.
+function items.keep(worker, lease, values, first, last)
+  local name = worker .. '/' .. lease
+  in_chunks(values, function(...) redis.call('RPUSH', ITEM_PART .. name, ...) end, first, last)
+  redis.call('SADD', ITEM_PARTS, name)
+  redis.call('HSET', META, 'item_parts', 1)
+end
+
+-- Store all items of a page whose lease is released in this script: those that are kept, and the last ones.
+-- name: <worker>/<lease>, or any new name; has_parts: whether any part may exist
+function items.release(name, page, values, first, last, has_parts)
+  page.n = 0
+  local is_kept = has_parts and redis.call('SREM', ITEM_PARTS, name) == 1
+  if not is_kept and not (has_parts and items.unmoved() > 0) then return append(page, values, first, last) end
+  if last >= first then
+    in_chunks(values, function(...) redis.call('RPUSH', ITEM_PART .. name, ...) end, first, last)
+  end
+  page.name = name
+  redis.call('RPUSH', ITEMS_RELEASED, cjson.encode(page))
+end
+
+-- -> the page of an entry of ITEMS_RELEASED; nil if somebody has written something else there
+local function page_of(record)
+  local is_json, page = pcall(cjson.decode, record)
+  if not (is_json and type(page) == 'table') then return end
+  for _, field in ipairs({'name', 'worker', 'url', 'id'}) do
+    if type(page[field]) ~= 'string' then return end
+  end
+  local is_page = type(page.n) == 'number' and (page.kind == nil or page.kind == 'list' or page.kind == 'stream')
+    and (page.feed == nil or type(page.feed) == 'string' and string.find(page.feed, '^[%l%d,]+$'))
+  return is_page and page
+end
+
+-- Move some items of released parts. If ITEMS has another type by now, they stay where they are.
+function items.move()
+  local left, bytes = MOVED, MOVED_BYTES
+  while left > 0 and bytes > 0 do
+    local record = redis.pcall('LINDEX', ITEMS_RELEASED, 0)
+    if not record or has_failed(record) then break end
+    local page = page_of(record)
+    local moved = page and redis.pcall('LRANGE', ITEM_PART .. page.name, 0, AT_A_TIME - 1) or {}
+    if has_failed(moved) or #moved == 0 then
+      redis.call('LPOP', ITEMS_RELEASED)
+    else
+      if not pcall(append, page, moved, 1, #moved) then break end
+      redis.call('LTRIM', ITEM_PART .. page.name, #moved, -1)
+      left, page.n = left - #moved, page.n + #moved
+      for _, item in ipairs(moved) do bytes = bytes - #item end
+      redis.call('LSET', ITEMS_RELEASED, 0, cjson.encode(page))
+    end
+  end
+  if redis.call('EXISTS', ITEM_PARTS, ITEMS_RELEASED) == 0 then redis.call('HDEL', META, 'item_parts') end
+end
+
+-- The lease of a page ends otherwise: its page is crawled again, or set aside.
+function items.drop(worker, lease)
+  local name = worker .. '/' .. lease
+  if redis.pcall('SREM', ITEM_PARTS, name) == 1 then redis.call('UNLINK', ITEM_PART .. name) end
+end
+
+-- Drop the parts of all leases, because the frontier is cleared. Released ones stay.
+function items.drop_all()
+  for _, name in ipairs(redis.call('SMEMBERS', ITEM_PARTS)) do redis.call('UNLINK', ITEM_PART .. name) end
+  redis.call('UNLINK', ITEM_PARTS)
+end
+
+return items -- seldom used

@@ -1,0 +1,295 @@
+"""Items in the exchange: stored with the release of their page, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, ItemGroup, Push
+from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
+
+from ..support.client import Client, Join, failed
+from ..support.crawl import wait_until
+
+
+def key(client: Client) -> str:
+    return client.frontier.keys.items
+
+
+def listed(server: redis.Redis, client: Client) -> list[bytes]:
+    return server.lrange(key(client), 0, -1)
+
+
+def streamed(server: redis.Redis, client: Client) -> list[dict[bytes, bytes]]:
+    return [fields for _, fields in server.xrange(key(client))]
+
+
+def last(lease: Lease, *items: str, url: str = "") -> ItemGroup:
+    """Return the last items of the page of *lease*."""
+    page = lease.payload.decode()
+    return ItemGroup(tuple(item.encode() for item in items), lease.name, url, page, is_last=True)
+
+
+def part(lease: Lease, *items: str) -> ItemGroup:
+    """Return items of a page that is not finished."""
+    return ItemGroup(tuple(item.encode() for item in items), lease.name)
+
+
+def finish(client: Client, *groups: ItemGroup, leases: list[Lease] | None = None, **more: Any) -> Reply:
+    """Release the leases of the last *groups*, and *leases*, in a new exchange."""
+    client.number += 1
+    return again(client, *groups, leases=leases, **more)
+
+
+def again(client: Client, *groups: ItemGroup, leases: list[Lease] | None = None, **more: Any) -> Reply:
+    """Make the last exchange again."""
+    names = [group.lease for group in groups if group.is_last] + [lease.name for lease in leases or []]
+    afters = more.pop("afters", {})
+    done = [Finished(name, afters.get(name, 0)) for name in names]
+    more.setdefault("in_hand", 1)
+    return client.frontier.exchange(Batch(client.number, finished=done, item_groups=list(groups), **more))
+
+
+@pytest.fixture
+def worker(join: Join) -> Client:
+    return join("w", bounds={"items": "list"})
+
+
+def take(client: Client, count: int = 1) -> list[Lease]:
+    client.push(*(f"page-{number}" for number in range(count)))
+    return client.take(count)
+
+
+def test_the_items_of_a_page_are_stored_with_its_release(server: redis.Redis, worker: Client) -> None:
+    one, other = take(worker, 2)
+    reply = finish(worker, last(one, "a", "b"), last(other, "c"))
+    assert listed(server, worker) == [b"a", b"b", b"c"]
+    assert reply.items == 3
+    assert not server.exists(worker.frontier.keys.leases("w"))
+
+
+def test_a_repeated_exchange_stores_its_items_once(server: redis.Redis, worker: Client) -> None:
+    (lease,) = take(worker)
+    finish(worker, last(lease, "a"))
+    reply = again(worker, last(lease, "a"))
+    assert listed(server, worker) == [b"a"]
+    assert reply.items == 1
+
+
+def test_a_late_worker_s_items_are_refused_with_its_release(join: Join, server: redis.Redis) -> None:
+    late, other = join("late", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
+    (lease,) = take(late)
+    late.say(begun=lease.name)
+    wait_until(lambda: other.say().returned)
+    assert finish(late, last(lease, "of the late one")).membership == Membership.EXPIRED
+    (taken,) = other.take(1)  # the release of the late worker has not marked the page as done
+    finish(other, last(taken, "of the other"))
+    assert listed(server, late) == [b"of the other"]
+
+
+def test_a_late_release_without_items_still_marks_a_page_as_done(join: Join) -> None:
+    late, other = join("late", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
+    (lease,) = take(late)
+    late.say(begun=lease.name)
+    wait_until(lambda: other.say().returned)
+    finish(late, leases=[lease])
+    assert other.take(1) == []
+
+
+def test_items_wait_for_the_requests_of_their_page(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "list", "max_waiting": 1})
+    (one,) = take(worker)
+    pushes = [Push("force", "", 0, name) for name in (b"x", b"y", b"z")]
+    reply = finish(worker, last(one, "a"), pushes=pushes, afters={one.name: 3})
+    assert reply.stored < 3
+    assert listed(server, worker) == []
+    assert server.hexists(worker.frontier.keys.leases("w"), one.name)
+
+
+def test_a_part_becomes_visible_with_the_release(server: redis.Redis, worker: Client) -> None:
+    (lease,) = take(worker)
+    finish(worker, part(lease, "a", "b"))
+    finish(worker, part(lease, "c"))
+    assert listed(server, worker) == []
+    finish(worker, last(lease, "d"))
+    assert listed(server, worker) == [b"a", b"b", b"c", b"d"]
+    assert not list(server.scan_iter(f"{key(worker)}:*"))
+
+
+def test_a_dead_worker_s_parts_are_dropped_with_its_lease(join: Join, server: redis.Redis) -> None:
+    dead, other = join("dead", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
+    (lease,) = take(dead)
+    finish(dead, part(lease, "a"))
+    wait_until(lambda: other.say().returned)
+    (taken,) = other.take(1)
+    finish(other, last(taken, "b"))
+    assert listed(server, dead) == [b"b"]
+    assert not list(server.scan_iter(f"{key(dead)}:*"))
+
+
+@pytest.mark.parametrize("way", ["given_back", "failed"])
+def test_the_parts_of_a_lease_that_is_not_finished_are_dropped(
+    server: redis.Redis, worker: Client, way: str
+) -> None:
+    (lease,) = take(worker)
+    finish(worker, part(lease, "a"))
+    if way == "given_back":
+        worker.say(given_back=[lease.name])
+    else:
+        worker.say(failed=[Failed(lease.name, 0, "no reason")])
+        assert failed(server)
+    assert listed(server, worker) == []
+    assert not list(server.scan_iter(f"{key(worker)}:*"))
+
+
+def test_a_part_of_a_lease_that_is_gone_is_refused(server: redis.Redis, worker: Client) -> None:
+    (lease,) = take(worker)
+    finish(worker, leases=[lease])
+    assert finish(worker, part(lease, "a")).items == 0
+    assert not list(server.scan_iter(f"{key(worker)}*"))
+
+
+@pytest.mark.parametrize("kind", ["list", "stream"])
+def test_a_page_of_very_many_items_becomes_visible_in_steps_and_in_order(
+    join: Join, server: redis.Redis, kind: str
+) -> None:
+    worker = join("w", bounds={"items": kind})
+    large, small = take(worker, 2)
+    names = [f"item-{number}" for number in range(5000)]
+    for first in range(0, 4000, 1000):
+        finish(worker, part(large, *names[first : first + 1000]))
+    reply = finish(worker, last(large, *names[4000:]))
+    assert not reply.finished  # the crawl is not at its end before all items are visible
+    finish(worker, last(small, "after them"))
+    wait_until(lambda: worker.say(in_hand=0).finished, 10)
+    if kind == "list":
+        found = [item.decode() for item in listed(server, worker)]
+    else:
+        found = [fields[b"item"].decode() for fields in streamed(server, worker)]
+        assert len({fields[b"id"] for fields in streamed(server, worker)}) == 5001
+    assert found == [*names, "after them"]
+    assert not list(server.scan_iter(f"{key(worker)}:*"))
+
+
+def test_the_last_worker_does_not_clear_a_frontier_before_all_items_are_visible(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join("w", bounds={"items": "list"})
+    (lease,) = take(worker)
+    for _ in range(5):
+        finish(worker, part(lease, *map(str, range(1000))))
+    finish(worker, last(lease))
+    assert not worker.frontier.leave(finished=True, persist=False).cleared
+    other = join("other", bounds={"items": "list"})
+    wait_until(lambda: other.say(in_hand=0).finished, 10)
+    assert server.llen(key(worker)) == 5000
+
+
+def test_the_identity_of_an_item_is_the_same_for_each_delivery_of_its_page(
+    join: Join, server: redis.Redis
+) -> None:
+    dead, other = (
+        join("dead", lease=0.2, bounds={"items": "stream"}),
+        join("other", bounds={"items": "stream"}),
+    )
+    (lease,) = take(dead)
+    finish(dead, part(lease, "a"))  # were it released, this would be the first delivery
+    began = server.hget(dead.frontier.keys.meta, "began").decode()
+    wait_until(lambda: other.say().returned)
+    (taken,) = other.take(1)
+    finish(other, last(taken, "a", "b"))
+    found = [fields[b"id"].decode() for fields in streamed(server, dead)]
+    assert found == [f"{began}-page-0-0", f"{began}-page-0-1"]
+
+
+def test_an_entry_of_a_stream_has_the_page_and_the_worker(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "stream"})
+    (lease,) = take(worker)
+    finish(worker, last(lease, "a", url="http://example.com/"))
+    (fields,) = streamed(server, worker)
+    assert {name: fields[name] for name in (b"item", b"url", b"worker")} == {
+        b"item": b"a",
+        b"url": b"http://example.com/",
+        b"worker": b"w",
+    }
+
+
+def test_an_item_of_start_is_stored_once_by_all_workers(join: Join, server: redis.Redis) -> None:
+    workers = [join(name, bounds={"items": "list"}) for name in ("a", "b")]
+    for worker in workers:
+        finish(worker, ItemGroup((b"one",), mark="item:1#1"), ItemGroup((b"two",), mark="item:2#1"))
+    assert listed(server, workers[0]) == [b"one", b"two"]
+
+
+def test_items_without_a_lease_are_stored(server: redis.Redis, worker: Client) -> None:
+    finish(worker, ItemGroup((b"a", b"b")))
+    assert listed(server, worker) == [b"a", b"b"]
+
+
+def test_items_that_have_no_room_keep_their_lease(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "list", "max_items": 1})
+    full, kept, free = take(worker, 3)
+    finish(worker, last(full, "a"))
+    reply = finish(worker, last(kept, "b"), leases=[free])
+    assert reply.no_items == "bound"
+    assert again(worker, last(kept, "b"), leases=[free]).no_items == "bound"
+    assert server.hkeys(worker.frontier.keys.leases("w")) == [kept.name.encode()]
+    server.delete(key(worker))
+    assert not finish(worker, last(kept, "b")).no_items
+    assert listed(server, worker) == [b"b"]
+
+
+def test_a_full_redis_stores_no_items_and_keeps_their_leases(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "list"})
+    (lease,) = take(worker)
+    server.config_set("maxmemory", 1)
+    try:
+        reply = finish(worker, last(lease, "a"))
+    finally:
+        server.config_set("maxmemory", 0)
+    assert reply.no_items == "memory"
+    assert finish(worker, last(lease, "a")).items == 1
+    assert listed(server, worker) == [b"a"]
+
+
+def test_a_key_of_another_type_fails_the_exchange_before_its_first_write(
+    server: redis.Redis, worker: Client
+) -> None:
+    (lease,) = take(worker)
+    server.set(key(worker), "x")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        finish(worker, last(lease, "a"))
+    assert server.hexists(worker.frontier.keys.leases("w"), lease.name)
+
+
+def test_after_a_rewind_neither_parts_nor_releases_count(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "list"})
+    (lease,) = take(worker)
+    finish(worker, part(lease, "a"))
+    server.hset(worker.frontier.keys.worker("w"), "exchange", 1)  # Redis came back with older data
+    assert finish(worker, last(lease, "b")).membership == Membership.ROLLED_BACK
+    assert listed(server, worker) == []
+    assert not list(server.scan_iter(f"{key(worker)}:*"))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "no JSON",
+        "[]",
+        "1",
+        '{"name": "x"}',
+        '{"name": "x", "worker": "", "url": "", "id": "", "n": 0, "kind": "set"}',
+    ],
+)
+def test_garbage_among_released_parts_is_dropped_and_the_others_are_moved(
+    server: redis.Redis, worker: Client, record: str
+) -> None:
+    (lease,) = take(worker)
+    finish(worker, part(lease, "a"))
+    server.rpush(worker.frontier.keys.items_released, record)
+    finish(worker, last(lease, "b"))
+    assert listed(server, worker) == [b"a", b"b"]
+    assert not server.exists(worker.frontier.keys.items_released)

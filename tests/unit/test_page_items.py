@@ -1,0 +1,296 @@
+"""The items of a worker's pages: kept with their request, sent with its release."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+import scrapy_rq_sched
+from scrapy_rq_sched.frontier.messages import Batch, ItemGroup
+from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
+from scrapy_rq_sched.worker import items
+from scrapy_rq_sched.worker.loop import Attempt
+from scrapy_rq_sched.worker.session import Session
+
+from .test_worker import URL, a_worker, take
+
+
+@pytest.fixture
+def worker() -> Session:
+    return a_worker(items="list")
+
+
+def begin(worker: Session, name: str = "1.1") -> Request:
+    request = Request(URL)
+    worker.state.begin(request, Lease(name, "request", 0, b"x"))
+    return request
+
+
+def scrape(worker: Session, request: Request, *found: Any) -> Any:
+    """Let the page of *request* yield items; return what the last one has to wait for."""
+    waits = None
+    for item in found:
+        waits = worker.state.items.scraped(item, Response(URL, request=request))
+    return waits
+
+
+def finish(worker: Session, *requests: Request) -> None:
+    worker.state.finish_requests(requests)
+
+
+def sent(worker: Session) -> list[ItemGroup]:
+    return worker.batch().item_groups
+
+
+def stored(**more: Any) -> Reply:
+    return Reply("1", **{"stored": 1000, **more})
+
+
+def test_items_leave_with_the_release_of_their_page(worker: Session) -> None:
+    request = begin(worker)
+    scrape(worker, request, {"n": 1}, {"n": 2})
+    assert sent(worker) == []
+    take(worker, stored())
+    finish(worker, request)
+    batch = worker.batch()
+    assert batch.item_groups == [ItemGroup((b'{"n": 1}', b'{"n": 2}'), "1.1", URL, is_last=True)]
+    assert [finished.lease for finished in batch.finished] == ["1.1"]
+
+
+def test_an_item_of_an_errback_belongs_to_the_request_that_failed(worker: Session) -> None:
+    request = begin(worker)
+    failure: Any = Failure(ValueError())
+    failure.request = request
+    worker.state.items.scraped({"n": 1}, failure)
+    finish(worker, request)
+    assert [group.lease for group in sent(worker)] == ["1.1"]
+
+
+def test_the_memory_is_free_again_when_items_are_stored(worker: Session) -> None:
+    request = begin(worker)
+    scrape(worker, request, "x" * 100)
+    finish(worker, request)
+    assert worker.state.items.size == 102
+    sent(worker)
+    take(worker, stored())
+    assert worker.state.items.size == 0
+
+
+@pytest.mark.parametrize("reason", ["memory", "bound"])
+def test_items_without_room_are_sent_again_with_their_lease(worker: Session, reason: str) -> None:
+    request = begin(worker)
+    scrape(worker, request, 1)
+    finish(worker, request)
+    first = worker.batch()
+    take(worker, stored(no_items=reason))
+    assert worker.state.items.blocked == reason
+    second = worker.batch()
+    assert second.item_groups == first.item_groups
+    assert second.finished == first.finished
+
+
+def test_a_page_that_is_set_aside_stores_no_items(worker: Session) -> None:
+    request = begin(worker)
+    scrape(worker, request, 1)
+    worker.state.mark_failed(request, "its callback has raised an exception")
+    scrape(worker, request, 2)
+    finish(worker, request)
+    batch = worker.batch()
+    assert batch.item_groups == []
+    assert [failed.lease for failed in batch.failed] == ["1.1"]
+    assert worker.state.items.size == 0
+
+
+def test_an_item_that_cannot_be_serialized_fails_its_page_and_nothing_else(
+    worker: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = begin(worker, "1.1"), begin(worker, "1.2")
+    scrape(worker, bad, {"a": 1}, {"b": object()}, {"c": 3})
+    scrape(worker, good, {"a": 1})
+    finish(worker, bad, good)
+    batch = worker.batch()
+    assert [group.lease for group in batch.item_groups] == ["1.2"]
+    ((lease, _, reason, _),) = batch.failed
+    assert lease == "1.1"
+    assert reason.startswith("an item cannot be stored: b: ")
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert "REDIS_ITEMS_SERIALIZER" in line
+
+
+def test_many_items_of_a_page_are_sent_before_its_release(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "PART_ITEMS", 2)
+    request = begin(worker)
+    scrape(worker, request, 1, 2, 3)
+    assert sent(worker) == [ItemGroup((b"1", b"2"), "1.1", URL)]
+    take(worker, stored())
+    finish(worker, request)
+    assert sent(worker) == [ItemGroup((b"3",), "1.1", URL, is_last=True)]
+
+
+def test_a_page_with_parts_has_a_last_group_even_if_no_item_is_left(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "PART_ITEMS", 2)
+    request = begin(worker)
+    scrape(worker, request, 1, 2)
+    finish(worker, request)
+    assert [(group.items, group.is_last) for group in sent(worker)] == [((b"1", b"2"), False), ((), True)]
+
+
+def test_a_page_is_not_released_before_all_its_parts_are_sent(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "PART_ITEMS", 2)
+    monkeypatch.setattr(items, "BATCH_BYTES", 2)
+    request = begin(worker)
+    scrape(worker, request, 1, 2, 3, 4, 5)
+    finish(worker, request)
+    batches = []
+    for _ in range(3):
+        batches.append(worker.batch())
+        take(worker, stored())
+    assert [[group.items for group in batch.item_groups] for batch in batches] == [
+        [(b"1", b"2")],
+        [(b"3", b"4"), (b"5",)],
+        [],
+    ]
+    assert [len(batch.finished) for batch in batches] == [0, 1, 0]
+
+
+def test_a_spider_waits_while_there_are_too_many_items(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "MOST_BYTES", 10)
+    request = begin(worker)
+    assert scrape(worker, request, "1234") is None
+    waits = scrape(worker, request, "5678")
+    assert not waits.called
+    assert worker.capacity.is_full
+    # What is there is sent before the release: else it would wait for itself.
+    assert [group.items for group in sent(worker)] == [(b'"1234"', b'"5678"')]
+    take(worker, stored())
+    assert waits.called
+    assert not worker.capacity.is_full
+
+
+def test_items_of_start_have_the_same_marks_in_each_worker() -> None:
+    marks = []
+    for worker in (a_worker(items="list"), a_worker(items="list")):
+        for item in ("a", "b", "a"):
+            worker.state.items.scraped(item, None)
+        marks.append([group.mark for group in sent(worker)])
+    assert marks[0] == marks[1]
+    assert len(set(marks[0])) == 3
+
+
+def test_recent_items_of_start_are_sent_again_if_redis_comes_back_with_older_data(worker: Session) -> None:
+    worker.state.items.scraped("a", None)
+    first = sent(worker)
+    take(worker, stored())
+    take(worker, stored(membership=Membership.ROLLED_BACK))
+    assert sent(worker) == first
+
+
+def test_after_a_rewind_a_page_stores_nothing(worker: Session) -> None:
+    before, later = begin(worker, "1.1"), begin(worker, "1.2")
+    scrape(worker, before, 1)
+    take(worker, stored(membership=Membership.ROLLED_BACK))
+    scrape(worker, before, 2)
+    scrape(worker, later, 3)
+    finish(worker, before, later)
+    assert sent(worker) == []
+    assert worker.state.items.size == 0
+
+
+def test_items_of_a_page_in_this_worker_s_memory_are_stored_when_it_is_finished(worker: Session) -> None:
+    request = Request(URL)
+    worker.state.begin(request, None)
+    scrape(worker, request, 1)
+    assert sent(worker) == []
+    finish(worker, request)
+    assert sent(worker) == [ItemGroup((b"1",), url=URL)]
+
+
+def test_an_item_of_a_response_that_does_not_come_from_the_frontier_is_stored(worker: Session) -> None:
+    worker.state.items.scraped(1, Response(URL))
+    assert sent(worker) == [ItemGroup((b"1",), url=URL)]
+
+
+def test_a_worker_with_unsent_items_is_not_quiet(worker: Session) -> None:
+    worker.state.items.scraped(1, None)
+    assert not worker.state.is_quiet
+    sent(worker)
+    assert not worker.state.is_quiet
+    take(worker, stored())
+    assert worker.state.is_quiet
+
+
+def answer_part(worker: Session, attempt: Attempt, batch: Batch) -> None:
+    """Let *batch* fail twice, and its part without data succeed."""
+    attempt.begin(batch)
+    for _ in range(2):
+        attempt.failed(ValueError("too large"), at_once=False)
+    assert attempt.sent.item_groups == []
+    reply = attempt.reply_of(stored(stored=0))
+    take(worker, reply)
+    worker.withdraw(*attempt.over(reply), attempt.error)
+
+
+def test_items_that_cannot_be_sent_are_found_and_only_their_page_is_set_aside(worker: Session) -> None:
+    requests = [begin(worker, f"1.{number}") for number in range(4)]
+    for number, request in enumerate(requests):
+        scrape(worker, request, "large" if number == 2 else number)
+    finish(worker, *requests)
+    attempt, released, failed = Attempt(), [], []
+    for _ in range(20):
+        batch = worker.batch()
+        failed += [row.lease for row in batch.failed]
+        if not (batch.item_groups or batch.finished):
+            break
+        if any(b"large" in data for group in batch.item_groups for data in group.items):
+            answer_part(worker, attempt, batch)
+        else:
+            attempt.begin(batch)
+            take(worker, stored())
+            released += [row.lease for row in batch.finished]
+            worker.withdraw(*attempt.over(stored()), attempt.error)
+    assert sorted(released) == ["1.0", "1.1", "1.3"]
+    assert failed == ["1.2"]
+    assert worker.state.items.size == 0
+
+
+def test_a_batch_without_its_data_finishes_no_page_with_items(worker: Session) -> None:
+    with_items, without = begin(worker, "1.1"), begin(worker, "1.2")
+    scrape(worker, with_items, 1)
+    finish(worker, with_items, without)
+    part = worker.batch().of_first(0)
+    assert [finished.lease for finished in part.finished] == ["1.2"]
+
+
+def test_the_identity_of_a_filtered_request_does_not_depend_on_its_way() -> None:
+    identity = items.PageIdentity(lambda request: request.url)
+    one = identity(Request(URL, meta={"depth": 1}), Lease("1.1", "request", 0, b"x"))
+    assert one == identity(Request(URL, meta={"depth": 2}), Lease("2.1", "request", 0, b"y"))
+    assert one != identity(Request(f"{URL}2"), Lease("1.1", "request", 0, b"x"))
+
+
+def test_two_unfiltered_requests_with_one_fingerprint_have_two_identities() -> None:
+    identity = items.PageIdentity(lambda request: request.url)
+    request = Request(URL, dont_filter=True)
+    one, other = (identity(request, Lease("1.1", "request", 0, entry)) for entry in (b"x", b"y"))
+    assert one != other
+
+
+@pytest.mark.parametrize("queue", ["PriorityQueue", "FifoQueue", "LifoQueue"])
+def test_two_equal_unfiltered_requests_have_different_entries_in_every_queue(queue: str) -> None:
+    made = getattr(scrapy_rq_sched, queue)(Mock(), Spider("s"), "s:requests")
+    request = Request(URL, dont_filter=True)
+    assert made.encode_request(request, unique=True) != made.encode_request(request, unique=True)
