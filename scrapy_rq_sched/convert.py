@@ -276,7 +276,8 @@ class Conversion:
 
     def _dump(self, data: Any) -> bytes:
         spider = spider_for(data, "convert")
-        nonce = None if self._is_list else secrets.token_hex(6)
+        # Also in a list: two equal requests are two pages, each with its own items.
+        nonce = secrets.token_hex(6)
         made = request.request_from_dict(data, spider)
         return faithful.dump(self._target, request.request_to_dict(made, spider, nonce))
 

@@ -77,18 +77,27 @@ def make_frontier(
     return CustomQueueFrontier(queue, server, keys, worker, config, kind)
 
 
-def made_with(queue: Any, dupefilter: Any, crawler: Crawler, project: str = "") -> dict[str, str]:
+def made_with(
+    queue: Any, dupefilter: Any, crawler: Crawler, project: str = "", items: str = ""
+) -> dict[str, str]:
     """Return the properties that all workers of a frontier must have in common.
 
     :param project: ``FRONTIER_PROJECT``: replaces the names of the bot and the spider's class, if these may
         differ.
+    :param items: how and at which key items are stored; empty if they are not.
     """
     return {
         "FRONTIER_PROJECT": project or project_of(crawler.settings, crawler.spidercls),
         "SCHEDULER_QUEUE_CLASS": class_path(type(queue)),
         "SCHEDULER_SERIALIZER": serializer_name(getattr(queue, "serializer", None)),
         "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),
+        "FRONTIER_ITEMS": items,
     }
+
+
+def items_at(settings: FrontierSettings, keys: Keys) -> str:
+    """Return how and at which key items are stored with the release of their page; empty if they are not."""
+    return f"{settings.items} {keys.items}" if settings.items else ""
 
 
 def project_of(settings: Any, spidercls: type) -> str:

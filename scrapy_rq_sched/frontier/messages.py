@@ -173,6 +173,7 @@ class ItemGroup(NamedTuple):
     :param page: for a stream: a text that is the same for each delivery of the page.
     :param mark: for an item of ``start()`` a text; of all items with this text, a crawl stores the first.
     :param is_last: whether the batch finishes the lease. Then all items of the page become visible.
+    :param before: how many items of the page were sent before these.
     """
 
     items: tuple[bytes, ...]
@@ -181,6 +182,7 @@ class ItemGroup(NamedTuple):
     page: str = ""
     mark: str = ""
     is_last: bool = False
+    before: int = 0
 
     @property
     def size(self) -> int:
@@ -329,7 +331,7 @@ class Batch:
             "item_groups": self._groups_to_wire(config.items == "stream" or bool(config.feed)),
             "items_as": config.items,
             "feed": config.feed,
-            "max_items": config.max_items if self.item_groups else 0,
+            "max_items": config.max_items,
         }
         return {name: value for name, value in optional.items() if value}
 
@@ -350,4 +352,13 @@ class Batch:
         """Return this batch with only its first *pushes*, and no items. The others are sent later."""
         with_items = {group.lease for group in self.item_groups}
         finished = [finished for finished in self.finished if finished.lease not in with_items]
-        return replace(self, pushes=self.pushes[:pushes], finished=finished, item_groups=[], busy=True)
+        # The worker still holds the other leases.
+        in_hand = self.in_hand + len(self.finished) - len(finished)
+        return replace(
+            self,
+            pushes=self.pushes[:pushes],
+            finished=finished,
+            item_groups=[],
+            in_hand=in_hand,
+            busy=True,
+        )

@@ -185,9 +185,12 @@ class Reply:
     #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
     #: vain; else empty.
     owner: str = ""
-    #: How many items were stored; and why there was no room for items: ``memory`` or ``bound``; else empty.
-    items: int = 0
+    #: How many items were stored, None if the exchange had none; and why there was no room for items:
+    #: ``memory`` or ``bound``; else empty. Items of large pages: whether the next exchange can move more of
+    #: them to where they belong.
+    items: int | None = None
     no_items: str = ""
+    moves: bool = False
     #: When the exchange was sent and the reply received, in seconds by this process's monotonic clock.
     sent: float = 0.0
     received: float = 0.0
@@ -196,7 +199,7 @@ class Reply:
     replicated: bool = True
     #: How many of the batch's pushes the exchange carried; None: all.
     pushes_sent: int | None = None
-    #: Whether the exchange carried the items of the batch.
+    #: Whether the items of the batch were carried by the exchange, or by an earlier attempt.
     items_sent: bool = True
     #: With a user's own queue: places of the pushes that it did not take, and the requests that were popped.
     kept: tuple[int, ...] | None = None
@@ -253,8 +256,9 @@ class Reply:
             garbage=head.get("garbage", ""),
             slots=head.get("slots", 0),
             owner=head.get("owner", ""),
-            items=head.get("items", 0),
+            items=head.get("items"),
             no_items=head.get("no_items", ""),
+            moves=head.get("moves", False),
             sent=sent,
             received=time.monotonic(),
             order=Order(head["order"]),

@@ -406,6 +406,13 @@ class Table:
         Use.DERIVED,
         lasting=True,
     )
+    items_forgotten = Key(
+        "{item_parts}:forgotten",
+        ("hash",),
+        "with `FRONTIER_ITEMS`: how often each page was forgotten (`scrapy frontier forget`): its items get "
+        "other identities when it is crawled once more",
+        Use.DERIVED,
+    )
 
 
 #: All keys: also the seeds, which may have several keys, and those that are not the frontier's own.

@@ -278,7 +278,9 @@ class Admission:
     @property
     def stands_still(self) -> bool:
         """Whether this worker cannot continue before Redis has room for its outbox."""
-        if not self._state.outbox.blocked or self._state.is_at_work:
+        # Callbacks that wait for room for their items cannot continue either.
+        waits = not self._state.is_at_work or self._state.items.is_full
+        if not (self._state.outbox.blocked and waits):
             return False
         return _first((*self._of_worker, self._load), time.monotonic()) is not None
 

@@ -165,7 +165,8 @@ class Intake:
         if self._pushes_itself:
             return b""  # the queue class serializes the request
         try:
-            entry = bytes(self._queue.encode_request(request, unique=request.dont_filter or mode == "force"))
+            unique = request.dont_filter or not self._filters_in_exchange
+            entry = bytes(self._queue.encode_request(request, unique=unique))
         except UnserializableRequestError as error:
             self._keep_from_redis(request, one_line(error))
             return b""

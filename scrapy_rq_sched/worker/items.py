@@ -14,12 +14,13 @@ import hashlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from scrapy import Request
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from ..codec.items import LineSerializer, default_serialize, item_bytes
@@ -27,7 +28,7 @@ from ..errors import UnserializableItemError, counted, one_line, shown
 from ..frontier.messages import Batch, ItemGroup
 from ..frontier.replies import Lease, Part, Reply
 from ..settings import FrontierSettings
-from .outbox import BATCH_BYTES, KEEP_STARTS, Releases
+from .outbox import BATCH_BYTES, BATCH_ITEMS, KEEP_STARTS, Releases
 from .requests import Entry, PageItems, Requests
 
 logger = logging.getLogger(__name__)
@@ -43,19 +44,22 @@ MOST_BYTES = 32 * 1024 * 1024
 class PageIdentity:
     """Identify a request in its crawl: the answer is the same for each delivery of it, to whatever worker.
 
-    A request that is filtered has one fingerprint in a crawl. Others differ by a number in their entry.
+    A request that the frontier filters has one fingerprint in a crawl, but its entry depends on the way on
+    which it was found. Other requests differ by a number in their entry.
 
     :param fingerprint: returns a request's fingerprint; it may raise any exception.
+    :param filters: whether the frontier filters by this fingerprint.
     """
 
-    def __init__(self, fingerprint: Callable[[Request], Any]) -> None:
+    def __init__(self, fingerprint: Callable[[Request], Any], filters: bool) -> None:
         self._fingerprint = fingerprint
+        self._filters = filters
 
     def __call__(self, request: Request, lease: Lease) -> str:
-        """Return a text of at most 21 letters and digits."""
-        known = lease.payload if request.dont_filter else str(self._fingerprint(request)).encode()
-        kind = "r" if request.dont_filter else "f"
-        return kind + hashlib.sha1(known, usedforsecurity=False).hexdigest()[:20]
+        """Return a text of at most 21 letters and digits; ``lua/scripts/forget.lua`` makes the same."""
+        is_filtered = self._filters and not request.dont_filter
+        known = one_line(self._fingerprint(request)).encode() if is_filtered else lease.payload
+        return ("f" if is_filtered else "r") + hashlib.sha1(known, usedforsecurity=False).hexdigest()[:20]
 
 
 class Items(Part):
@@ -65,15 +69,20 @@ class Items(Part):
     :param releases: the leases of finished pages, with the last items of each.
     :ivar size: the bytes of all items here.
     :ivar blocked: why there was no room for the last items: ``memory``, ``bound``; else empty.
+    :ivar is_held: whether to send no items now.
     """
 
     def __init__(self, requests: Requests, releases: Releases, settings: FrontierSettings) -> None:
         self._requests = requests
         self._releases = releases
-        default = LineSerializer() if settings.feed else default_serialize
-        self._serialize: Callable[[Any], Any] = settings.items_serializer or default
+        # The lines of a file are JSON, whatever the items in Redis are.
+        own = settings.items_serializer if settings.items else None
+        self._serialize: Callable[[Any], Any] = own or (
+            LineSerializer() if settings.feed else default_serialize
+        )
         self.size = 0
         self.blocked = ""
+        self.is_held = False
         # Parts of pages, and items without a lease.
         self._waiting: deque[ItemGroup] = deque()
         self._sent: list[ItemGroup] = []
@@ -82,6 +91,9 @@ class Items(Part):
         # Items of start() that were stored a moment ago: Redis may come back without them.
         self._stored_starts: deque[tuple[float, ItemGroup]] = deque()
         self._held_back: list[Deferred[None]] = []
+        self._closing_since: float | None = None
+        self._holds_none_back = False
+        self._has_warned = False
         #: Returns a text that is the same for each delivery of a request; only a stream needs it.
         self.identify: Callable[[Request, Lease], str] = lambda request, lease: ""
         #: Calls a function on the next turn of the event loop: it runs callbacks of the spider.
@@ -107,13 +119,18 @@ class Items(Part):
 
     @property
     def is_on_trial(self) -> bool:
-        """Whether the next exchange carries only one group, because batches with items could not be sent."""
+        """Whether only one group is sent at a time, because larger batches could not be sent."""
         return self._most == 1
 
-    def scraped(self, item: Any, response: Any) -> Deferred[None] | None:
+    @property
+    def can_send(self) -> bool:
+        """Whether there are items that need not wait for the requests of their page."""
+        return bool(self._waiting) or self._releases.have_items
+
+    def scraped(self, item: Any, response: Any) -> Coroutine[Any, Any, None] | None:
         """Take an item that has passed the pipelines; for the signal ``item_scraped``.
 
-        :return: None, or a ``Deferred`` that fires when there is room for more items. Scrapy waits for it.
+        :return: None, or what Scrapy waits for until there is room for more items.
         """
         request: Request | None = getattr(response, "request", None)
         entry = None if request is None else self._requests.find(request)
@@ -125,34 +142,34 @@ class Items(Part):
         if response is None:
             self._add(ItemGroup((data,), mark=self._mark(data)))
         elif entry is None:
+            self._warn_of_stranger(response)
             self._add(ItemGroup((data,), url=getattr(response, "url", "")))
         else:
             self._keep(entry, data, getattr(response, "url", entry.request.url))
-        if not self.is_full:
+        if not self.is_full or self._holds_none_back:
             return None
         self._send_parts(self._requests)
-        self._held_back.append(Deferred())
-        return self._held_back[-1]
+        self._held_back.append(waiting := Deferred[None]())
+        return _wait(waiting)
 
     def finished(self, entry: Entry) -> ItemGroup | None:
         """Return the remaining items of a finished page; None if there are none to release with its lease."""
         page = entry.items
         if page is None:
             return None
-        if entry.failure is not None or page.is_dropped:
-            self.drop(entry)
+        if entry.failure is None and not page.is_dropped:
+            if entry.lease is not None:
+                return self._group(entry, entry.lease, page, is_last=True)
+            self._send_parts([entry])
             return None
-        if entry.lease is not None:
-            return self._group(entry, entry.lease, page, is_last=True)
-        if page.items:
-            self._waiting.append(ItemGroup(tuple(page.items), url=page.url))
+        self.drop(entry)
         return None
 
     def drop(self, entry: Entry) -> None:
         """Drop the items of a page that is crawled again, or set aside, also those that it yields later."""
         page = entry.items = entry.items or PageItems("")
-        self._forget(page.items)
-        page.items, page.size, page.is_dropped = [], 0, True
+        self._forget(page.take())
+        page.is_dropped = True
 
     def fill(self, batch: Batch) -> None:
         """Put items into *batch*, which has its releases already."""
@@ -168,7 +185,8 @@ class Items(Part):
             self._waiting.extendleft(reversed(sent))
             self._most = self._most if reply.items_sent else max(1, min(self._most, self._carried) // 2)
             return
-        self._most = min(MOST_GROUPS, 4 * self._most)
+        if self._carried:
+            self._most = min(MOST_GROUPS, 4 * self._most)
         now = time.monotonic()
         for group in (*sent, *self._releases.released_items):
             self._forget(group.items)
@@ -177,23 +195,53 @@ class Items(Part):
         while self._stored_starts and now - self._stored_starts[0][0] > KEEP_STARTS:
             self._stored_starts.popleft()
         if not self.is_full:
-            held_back, self._held_back = self._held_back, []
-            for waiting in held_back:
-                self.call_soon(partial(waiting.callback, None))
+            self._let_continue()
+
+    def closing(self, patience: float) -> None:
+        """Note that the spider closes: after *patience* seconds no callback waits for room any more."""
+        now = time.monotonic()
+        self._closing_since = self._closing_since or now
+        if now - self._closing_since >= patience and not self._holds_none_back:
+            self._holds_none_back = True
+            self._let_continue()
 
     def refuse_sent(self, group: ItemGroup, error: Exception) -> None:
         """Set the page of *group* aside, because its items alone cannot be sent to Redis."""
         reason = f"{counted(group.size, 'byte')} of its items cannot be sent to Redis: {one_line(error)}"
+        if not group.lease:
+            logger.error(
+                "%s of %s cannot be sent to Redis, and are lost: %s. They do not belong to a page in Redis "
+                "that could be set aside",
+                *(counted(group.size, "byte"), counted(len(group.items), "item")),
+                one_line(error),
+            )
+            self._remove(lambda waiting: waiting is group)
+            return
         logger.error("%s: the page is moved to the failed list, and none of its items is stored", reason)
-        if group.is_last:
-            self._releases.fail(group.lease, reason)
-        else:
-            self._waiting.remove(group)
-            for entry in self._requests:
-                if entry.lease is not None and entry.lease.name == group.lease:
-                    self._requests.mark_failed(entry.request, reason, "")
-                    self.drop(entry)
-        self._forget(group.items)
+        self._remove(lambda waiting: waiting.lease == group.lease)
+        self._forget(self._releases.fail(group.lease, reason))
+        for entry in self._requests:
+            if entry.lease is not None and entry.lease.name == group.lease:
+                self._fail(entry, reason)
+
+    def adopt(self) -> None:
+        """Keep all items without their leases: no page here is crawled again, since the frontier is lost."""
+        groups = [*self._sent, *self._waiting, *self._releases.take_items()]
+        leased = [group for group in groups if group.lease]
+        found = Counter[str]()
+        for group in leased:
+            found[group.lease] = max(found[group.lease], group.before + len(group.items))
+        for entry in self._requests:
+            if entry.lease is not None and entry.items is not None:
+                found[entry.lease.name] = max(found[entry.lease.name], entry.items.sent)
+        self._sent = [group for group in self._sent if not group.lease]
+        self._waiting = deque(group for group in self._waiting if not group.lease)
+        self._waiting.extend(ItemGroup(group.items, url=group.url) for group in leased if group.items)
+        if lost := sum(found.values()) - sum(len(group.items) for group in leased):
+            logger.error(
+                "%s of pages that are not finished were in Redis, and are lost with the frontier",
+                counted(lost, "item"),
+            )
 
     def rolled_back(self) -> None:
         """Drop the items of pages, which are crawled again, and send recent ones of ``start()`` again."""
@@ -203,12 +251,18 @@ class Items(Part):
         self._stored_starts.clear()
         self._waiting.extendleft(reversed(again))
         self.size = sum(group.size for group in (*self._sent, *self._waiting))
+        self.size += sum(entry.items.size for entry in self._requests if entry.items is not None)
+
+    def _let_continue(self) -> None:
+        held_back, self._held_back = self._held_back, []
+        for waiting in held_back:
+            self.call_soon(partial(waiting.callback, None))
 
     def _keep(self, entry: Entry, data: bytes, url: str) -> None:
         page = entry.items
         if page is None:
             page = entry.items = PageItems(url)
-        if page.is_dropped or (entry.lease is not None and entry.failure is not None):
+        if page.is_dropped or entry.failure is not None:
             return
         page.items.append(data)
         page.size += len(data)
@@ -217,19 +271,22 @@ class Items(Part):
             self._send_parts([entry])
 
     def _send_parts(self, entries: Iterable[Entry]) -> None:
-        """Send the items of pages that have a lease before it is released."""
-        for entry in entries:
+        """Send the items of pages before these are released, or without a lease if they have none."""
+        for entry in list(entries):
             page = entry.items
-            if page is not None and page.items and entry.lease is not None and entry.failure is None:
-                self._waiting.append(self._group(entry, entry.lease, page))
-                page.items, page.size = [], 0
+            if page is None or not page.items or entry.failure is not None:
+                continue
+            if entry.lease is None:
+                self._waiting.append(ItemGroup(page.take(), url=page.url))
+            elif (group := self._group(entry, entry.lease, page)) is not None:
+                self._waiting.append(group)
 
     def _count(self) -> int:
         """Return how many of the waiting groups the next exchange carries."""
-        count = size = 0
-        for group in islice(self._waiting, self._most):
-            size += group.size
-            if count and size > BATCH_BYTES:
+        count = size = items = 0
+        for group in islice(self._waiting, 0 if self.is_held else self._most):
+            size, items = size + group.size, items + len(group.items)
+            if count and (size > BATCH_BYTES or items > BATCH_ITEMS):
                 break
             count += 1
         return count
@@ -237,15 +294,31 @@ class Items(Part):
     def _room(self) -> tuple[int, set[str]]:
         """Answer :attr:`Releases.room_for_items`."""
         count = self._count()
-        return self._most - count, {group.lease for group in islice(self._waiting, count, None)}
+        later = {group.lease for group in islice(self._waiting, count, None)}
+        return 0 if self.is_held else self._most - count, later
 
-    def _group(self, entry: Entry, lease: Lease, page: PageItems, is_last: bool = False) -> ItemGroup:
-        identity = self.identify(entry.request, lease)
-        return ItemGroup(tuple(page.items), lease.name, page.url, identity, is_last=is_last)
+    def _group(self, entry: Entry, lease: Lease, page: PageItems, is_last: bool = False) -> ItemGroup | None:
+        """Take the items of a page; return None if the page is set aside."""
+        try:
+            identity = self.identify(entry.request, lease)
+        except Exception as error:  # the user's fingerprinter may raise anything
+            reason = f"its items have no identity, because its fingerprint cannot be made: {one_line(error)}"
+            logger.error("%s is moved to the failed list: %s", entry.request, reason)
+            self._fail(entry, reason)
+            return None
+        before = page.sent
+        return ItemGroup(page.take(), lease.name, page.url, identity, is_last=is_last, before=before)
 
     def _add(self, group: ItemGroup) -> None:
         self._waiting.append(group)
         self.size += group.size
+
+    def _remove(self, is_meant: Callable[[ItemGroup], bool]) -> None:
+        """Remove and forget the waiting groups that are meant."""
+        for group in self._waiting:
+            if is_meant(group):
+                self._forget(group.items)
+        self._waiting = deque(group for group in self._waiting if not is_meant(group))
 
     def _forget(self, items: Iterable[bytes]) -> None:
         self.size -= sum(map(len, items))
@@ -256,15 +329,35 @@ class Items(Part):
         self._starts[digest] += 1
         return f"item:{digest}#{self._starts[digest]}"
 
+    def _fail(self, entry: Entry, reason: str) -> None:
+        """Set a page aside, and drop its items; also those of the same request object."""
+        entry.failure = reason, ""
+        self.drop(entry)
+        self._requests.mark_failed(entry.request, reason, "")
+        for one in self._requests.all_of(entry.request):
+            self.drop(one)
+
     def _refuse(self, item: Any, entry: Entry | None, error: UnserializableItemError) -> None:
-        reason = f"an item cannot be stored: {error}"
-        if entry is None or not self._requests.mark_failed(entry.request, reason, ""):
+        if entry is None or entry.lease is None:
             # There is no lease that could be set aside.
             logger.error("The item %s cannot be stored, and is lost: %s", shown(item), error)
             return
-        self.drop(entry)
+        self._fail(entry, f"an item cannot be stored: {error}")
         logger.error(
             "The item %s of %s cannot be stored: %s. The page is moved to the failed list, and none of its "
             "items is stored",
             *(shown(item), entry.request, error),
         )
+
+    def _warn_of_stranger(self, response: Any) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "An item comes from a response of which the frontier does not know the request (%s): such "
+                "items are stored at once, and once more if their page is crawled again. This is logged once",
+                response,
+            )
+
+
+async def _wait(for_room: Deferred[None]) -> None:
+    await maybe_deferred_to_future(for_room)

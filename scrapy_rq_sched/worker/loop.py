@@ -1,10 +1,5 @@
 """The exchange loop between a worker and the frontier: in a crawl by the event loop, else by hand.
 
-Most failures are outages, and the same batch succeeds when Redis is back. But a request may be too large for
-the server, or for the network to send in time; then the batch would be repeated forever. So after a second
-failure, the batch is sent without its requests. If this succeeds, the requests are sent in smaller batches,
-down to one request. A request that fails alone, while other batches succeed, is kept from Redis.
-
 The event loop only starts an exchange and takes its reply; a thread waits for Redis.
 """
 
@@ -13,24 +8,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from ..errors import FrontierError, counted
 from ..frontier.client import Left
-from ..frontier.messages import Batch, ItemGroup, Push
+from ..frontier.messages import Batch
 from ..frontier.replies import Reply
 from ..runtime.background import BackgroundThread
 from ..runtime.event_loop import EventLoop
 from ..runtime.outage import Outage
 from ..servers.failures import LONGEST_BACKOFF, DataError, RedisError, backoff, unreachable
+from .attempt import Attempt
 from .seeds import SeedWait
 from .session import Session
 
-#: Failures after which a batch is sent without its requests.
-WHOLE = 2
 #: Seconds between exchanges of an idle worker: while others hold requests, whose children may come at any
 #: moment; while the state of the fleet is unknown; and when the fleet has no requests.
 POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
@@ -159,59 +152,6 @@ class ExchangeSchedule:
         others = reply.leased or reply.busy or reply.parked > reply.later
         interval = POLL_BUSY_FLEET if others else POLL_FINISHED
         return min(heartbeat, max(interval, reply.workers / POLLS))
-
-
-class Attempt:
-    """The part of a batch that is sent, and the failures so far.
-
-    :ivar sent: the batch, or the part of it that is sent.
-    :ivar failures: how often the batch has failed, and :ivar error: the first error.
-    """
-
-    def __init__(self) -> None:
-        self.sent = Batch(0)
-        self.failures = 0
-        self._whole = self.sent
-        self.error: Exception | None = None
-        # The only request of the last batch that failed; the only items of the last one without requests.
-        self._suspects: tuple[Push | None, ItemGroup | None] = None, None
-
-    def begin(self, batch: Batch) -> None:
-        """Begin with a new *batch*."""
-        self.sent = self._whole = batch
-        self.failures = 0
-        self.error = None
-
-    def reply_of(self, reply: Reply) -> Reply:
-        """Return *reply* with the part of the batch that the last attempt sent."""
-        if self.sent is self._whole:
-            return reply
-        return replace(reply, pushes_sent=len(self.sent.pushes), items_sent=not self._whole.item_groups)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the last attempt sent the whole batch."""
-        return self.sent is self._whole
-
-    def failed(self, error: Exception, at_once: bool) -> None:
-        """Note a failure; *at_once*: a repetition cannot succeed."""
-        self.failures += 1
-        self.error = self.error or error
-        if (self._whole.pushes or self._whole.item_groups) and (at_once or self.failures >= WHOLE):
-            self.sent = self._whole.of_first(0)
-
-    def over(self, reply: Reply) -> tuple[Exception | None, ItemGroup | None]:
-        """Note the *reply*; return why to keep the next request from Redis, and items that cannot be sent."""
-        if self.is_whole:
-            self._suspects = None, None
-            return None, None
-        pushes, groups = self._whole.pushes, self._whole.item_groups
-        push = pushes[0] if len(pushes) == 1 and reply.stored == 0 else None
-        items = groups[0] if len(groups) == 1 and not pushes else None
-        before = self._suspects
-        is_push, is_items = push and push is before[0], items and items is before[1]
-        self._suspects = None if is_push else push or before[0], None if is_items else items or before[1]
-        return self.error if is_push else None, items if is_items else None
 
 
 logger = logging.getLogger(__name__)
@@ -384,7 +324,7 @@ class ExchangeLoop:
             return  # the spider was closed meanwhile, and the next exchange has begun
         if self._stopping is not None:
             self._go_on_stopping(self._stopping)
-        elif reply.wants_policy or self._session.state.has_data:
+        elif reply.wants_policy or reply.moves or self._session.state.has_data:
             self.kick()
         else:
             self._wait_for_seed(reply)
@@ -395,6 +335,7 @@ class ExchangeLoop:
         # A seed that has led to some requests is not given back: its other requests are made first.
         more = state.has_news or bool(state.expanding)
         more = more or (self._session.finishing and not self._has_sent_the_end)
+        more = more or (self._session.last_reply is not None and self._session.last_reply.moves)
         if more and time.monotonic() < self._stop_by:
             self._event_loop.call_later(self._schedule.pause, self._exchange)
             return
@@ -407,6 +348,11 @@ class ExchangeLoop:
                 counted(len(state.outbox), "request"),
                 counted(state.items.size, "byte"),
                 counted(state.releases.not_sent, "lease"),
+            )
+        elif self._session.last_reply is not None and self._session.last_reply.moves:
+            logger.warning(
+                "This worker closes before all items of pages with very many are where they belong: the next "
+                "worker of this spider moves them"
             )
         stopping.callback(None)
 
@@ -494,5 +440,5 @@ class InlineExchange:
             self._batch = None
             session.take_reply(self._attempt.reply_of(reply), time.monotonic() - started)
             session.withdraw(*self._attempt.over(reply), self._attempt.error)
-            if not session.state.has_news or session.state.outbox.blocked or not reply.replicated:
+            if not session.state.has_news or session.state.lacks_room or not reply.replicated:
                 return reply

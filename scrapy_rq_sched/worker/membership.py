@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..assembly.dupefilter import check_fingerprints, close_dupefilter
-from ..assembly.frontier import made_with
+from ..assembly.frontier import items_at, made_with
 from ..assembly.queue import check_readable
 from ..errors import counted, frontier_command, one_line
 from ..frontier import health
@@ -108,7 +108,13 @@ def join(session: Session, line: Line) -> Opened | Waiting:
     run = supervisor.current()
     try:
         return frontier.open(
-            made_with(session.queue, session.dupefilter, session.crawler, settings.project),
+            made_with(
+                session.queue,
+                session.dupefilter,
+                session.crawler,
+                settings.project,
+                items_at(settings, frontier.keys),
+            ),
             identity.about(session.spider.name),
             line.age,
             busy=session.is_busy,

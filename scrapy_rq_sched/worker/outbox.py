@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 #: The maximum that one exchange carries, so that the script and the packet are short.
 BATCH_PUSHES = 1000
 BATCH_BYTES = 4 * 1024 * 1024
+BATCH_ITEMS = 5000
 #: How many requests are tried if the last exchange found no room for any; and how many are stored at a time
 #: beyond FRONTIER_MAX_WAITING, if the crawl could not continue otherwise.
 PROBE, EXCESS = 16, 100
@@ -87,6 +88,11 @@ class Outbox(Part):
         return len(self._waiting)
 
     @property
+    def is_on_trial(self) -> bool:
+        """Whether only one request is sent at a time, because larger batches could not be sent."""
+        return self._most_together == 1
+
+    @property
     def is_settled(self) -> bool:
         """Whether there are no unsettled requests."""
         return not (self._waiting or self._sent)
@@ -144,6 +150,8 @@ class Outbox(Part):
         if pushes_sent is not None and left and stored >= pushes_sent:
             self._most_together = max(1, (len(settled) + len(left)) // 2)
             return settled
+        if not (settled or left):
+            return settled  # it carried none, and shows nothing about them
         self._most_together = min(BATCH_PUSHES, 4 * self._most_together)
         self.blocked = bool(left)
         # Do not send megabytes to a full Redis ten times a second.
@@ -242,6 +250,11 @@ class Releases(Part):
         return len(self._ended)
 
     @property
+    def have_items(self) -> bool:
+        """Whether a page with items can be released, and does not wait for requests."""
+        return any(ended.items is not None and ended.after <= self._stored for ended in self._ended)
+
+    @property
     def items(self) -> list[ItemGroup]:
         """The items of the leases that are being released."""
         return [ended.items for ended in self._sent if ended.items is not None]
@@ -253,11 +266,17 @@ class Releases(Part):
         trace = traceback.encode("utf-8", "backslashreplace").decode()
         self._ended.append(Ended(lease.name, after, one_line(reason), trace, items))
 
-    def fail(self, lease: str, reason: str) -> None:
-        """Set a lease aside that is done, but not released."""
+    def fail(self, lease: str, reason: str) -> list[bytes]:
+        """Set a lease aside that is done, but not released; return the items that it had."""
+        dropped = [ended.items for ended in self._ended if ended.lease == lease and ended.items is not None]
         self._ended = deque(
             Ended(lease, ended.after, reason) if ended.lease == lease else ended for ended in self._ended
         )
+        return [item for group in dropped for item in group.items]
+
+    def take_items(self) -> list[ItemGroup]:
+        """Take the items of all leases, because these are about to be forgotten."""
+        return [ended.items for ended in (*self._sent, *self._ended) if ended.items is not None]
 
     def give_back(self, lease: Lease) -> None:
         """Note that *lease* goes back to its place in the queue."""
@@ -279,18 +298,7 @@ class Releases(Part):
     def fill(self, batch: Batch) -> None:
         """Put the ended leases into *batch*, which has its pushes already."""
         before = self._outbox.taken - len(batch.pushes)
-        safe = self._outbox.safe if self._replicated else self._outbox.taken
-        self._sent, later, count, size = [], deque[Ended](), 0, 0
-        room, incomplete = self.room_for_items()
-        for ended in self._ended:
-            its_size = 0 if ended.items is None else ended.items.size
-            lacks_room = count >= room or (count > 0 and size + its_size > BATCH_BYTES)
-            if ended.after > safe or (ended.items and (lacks_room or ended.lease in incomplete)):
-                later.append(ended)
-                continue
-            self._sent.append(ended)
-            count, size = count + (ended.items is not None), size + its_size
-        self._ended = later
+        self._choose()
         for ended in self._sent:
             after = max(0, ended.after - before)
             if ended.reason:
@@ -300,6 +308,26 @@ class Releases(Part):
         batch.given_back, self._given_back = self._given_back, []
         batch.refused, self._refused = self._refused, []
         batch.forgotten, self._forgotten = self._forgotten, []
+
+    @property
+    def _stored(self) -> int:
+        """The number of the last request that is stored when the next exchange has been applied."""
+        return self._outbox.safe if self._replicated else self._outbox.taken
+
+    def _choose(self) -> None:
+        """Choose the ended leases for the next exchange: not those for whose items it has no room."""
+        self._sent, later, stored = [], deque[Ended](), self._stored
+        room, incomplete = self.room_for_items()
+        count = size = items = 0
+        for ended in self._ended:
+            is_later = ended.after > stored
+            if ended.items is not None and not is_later:
+                size, items = size + ended.items.size, items + len(ended.items.items)
+                is_much = count > 0 and (size > BATCH_BYTES or items > BATCH_ITEMS)
+                is_later = is_much or count >= room or ended.lease in incomplete
+                count += not is_later
+            (later if is_later else self._sent).append(ended)
+        self._ended = later
 
     def applied(self, reply: Reply) -> None:
         """Note that the batch was applied. A lease is sent again if its pushes or items found no room."""

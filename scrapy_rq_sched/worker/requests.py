@@ -51,13 +51,21 @@ class PageItems:
     """The items of a page that are not sent: see ``items.py``.
 
     :ivar size: their bytes.
+    :ivar sent: how many items of the page were sent before.
     :ivar is_dropped: whether the page's items are not stored, because it is crawled again, or set aside.
     """
 
     url: str
     items: list[bytes] = field(default_factory=list)
     size: int = 0
+    sent: int = 0
     is_dropped: bool = False
+
+    def take(self) -> tuple[bytes, ...]:
+        """Take the items, because they are being sent."""
+        items = tuple(self.items)
+        self.items, self.size, self.sent = [], 0, self.sent + len(items)
+        return items
 
 
 @dataclass(slots=True, eq=False)
@@ -147,16 +155,19 @@ class Requests:
         """Return the entry of *request*; None if it does not come from the frontier."""
         return self._entries.get(request)
 
+    def all_of(self, request: Request) -> Iterator[Entry]:
+        """Yield the entries of *request*: several if a callback has yielded its own request again."""
+        return _all_of(self._entries.get(request))
+
     def mark_failed(self, request: Request, reason: str, traceback: str) -> bool:
         """Note that *request* is moved to the failed list at its end.
 
         :return: False if it has no lease: a request that was never in Redis cannot be set aside.
         """
-        for entry in _all_of(self._entries.get(request)):
-            if entry.lease is not None:
-                entry.failure = reason, traceback
-                return True
-        return False
+        leased = [entry for entry in self.all_of(request) if entry.lease is not None]
+        for entry in leased:
+            entry.failure = reason, traceback
+        return bool(leased)
 
     def finish(self, request: Request) -> list[Entry]:
         """Remove and return the entries of *request*, because the engine has finished it."""

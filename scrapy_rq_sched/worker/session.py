@@ -13,7 +13,7 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 
-from ..assembly.dupefilter import load_fingerprints
+from ..assembly.dupefilter import filters_in_exchange, load_fingerprints
 from ..assembly.queue import is_custom
 from ..engine.bridge import EngineBridge
 from ..frontier.client import Frontier
@@ -99,7 +99,7 @@ class Session(Part):
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
             state.items.call_soon = engine.soon
             if settings.feed or settings.items == "stream":
-                state.items.identify = PageIdentity(fingerprint)
+                state.items.identify = PageIdentity(fingerprint, filters_in_exchange(dupefilter))
             if settings.items or settings.feed:
                 crawler.signals.connect(state.items.scraped, signals.item_scraped)
         self._totals = Totals(crawler, CloseLimits.of(settings))
@@ -182,7 +182,7 @@ class Session(Part):
         stands_still = self.admission.stands_still
         self._exceeds = self.closing or stands_still
         self.state.outbox.takes_few = stands_still and not self.closing
-        self.state.outbox.is_held = self.state.items.is_on_trial
+        self.state.take_turns()
         self.slot_sync.closing = self.closing
         self._batches += 1
         batch = Batch(self._batches)
@@ -221,6 +221,8 @@ class Session(Part):
         if self.engine is None:
             return
         self._seed_expander.go_on()
+        if self.engine.closing():
+            self.state.items.closing(self.settings.lease_timeout)
         if self.capacity.tick(self.engine.downloading()):
             self.engine.wake()
         self._farewell.look(self.engine)
@@ -255,6 +257,7 @@ class Session(Part):
         if reply.membership == Membership.ROLLED_BACK:
             if reply.lost == ("frontier",):
                 orphans = [*state.ready, *state.expanding]
+                state.adopt_begun()
             for part in self.parts:
                 part.rolled_back()
         elif reply.membership == Membership.EXPIRED:

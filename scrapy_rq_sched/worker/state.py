@@ -186,6 +186,19 @@ class State(Part):
         for lease in self._let_go():
             self.releases.give_back(lease)
 
+    def adopt_begun(self) -> None:
+        """Keep the results of the requests that the engine has, because the frontier is lost with them."""
+        self.items.adopt()
+        self.requests.let_go()
+
+    def take_turns(self) -> None:
+        """Send requests and items by turns, while it is unknown which of them cannot be sent."""
+        outbox, items = self.outbox, self.items
+        is_trial = outbox.is_on_trial or items.is_on_trial
+        had_turn = outbox.is_held and bool(outbox)
+        outbox.is_held = is_trial and items.can_send and not had_turn
+        items.is_held = is_trial and not outbox.is_held
+
     def _let_go(self) -> list[Lease]:
         for entry in self.requests:
             if entry.lease is not None:

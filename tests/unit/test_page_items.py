@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 from unittest.mock import Mock
@@ -12,10 +13,9 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 import scrapy_rq_sched
-from scrapy_rq_sched.frontier.messages import Batch, ItemGroup
+from scrapy_rq_sched.frontier.messages import ItemGroup
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
-from scrapy_rq_sched.worker import items
-from scrapy_rq_sched.worker.loop import Attempt
+from scrapy_rq_sched.worker import items, outbox
 from scrapy_rq_sched.worker.session import Session
 
 from .test_worker import URL, a_worker, take
@@ -132,7 +132,7 @@ def test_many_items_of_a_page_are_sent_before_its_release(
     assert sent(worker) == [ItemGroup((b"1", b"2"), "1.1", URL)]
     take(worker, stored())
     finish(worker, request)
-    assert sent(worker) == [ItemGroup((b"3",), "1.1", URL, is_last=True)]
+    assert sent(worker) == [ItemGroup((b"3",), "1.1", URL, is_last=True, before=2)]
 
 
 def test_a_page_with_parts_has_a_last_group_even_if_no_item_is_left(
@@ -165,20 +165,31 @@ def test_a_page_is_not_released_before_all_its_parts_are_sent(
     assert [len(batch.finished) for batch in batches] == [0, 1, 0]
 
 
+async def is_waiting(waits: asyncio.Future[None]) -> bool:
+    """Return whether Scrapy still waits for *waits*."""
+    for _ in range(5):  # turns of the event loop, which has nothing else to do
+        await asyncio.sleep(0)
+    return not waits.done()
+
+
 def test_a_spider_waits_while_there_are_too_many_items(
     worker: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(items, "MOST_BYTES", 10)
     request = begin(worker)
-    assert scrape(worker, request, "1234") is None
-    waits = scrape(worker, request, "5678")
-    assert not waits.called
-    assert worker.capacity.is_full
-    # What is there is sent before the release: else it would wait for itself.
-    assert [group.items for group in sent(worker)] == [(b'"1234"', b'"5678"')]
-    take(worker, stored())
-    assert waits.called
-    assert not worker.capacity.is_full
+
+    async def crawl() -> None:
+        assert scrape(worker, request, "1234") is None
+        waits = asyncio.ensure_future(scrape(worker, request, "5678"))
+        assert await is_waiting(waits)
+        assert worker.capacity.is_full
+        # What is there is sent before the release: else it would wait for itself.
+        assert [group.items for group in sent(worker)] == [(b'"1234"', b'"5678"')]
+        take(worker, stored())
+        assert not await is_waiting(waits)
+        assert not worker.capacity.is_full
+
+    asyncio.run(crawl())
 
 
 def test_items_of_start_have_the_same_marks_in_each_worker() -> None:
@@ -210,6 +221,129 @@ def test_after_a_rewind_a_page_stores_nothing(worker: Session) -> None:
     assert worker.state.items.size == 0
 
 
+def test_the_size_after_a_rewind_is_that_of_the_items_that_are_kept(worker: Session) -> None:
+    leased, local = begin(worker), Request(URL)
+    worker.state.begin(local, None)
+    scrape(worker, leased, 1)
+    scrape(worker, local, 22)
+    take(worker, stored(membership=Membership.ROLLED_BACK))
+    assert worker.state.items.size == 2
+    finish(worker, local)
+    sent(worker)
+    take(worker, stored())
+    assert worker.state.items.size == 0
+
+
+LOST = {"membership": Membership.ROLLED_BACK, "lost": ("frontier",)}
+
+
+def test_after_the_loss_of_the_frontier_the_items_of_all_pages_are_stored_without_a_lease(
+    worker: Session,
+) -> None:
+    begun, ended = begin(worker, "1.1"), begin(worker, "1.2")
+    scrape(worker, begun, 1)
+    scrape(worker, ended, 2)
+    finish(worker, ended)
+    take(worker, stored(**LOST))
+    scrape(worker, begun, 3)
+    finish(worker, begun)
+    groups = sent(worker)
+    assert sorted(group.items for group in groups) == [(b"1", b"3"), (b"2",)]
+    assert {group.lease for group in groups} == {""}
+    take(worker, stored())
+    assert worker.state.items.size == 0
+
+
+def test_items_that_are_lost_with_the_frontier_are_counted_in_one_line(
+    worker: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(items, "PART_ITEMS", 2)
+    request = begin(worker)
+    scrape(worker, request, 1, 2)
+    sent(worker)
+    take(worker, stored())
+    scrape(worker, request, 3, 4)
+    take(worker, stored(**LOST))
+    (line,) = [record.getMessage() for record in caplog.records if record.name == items.__name__]
+    assert line.startswith("2 items of pages that are not finished were in Redis")
+    assert [group.items for group in sent(worker)] == [(b"3", b"4")]
+
+
+def test_items_of_a_large_page_in_this_worker_s_memory_do_not_wait_for_its_end(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "MOST_BYTES", 10)
+    request = Request(URL)
+    worker.state.begin(request, None)
+
+    async def crawl() -> None:
+        waits = asyncio.ensure_future(scrape(worker, request, "1234", "5678"))
+        assert sent(worker) == [ItemGroup((b'"1234"', b'"5678"'), url=URL)]
+        take(worker, stored())
+        assert not await is_waiting(waits)
+
+    asyncio.run(crawl())
+
+
+def test_a_stop_does_not_wait_for_room_for_items_for_longer_than_its_patience(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "MOST_BYTES", 10)
+    request = begin(worker)
+
+    async def crawl() -> None:
+        waits = asyncio.ensure_future(scrape(worker, request, "1234567890"))
+        worker.state.items.closing(patience=60)
+        assert await is_waiting(waits)
+        worker.state.items.closing(patience=0)
+        assert not await is_waiting(waits)
+        assert scrape(worker, request, "1234567890") is None
+
+    asyncio.run(crawl())
+
+
+def test_a_page_whose_fingerprint_cannot_be_made_is_set_aside(worker: Session) -> None:
+    request = begin(worker)
+    worker.state.items.identify = Mock(side_effect=ValueError("no fingerprint"))
+    scrape(worker, request, 1)
+    finish(worker, request)
+    batch = worker.batch()
+    assert batch.item_groups == []
+    assert "no fingerprint" in batch.failed[0].reason
+    assert worker.state.items.size == 0
+
+
+def test_an_item_that_cannot_be_stored_fails_both_pages_of_one_request_object(worker: Session) -> None:
+    request = begin(worker, "1.1")
+    scrape(worker, request, 1)
+    worker.state.begin(request, Lease("1.2", "request", 0, b"y"))
+    scrape(worker, request, object())
+    finish(worker, request)
+    batch = worker.batch()
+    assert sorted(failed.lease for failed in batch.failed) == ["1.1", "1.2"]
+    assert batch.item_groups == []
+
+
+def test_an_exchange_carries_a_limited_number_of_items(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "BATCH_ITEMS", 3)
+    requests = [begin(worker, f"1.{number}") for number in range(3)]
+    for request in requests:
+        scrape(worker, request, 1, 2)
+    finish(worker, *requests)
+    assert [len(group.items) for group in sent(worker)] == [2]
+
+
+def test_a_full_outbox_and_full_items_together_stand_still() -> None:
+    worker = a_worker(items="list", outbox_size=1)
+    begin(worker)
+    worker.state.outbox.blocked = True
+    assert not worker.admission.stands_still
+    worker.state.items.size = items.MOST_BYTES
+    assert worker.admission.stands_still
+
+
 def test_items_of_a_page_in_this_worker_s_memory_are_stored_when_it_is_finished(worker: Session) -> None:
     request = Request(URL)
     worker.state.begin(request, None)
@@ -233,57 +367,21 @@ def test_a_worker_with_unsent_items_is_not_quiet(worker: Session) -> None:
     assert worker.state.is_quiet
 
 
-def answer_part(worker: Session, attempt: Attempt, batch: Batch) -> None:
-    """Let *batch* fail twice, and its part without data succeed."""
-    attempt.begin(batch)
-    for _ in range(2):
-        attempt.failed(ValueError("too large"), at_once=False)
-    assert attempt.sent.item_groups == []
-    reply = attempt.reply_of(stored(stored=0))
-    take(worker, reply)
-    worker.withdraw(*attempt.over(reply), attempt.error)
-
-
-def test_items_that_cannot_be_sent_are_found_and_only_their_page_is_set_aside(worker: Session) -> None:
-    requests = [begin(worker, f"1.{number}") for number in range(4)]
-    for number, request in enumerate(requests):
-        scrape(worker, request, "large" if number == 2 else number)
-    finish(worker, *requests)
-    attempt, released, failed = Attempt(), [], []
-    for _ in range(20):
-        batch = worker.batch()
-        failed += [row.lease for row in batch.failed]
-        if not (batch.item_groups or batch.finished):
-            break
-        if any(b"large" in data for group in batch.item_groups for data in group.items):
-            answer_part(worker, attempt, batch)
-        else:
-            attempt.begin(batch)
-            take(worker, stored())
-            released += [row.lease for row in batch.finished]
-            worker.withdraw(*attempt.over(stored()), attempt.error)
-    assert sorted(released) == ["1.0", "1.1", "1.3"]
-    assert failed == ["1.2"]
-    assert worker.state.items.size == 0
-
-
-def test_a_batch_without_its_data_finishes_no_page_with_items(worker: Session) -> None:
-    with_items, without = begin(worker, "1.1"), begin(worker, "1.2")
-    scrape(worker, with_items, 1)
-    finish(worker, with_items, without)
-    part = worker.batch().of_first(0)
-    assert [finished.lease for finished in part.finished] == ["1.2"]
-
-
 def test_the_identity_of_a_filtered_request_does_not_depend_on_its_way() -> None:
-    identity = items.PageIdentity(lambda request: request.url)
+    identity = items.PageIdentity(lambda request: request.url, filters=True)
     one = identity(Request(URL, meta={"depth": 1}), Lease("1.1", "request", 0, b"x"))
     assert one == identity(Request(URL, meta={"depth": 2}), Lease("2.1", "request", 0, b"y"))
     assert one != identity(Request(f"{URL}2"), Lease("1.1", "request", 0, b"x"))
 
 
+def test_where_the_frontier_does_not_filter_two_requests_with_one_fingerprint_have_two_identities() -> None:
+    identity = items.PageIdentity(lambda request: request.url, filters=False)
+    one, other = (identity(Request(URL), Lease("1.1", "request", 0, entry)) for entry in (b"x", b"y"))
+    assert one != other
+
+
 def test_two_unfiltered_requests_with_one_fingerprint_have_two_identities() -> None:
-    identity = items.PageIdentity(lambda request: request.url)
+    identity = items.PageIdentity(lambda request: request.url, filters=True)
     request = Request(URL, dont_filter=True)
     one, other = (identity(request, Lease("1.1", "request", 0, entry)) for entry in (b"x", b"y"))
     assert one != other

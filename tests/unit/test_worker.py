@@ -17,7 +17,7 @@ from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push, ran
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker import intake, outbox
-from scrapy_rq_sched.worker.loop import Attempt
+from scrapy_rq_sched.worker.attempt import Attempt
 from scrapy_rq_sched.worker.outbox import BATCH_PUSHES, BatchOutcome
 from scrapy_rq_sched.worker.session import Session
 

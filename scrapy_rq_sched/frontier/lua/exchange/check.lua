@@ -9,7 +9,7 @@ local function read(step)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
-    'in_slots_estimated', 'item_parts', 'began')
+    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten')
   local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
   step.format = meta[23]
@@ -17,12 +17,14 @@ local function read(step)
   slots.know(meta[13], meta[14])
   step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
   step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
+  step.has_items = header.items_as or header.feed or meta[25]
   -- All keys in each exchange, whether it needs them or not: if a wrong type failed only some workers, these would count
   -- as dead.
   local replies = {meta, own, step.deadline, step.holds, step.waiting, step.seen, step.pages,
     redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
     header.max_workers and redis.pcall('ZCARD', PLACES),
-    (header.items_as or header.feed) and items.length(header.items_as, header.feed)}
+    step.has_items and items.length(header.items_as, header.feed),
+    step.has_items and redis.pcall('SCARD', ITEM_PARTS), step.has_items and redis.pcall('LLEN', ITEMS_RELEASED)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end
@@ -32,7 +34,7 @@ local function read(step)
     finished = meta[6], waiting = meta[7], seen = meta[8], lost = meta[9], limited = meta[10], rewound = meta[11],
     rules = meta[15], slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
     no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22], item_parts = meta[25],
-    began = meta[26],
+    began = meta[26], item_ids = meta[27], item_ids_forgotten = meta[28],
   }
   step.before = {
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],
@@ -53,7 +55,7 @@ local function check(step)
   local problem = (failure or step.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
     or wrong_type({{step.held, 'hash'}, {step.own, 'hash'}})
     or queue.type and wrong_type({{REQUESTS, queue.type}})
-      or (header.items_as or header.feed) and wrong_type(items.types(header.items_as, header.feed)))
+      or step.has_items and wrong_type(items.types(header.items_as, header.feed)))
   if problem then return wrong_type_error(problem) end
   if failure then return failure end
   local converted_from = step.has_rare and redis.call('HGET', CONVERTING, 'from')

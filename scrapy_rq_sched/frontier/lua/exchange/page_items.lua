@@ -1,4 +1,4 @@
--- Needs: keys, store/items, number_of, exchange/header
+-- Needs: keys, store/items, store/leases, number_of, exchange/header
 -- The items of an exchange: of pages whose leases it releases, parts of pages with very many items, and items that no
 -- page of the frontier has led to.
 --
@@ -6,15 +6,17 @@
 --   to: a number: the place of its lease among the finished ones; text: its lease, which is not finished yet; 0: no lease
 --   page: a text that is the same for each delivery of the page; '' if it has no lease
 --   mark: for an item of start(), which each worker yields: only one of them is stored
--- step: with_items: the finished leases that have items; items: how many were stored; no_items: '', or why there is no
---   room for items: 'memory', 'bound'. Then their leases are not released
+-- step: with_items: the finished leases that have items; items: how many were stored, nil if this exchange had none;
+--   no_items: '', or why there is no room for items: 'memory', 'bound'. Then their leases are not released
 local page_items = {}
 local ARGV = ARGV
 
+local function is_at_bound()
+  return header.max_items and items.length(header.items_as, header.feed) >= header.max_items
+end
+
 local function lacks_room(step)
-  if step.full_memory then return 'memory' end
-  local is_bound = header.max_items and items.length(header.items_as, header.feed) >= header.max_items
-  return is_bound and 'bound' or ''
+  return step.full_memory and 'memory' or is_at_bound() and 'bound' or ''
 end
 
 -- -> whether an item of start() is the first of its kind in this crawl. To a worker that is late, the crawl is over.
@@ -22,9 +24,19 @@ local function is_first(step, mark)
   return not mark or not step.over and redis.call('SADD', STARTED, mark) == 1
 end
 
+-- -> the page's text in the identities of its items. If its fingerprint was forgotten, it is crawled once more on purpose:
+-- then its entry and the number of times belong to the text.
+local function text_of(step, page, lease)
+  if step.meta.item_ids ~= '1' then redis.call('HSET', META, 'item_ids', 1) end
+  local times = step.meta.item_ids_forgotten and redis.pcall('HGET', ITEMS_FORGOTTEN, page)
+  if not times or has_failed(times) then return page end
+  local _, _, _, request = leases.read(redis.call('HGET', step.held, lease))
+  return page .. '.' .. times .. '.' .. string.sub(redis.sha1hex(request), 1, 10)
+end
+
 -- Store the items of one page. -> how many
 local function store_page(step, group, first, last, number)
-  local n, to, url, id, mark = unpack(group)
+  local n, to, url, text, mark = unpack(group)
   local page = {kind = header.items_as, feed = header.feed, worker = step.worker, url = url}
   local has_parts = step.meta.item_parts
   if type(to) == 'string' then
@@ -42,30 +54,39 @@ local function store_page(step, group, first, last, number)
   elseif not is_first(step, mark) then
     return 0
   end
-  page.id = string.format('%.0f-%s', number_of(step.meta.began, 0), id ~= '' and id or step.worker .. '-' .. lease)
+  text = text ~= '' and text_of(step, text, lease) or step.worker .. '-' .. lease
+  page.id = string.format('%.0f-%s', number_of(step.meta.began, 0), text)
   items.release(step.worker .. '/' .. lease, page, ARGV, first, last, has_parts)
   return n
 end
 
+-- The reply to a repeated exchange, also if the repetition carries no items: whether the first attempt carried some.
+local function answer_again(step)
+  local before = redis.call('HGET', step.own, 'items') or ''
+  local number, stored, no_items = string.match(before, '^(%d+) (%d+) (%l*)$')
+  if tonumber(number) == header.exchange then step.items, step.no_items = tonumber(stored), no_items end
+end
+
 function page_items.store(step)
-  step.with_items, step.items = {}, 0
-  for _, group in ipairs(header.item_groups) do
+  step.with_items = {}
+  for _, group in ipairs(header.item_groups or {}) do
     if type(group[2]) == 'number' and group[2] > 0 then
       step.with_items[ARGV[header.first.finished + group[2]]] = true
     end
   end
-  if step.repeated then
-    step.items, step.no_items = string.match(redis.call('HGET', step.own, 'items') or '', '^(%d+) (%l*)$')
-    step.items = number_of(step.items, 0)
-    return
-  end
-  step.no_items = lacks_room(step)
+  if step.repeated then return answer_again(step) end
+  step.items, step.no_items = 0, lacks_room(step)
   local first = header.first.items
   for number, group in ipairs(step.no_items == '' and header.item_groups or {}) do
     step.items = step.items + store_page(step, group, first + 1, first + group[1], number)
     first = first + group[1]
   end
-  redis.call('HSET', step.own, 'items', step.items .. ' ' .. step.no_items)
+  redis.call('HSET', step.own, 'items', whole(header.exchange) .. ' ' .. step.items .. ' ' .. step.no_items)
+end
+
+-- Move items of released parts to where they belong; moves: whether the next exchange can move more.
+function page_items.move(step)
+  step.moves = not is_at_bound() and items.move(step.items or 0) or nil
 end
 
 return page_items -- seldom used

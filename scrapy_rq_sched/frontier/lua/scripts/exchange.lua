@@ -1,4 +1,4 @@
--- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, store/items, exchange/page_items, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see exchange/header.lua. Then these lists, in this order; the header has the length of each:
@@ -35,13 +35,13 @@ end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)
 -- Items are stored with the release of their page.
-if header.item_groups then page_items.store(step) end
+if header.item_groups or step.repeated then page_items.store(step) end
 release.finish(step)
 release.give_back(step)
 release.refuse(step)
 release.set_aside(step)
 pushes.forget(step)
-if step.meta.item_parts then items.move() end
+if step.meta.item_parts then page_items.move(step) end
 
 upkeep.account(step)
 upkeep.note(step)

@@ -84,8 +84,9 @@ end
 crawl.tell_finish()
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
 lost.clear()
+items.drop_all()
 crawl.forget_finish()
-redis.call('HDEL', META, 'exporting', 'rules', 'slot_default', 'slot_patterns', 'began')
+redis.call('HDEL', META, 'exporting', 'rules', 'slot_default', 'slot_patterns', 'began', 'item_ids', 'item_ids_forgotten')
 if persist == '1' then return {0, left, failed, 0} end
 clear_waiting.clear()
 redis.call('UNLINK', META)

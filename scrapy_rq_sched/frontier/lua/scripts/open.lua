@@ -86,7 +86,8 @@ for _ = 1, number() do
   -- If no other worker is running, an exact filter can be converted to a compact one. And requests of format 5, which
   -- were queued without slots, wait with the requests without a known slot.
   local converts = others == 0
-    and (field == 'dupefilter' and there == 'exact' and value == 'compact' or field == 'format' and there == '5')
+    and (field == 'dupefilter' and there == 'exact' and value == 'compact' or field == 'format' and there == '5'
+      or field == 'FRONTIER_ITEMS' and items.unmoved() == 0)
   if there and there ~= value and not flushed and not (uncleared and others == 0) and not (converts or is_bare) then
     return {'mismatch', field, there, value, unflushed or ''}
   end
@@ -122,6 +123,7 @@ end
 local kept_for = ''
 if flushed or uncleared then
   redis.call('DEL', COUNTER, HISTORY, META)
+  if uncleared then items.drop_all() end
   -- An idle worker of the finished crawl takes part in the new one. A new epoch (see below) clears its cache.
   kept_for = seen.clear(frontier)
 end

@@ -6,10 +6,12 @@
 --   ITEM_PARTS        the names <worker>/<lease> of all these
 --   ITEMS_RELEASED    the parts whose leases are released, in their order. Each exchange moves some of their items to ITEMS.
 --                     As long as it has any, further items wait behind them: the items of a page stay together.
+--   ITEMS_FORGOTTEN   for each page whose fingerprint was forgotten: how often. Its items get other identities from then on
 -- META's field item_parts is '1' if any of the last three keys may exist.
 local items = {}
--- How many items, and about how many bytes, one exchange moves; and how many it moves at a time.
-local MOVED, MOVED_BYTES, AT_A_TIME = 2000, 2000000, 100
+-- How many items, and about how many bytes, one exchange moves; how many it moves at a time, and from how many bytes on
+-- it moves fewer at a time.
+local MOVED, MOVED_BYTES, AT_A_TIME, MANY_BYTES = 2000, 2000000, 100, 250000
 
 -- -> how many items wait for a consumer; the error if a key has another type. kind: 'list', 'stream' or nil: see append()
 function items.length(kind, feed)
@@ -25,7 +27,7 @@ end
 
 -- -> the keys of the items, each with its type
 function items.types(kind, feed)
-  local types = kind and {{ITEMS, kind}} or {}
+  local types = {{ITEMS_RELEASED, 'list'}, kind and {ITEMS, kind}}
   for token in string.gmatch(feed or '', '[^,]+') do types[#types + 1] = {FEED .. token, 'stream'} end
   return types
 end
@@ -85,30 +87,42 @@ local function page_of(record)
   for _, field in ipairs({'name', 'worker', 'url', 'id'}) do
     if type(page[field]) ~= 'string' then return end
   end
-  local is_page = type(page.n) == 'number' and (page.kind == nil or page.kind == 'list' or page.kind == 'stream')
+  local is_page = string.find(page.name, '/', 1, true) and type(page.n) == 'number' and (page.kind == nil or page.kind == 'list' or page.kind == 'stream')
     and (page.feed == nil or type(page.feed) == 'string' and string.find(page.feed, '^[%l%d,]+$'))
   return is_page and page
 end
 
--- Move some items of released parts. If ITEMS has another type by now, they stay where they are.
-function items.move()
-  local left, bytes = MOVED, MOVED_BYTES
-  while left > 0 and bytes > 0 do
+-- Move the next *at_a_time* items of a released part. -> how many items and bytes; nil if they cannot be moved
+local function move_some(record, at_a_time)
+  local page, bytes = page_of(record), 0
+  local some = page and redis.pcall('LRANGE', ITEM_PART .. page.name, 0, at_a_time - 1) or {}
+  if has_failed(some) or #some == 0 then
+    redis.call('LPOP', ITEMS_RELEASED)
+    return 0, 0
+  end
+  if not pcall(append, page, some, 1, #some) then return end
+  redis.call('LTRIM', ITEM_PART .. page.name, #some, -1)
+  page.n = page.n + #some
+  redis.call('LSET', ITEMS_RELEASED, 0, cjson.encode(page))
+  for _, item in ipairs(some) do bytes = bytes + #item end
+  return #some, bytes
+end
+
+-- Move some items of released parts: *more* than usual if others have come behind them, so that their number does not
+-- grow. If ITEMS has another type by now, they stay where they are. -> whether some are left that can be moved
+function items.move(more)
+  local left, bytes, at_a_time, can_move = MOVED + more, MOVED_BYTES, 1, true
+  while left > 0 and bytes > 0 and can_move do
     local record = redis.pcall('LINDEX', ITEMS_RELEASED, 0)
     if not record or has_failed(record) then break end
-    local page = page_of(record)
-    local moved = page and redis.pcall('LRANGE', ITEM_PART .. page.name, 0, AT_A_TIME - 1) or {}
-    if has_failed(moved) or #moved == 0 then
-      redis.call('LPOP', ITEMS_RELEASED)
-    else
-      if not pcall(append, page, moved, 1, #moved) then break end
-      redis.call('LTRIM', ITEM_PART .. page.name, #moved, -1)
-      left, page.n = left - #moved, page.n + #moved
-      for _, item in ipairs(moved) do bytes = bytes - #item end
-      redis.call('LSET', ITEMS_RELEASED, 0, cjson.encode(page))
-    end
+    local count, size = move_some(record, at_a_time)
+    can_move = count ~= nil
+    left, bytes = left - (count or 0), bytes - (size or 0)
+    -- The items are of any size: take few at a time until they are known to be small.
+    at_a_time = (size or 0) > MANY_BYTES and 1 or math.min(2 * at_a_time, AT_A_TIME)
   end
   if redis.call('EXISTS', ITEM_PARTS, ITEMS_RELEASED) == 0 then redis.call('HDEL', META, 'item_parts') end
+  return can_move and items.unmoved() > 0
 end
 
 -- The lease of a page ends otherwise: its page is crawled again, or set aside.
@@ -117,10 +131,11 @@ function items.drop(worker, lease)
   if redis.pcall('SREM', ITEM_PARTS, name) == 1 then redis.call('UNLINK', ITEM_PART .. name) end
 end
 
--- Drop the parts of all leases, because the frontier is cleared. Released ones stay.
+-- Drop the parts of all leases, because there are none any more. Released ones stay.
 function items.drop_all()
-  for _, name in ipairs(redis.call('SMEMBERS', ITEM_PARTS)) do redis.call('UNLINK', ITEM_PART .. name) end
-  redis.call('UNLINK', ITEM_PARTS)
+  local names = redis.pcall('SMEMBERS', ITEM_PARTS)
+  for _, name in ipairs(has_failed(names) and {} or names) do redis.call('UNLINK', ITEM_PART .. name) end
+  redis.call('UNLINK', ITEM_PARTS, ITEMS_FORGOTTEN)
 end
 
 return items -- seldom used
