@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
 import redis
 
+from scrapy_rq_sched.errors import FrontierMismatchError
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, ItemGroup, Push
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
+from scrapy_rq_sched.frontier.scripts import register
 
 from ..support.client import Client, Join, failed
 from ..support.crawl import wait_until
@@ -281,7 +284,8 @@ def test_after_a_rewind_neither_parts_nor_releases_count(join: Join, server: red
         "[]",
         "1",
         '{"name": "x"}',
-        '{"name": "x", "worker": "", "url": "", "id": "", "n": 0, "kind": "set"}',
+        '{"name": "w/1", "worker": "", "url": "", "id": "", "n": 0, "kind": "set"}',
+        '{"name": "released", "worker": "", "url": "", "id": "", "n": 0, "kind": "list"}',
     ],
 )
 def test_garbage_among_released_parts_is_dropped_and_the_others_are_moved(
@@ -293,3 +297,130 @@ def test_garbage_among_released_parts_is_dropped_and_the_others_are_moved(
     finish(worker, last(lease, "b"))
     assert listed(server, worker) == [b"a", b"b"]
     assert not server.exists(worker.frontier.keys.items_released)
+
+
+def test_a_repetition_without_its_items_tells_that_the_first_attempt_carried_them(
+    server: redis.Redis, worker: Client
+) -> None:
+    (lease,) = take(worker)
+    finish(worker, part(lease, "a"), ItemGroup((b"b",)))
+    assert again(worker).items == 2
+    worker.number += 1
+    assert again(worker).items is None  # an exchange without items, and its repetition
+    assert again(worker).items is None
+
+
+@pytest.mark.parametrize("name", ["item_parts", "items_released"])
+def test_a_wrong_type_of_a_key_of_parts_fails_the_exchange_before_its_first_write(
+    server: redis.Redis, worker: Client, name: str
+) -> None:
+    (lease,) = take(worker)
+    server.set(getattr(worker.frontier.keys, name), "x")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE Key"):
+        finish(worker, part(lease, "a"))
+    assert not list(server.scan_iter(f"{key(worker)}*"))
+    assert server.hexists(worker.frontier.keys.leases("w"), lease.name)
+
+
+def made_with(items: str) -> dict[str, str]:
+    return {"FRONTIER_ITEMS": items}
+
+
+def test_a_worker_with_other_items_is_refused_while_others_run(server: redis.Redis, worker: Client) -> None:
+    worker.frontier.open(made_with("list s:items"))
+    other = Client(server, "other", "priority", 30, 5)
+    with pytest.raises(FrontierMismatchError, match=r"FRONTIER_ITEMS 'list s:items'.*''"):
+        other.frontier.open(made_with(""))
+
+
+def test_a_worker_may_continue_a_crawl_with_other_items(server: redis.Redis, worker: Client) -> None:
+    worker.frontier.open(made_with("list s:items"))
+    worker.push("page")
+    worker.frontier.leave(finished=False, persist=False)
+    Client(server, "other", "priority", 30, 5).frontier.open(made_with("stream s:items"))
+    assert server.hget(worker.frontier.keys.meta, "FRONTIER_ITEMS") == b"stream s:items"
+
+
+def test_items_that_are_not_moved_yet_bind_the_next_worker_to_their_kind(
+    server: redis.Redis, worker: Client
+) -> None:
+    worker.frontier.open(made_with("list s:items"))
+    (lease,) = take(worker)
+    for _ in range(4):
+        finish(worker, part(lease, *map(str, range(1000))))
+    finish(worker, last(lease))
+    worker.frontier.leave(finished=False, persist=False)
+    other = Client(server, "other", "priority", 30, 5)
+    with pytest.raises(FrontierMismatchError, match="FRONTIER_ITEMS"):
+        other.frontier.open(made_with("stream s:items"))
+
+
+def test_parts_that_no_lease_has_are_dropped_at_the_end_of_the_crawl(
+    server: redis.Redis, worker: Client
+) -> None:
+    (lease,) = take(worker)
+    finish(worker, part(lease, "a"))
+    server.hdel(worker.frontier.keys.leases("w"), lease.name)  # as an older version puts it back
+    assert worker.frontier.leave(finished=True, persist=False).cleared
+    assert not list(server.scan_iter(f"{worker.frontier.keys.item_parts}*"))
+
+
+def test_a_frontier_is_cleared_though_the_parts_key_has_a_wrong_type(
+    server: redis.Redis, worker: Client
+) -> None:
+    server.set(worker.frontier.keys.item_parts, "x")
+    assert worker.frontier.leave(finished=True, persist=False).cleared
+    assert not server.exists(worker.frontier.keys.item_parts)
+
+
+def test_one_exchange_moves_few_items_if_they_are_large(server: redis.Redis, worker: Client) -> None:
+    (lease,) = take(worker)
+    large = "x" * 1_500_000
+    for _ in range(6):
+        finish(worker, part(lease, large))
+    reply = finish(worker, last(lease))
+    assert 0 < server.llen(key(worker)) < 6
+    assert reply.moves
+    wait_until(lambda: not worker.say().moves)
+    assert server.llen(key(worker)) == 6
+
+
+def test_released_items_are_not_moved_beyond_the_bound(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "list", "max_items": 10})
+    (lease,) = take(worker)
+    for _ in range(3):
+        finish(worker, part(lease, *map(str, range(1000))))
+    assert finish(worker, last(lease, *map(str, range(1000)))).items == 1000
+    there = server.llen(key(worker))
+    assert there < 4000
+    assert not worker.say().moves
+    assert server.llen(key(worker)) == there
+    server.delete(key(worker))
+    assert worker.say() is not None
+    assert server.llen(key(worker)) == 4000 - there
+
+
+def test_items_behind_released_parts_do_not_become_more_and_more(server: redis.Redis, worker: Client) -> None:
+    large, *small = take(worker, 9)
+    for _ in range(4):
+        finish(worker, part(large, *map(str, range(1000))))
+    finish(worker, last(large))
+    waiting = []
+    for lease in small:
+        finish(worker, last(lease, *map(str, range(3000))))
+        waiting.append(server.llen(worker.frontier.keys.items_released))
+    assert waiting[-1] <= 2
+
+
+def test_a_page_that_was_forgotten_has_other_identities_when_it_is_crawled_again(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join("w", bounds={"items": "stream"})
+    script = register(server, "forget", dupefilter="exact")
+    page = "f" + hashlib.sha1(b"fp-page").hexdigest()[:20]
+    for _ in range(3):
+        worker.push("page")
+        (lease,) = worker.take(1)
+        finish(worker, last(lease, "a")._replace(page=page))
+        assert script([*worker.frontier.keys.all()], [1, "fp-page"]) == 1
+    assert len({fields[b"id"] for fields in streamed(server, worker)}) == 3
