@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -105,6 +106,30 @@ def test_a_worker_that_finds_another_type_at_the_items_key_does_not_start(
     fleet.wait()
     assert "'pages:items' in Redis is a list, but FRONTIER_ITEMS = 'stream'" in fleet.log()
     assert not fleet.urls("downloaded")
+
+
+def test_a_worker_that_is_stopped_while_items_have_no_room_ends(fleet: Fleet, server: redis.Redis) -> None:
+    pipelines = json.dumps({"crawls.spiders.Heavy": 1})
+    settings = {"FRONTIER_ITEMS": "list", "ITEM_PIPELINES": pipelines, "GRAPH_PAGES": 200, **LEASE}
+    fleet.start("pages", FRONTIER_MAX_ITEMS=1, ITEM_BYTES=2_000_000, **settings)
+    wait_until(lambda: "FRONTIER_MAX_ITEMS (1)" in fleet.log() and len(fleet.events("parsed")) > 17)
+    fleet.kill(0, signal.SIGTERM)
+    fleet.wait(30)
+    assert "bytes of items not stored" in fleet.log()
+    # The next worker crawls these pages.
+    fleet.start("pages", **settings)
+    fleet.wait()
+    assert Counter(item["url"] for item in listed(server, "pages")) == Counter(map(page_url, range(200)))
+
+
+def test_items_of_begun_pages_survive_the_loss_of_the_frontier(fleet: Fleet, server: redis.Redis) -> None:
+    fleet.start("pages", GRAPH_PAGES=300, GRAPH_LATENCY=0.2, FRONTIER_ITEMS="list", **LEASE)
+    wait_until(lambda: len(fleet.urls("downloaded")) > 40)
+    before = {item["url"] for item in listed(server, "pages")}
+    server.flushall()
+    fleet.wait()
+    found = {item["url"] for item in listed(server, "pages")}
+    assert found | before >= set(fleet.urls("parsed"))
 
 
 def found_in(folder: Path) -> Counter[str]:

@@ -127,6 +127,19 @@ class SmallDisk:
         return {**item, "text": "x" * 50_000}
 
 
+class Heavy:
+    """An item pipeline: each item has ITEM_BYTES."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        pipeline = cls()
+        pipeline.text = "x" * crawler.settings.getint("ITEM_BYTES")
+        return pipeline
+
+    def process_item(self, item, spider=None):
+        return {**item, "text": self.text}
+
+
 class SeedsSpider(RedisSpider):
     """Waits for seeds."""
 
