@@ -90,9 +90,14 @@ def remarks(settings: Any) -> Iterator[Remark]:
     yield Remark(
         f"{several} {', '.join(map(repr, uris))}: all workers have the same URI. If this is the same place "
         "for them, one worker damages or replaces the items of another",
-        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or store items with "
-        "RedisPipeline",
+        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or, for one file with each item "
+        "once, use scrapy frontier crawl -o",
     )
+
+
+def is_local(uri: str) -> bool:
+    """Return whether a feed's *uri* is that of a file on this machine."""
+    return uri.startswith("file://") or ("://" not in uri and not uri.startswith("stdout:"))
 
 
 def with_worker(uri: str) -> str:

@@ -15,8 +15,10 @@ from ..engine.remarks import remarks
 from ..errors import SettingError
 from ..failures import check_middleware
 from ..frontier.refusals import how_to_convert
+from ..pipelines import RedisPipeline
 from ..queue import CLASS_NAMES, DISCIPLINES
 from ..scheduler import Scheduler
+from ..servers.addresses import show_feed
 from ..settings import FrontierSettings
 from .finding import Finding, ok, problem, warning
 
@@ -63,6 +65,8 @@ def check_settings(settings: Any) -> Iterator[Finding]:
     yield from found
     if not found:
         yield ok(_SUBJECT, "all settings are valid and consistent")
+    if is_project(settings):
+        yield from _items(settings, read)
 
 
 def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
@@ -114,6 +118,37 @@ def _is_ours(dupefilter: Any) -> bool:
         issubclass(dupefilter, ours) and dupefilter.request_seen is ours.request_seen
         for ours in (RFPDupeFilter, CompactDupeFilter)
     )
+
+
+def _items(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
+    """Yield how items are stored, and the way that stores each of them once."""
+    if read.items:
+        yield ok("items", f"each is stored once, whatever dies (FRONTIER_ITEMS = {read.items!r})")
+        return
+    pipelines = settings.getwithbase("ITEM_PIPELINES").items()
+    used = [loaded(entry) for entry, order in pipelines if order is not None]
+    if any(isinstance(one, type) and issubclass(one, RedisPipeline) for one in used):
+        yield Finding(
+            "ok",
+            "items",
+            "RedisPipeline loses none, but stores those of a page twice that is crawled again, because its "
+            "worker died",
+            "To store each once, in the same list, set FRONTIER_ITEMS = 'list'",
+        )
+    for uri in map(str, settings.getdict("FEEDS")):
+        keeps = "%(worker)" in uri and feeds.is_local(uri)
+        yield Finding(
+            "ok",
+            "items",
+            f"feed {show_feed(uri)!r}: "
+            + (
+                "it loses none, but has those of a page twice that is crawled again, because its worker died"
+                if keeps
+                else "a worker that is killed loses those that are not stored yet"
+            ),
+            "For a file with each once, use scrapy frontier crawl SPIDER -o FILE; with workers on many "
+            "machines, set FRONTIER_ITEMS = 'stream', and use scrapy frontier items SPIDER -o FILE --follow",
+        )
 
 
 def _contradictions(settings: Any, read: FrontierSettings) -> Iterator[Finding]:

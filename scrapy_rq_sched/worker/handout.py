@@ -66,7 +66,9 @@ class Handout:
 
     def _note(self, block: Block, now: float) -> None:
         """Do what ends *block*, or log it."""
-        if block.cause is Cause.ROOM:
+        if block.cause is Cause.ROOM and self._state.items.is_full:
+            self._notices.items_are_full(self._state.items.size)
+        elif block.cause is Cause.ROOM:
             self._notices.outbox_is_full(len(self._state.outbox))
         elif block.cause is Cause.SUSPECT and (head := self._state.ready.next(now)) is not None:
             self._state.start_reports.announce(head.lease)

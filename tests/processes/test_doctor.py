@@ -327,6 +327,36 @@ def said_of(**settings: Any) -> list[Finding]:
     return list(check_settings(with_addon(Settings({**ADDON, **settings}))))
 
 
+PROJECT = {"SPIDER_MODULES": ["crawls"]}
+PIPELINE = {"scrapy_rq_sched.pipelines.RedisPipeline": 300}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "advice"),
+    [
+        ({"FRONTIER_ITEMS": "stream"}, "each is stored once, whatever dies", ""),
+        ({"ITEM_PIPELINES": PIPELINE}, "RedisPipeline loses none, but", "set FRONTIER_ITEMS = 'list'"),
+        (
+            {"FEEDS": {"i-%(worker)s.jl": {}}},
+            "'i-%(worker)s.jl': it loses none",
+            "scrapy frontier crawl SPIDER -o",
+        ),
+        (
+            {"FEEDS": {"s3://b/i-%(worker)s.jl": {}}},
+            "loses those that are not stored",
+            "FRONTIER_ITEMS = 'stream'",
+        ),
+    ],
+)
+def test_the_doctor_names_the_way_that_stores_each_item_once(
+    settings: dict[str, Any], text: str, advice: str
+) -> None:
+    (found,) = [finding for finding in said_of(**PROJECT, **settings) if finding.what == "items"]
+    assert text in found.text
+    assert advice in found.advice
+    assert found.level == "ok"
+
+
 def test_settings_as_they_should_be_are_ok() -> None:
     assert [finding.level for finding in said_of()] == ["ok"]
     assert [finding.level for finding in said_of(ADDONS={}, SCHEDULER="scrapy_rq_sched.Scheduler")] == ["ok"]

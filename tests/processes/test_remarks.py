@@ -156,7 +156,8 @@ def test_a_feed_that_is_the_same_for_all_workers_gets_a_warning_with_the_remedy(
     assert warnings_of(fleet) == [
         f"Feed '{tmp_path}/items.json': all workers have the same URI. If this is the same place for them, "
         "one worker damages or replaces the items of another. Put %(worker)s into its URI, as in "
-        f"'{tmp_path}/items-%(worker)s.json'; or store items with RedisPipeline"
+        f"'{tmp_path}/items-%(worker)s.json'; or, for one file with each item once, "
+        "use scrapy frontier crawl -o"
     ]
 
 

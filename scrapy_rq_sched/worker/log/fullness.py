@@ -1,4 +1,4 @@
-"""The log messages while there is no room for more requests."""
+"""The log messages while there is no room for more requests or items."""
 
 from __future__ import annotations
 
@@ -34,12 +34,7 @@ class Fullness:
         else:
             self._has_room_again()
         if reply.no_items == "bound":
-            self._once(
-                logging.WARNING,
-                "The items have reached FRONTIER_MAX_ITEMS (%d): until a consumer takes some from %s, this "
-                "worker keeps its items and their pages, and soon begins no more",
-                *(self._frontier.config.max_items, self._frontier.keys.items),
-            )
+            self._too_many_items()
         most = self._frontier.config.max_waiting
         if reply.full == "bound":
             self._once(
@@ -57,14 +52,31 @@ class Fullness:
                 most,
             )
 
+    def _too_many_items(self) -> None:
+        config = self._frontier.config
+        if config.items:
+            self._once(
+                logging.WARNING,
+                "The items have reached FRONTIER_MAX_ITEMS (%d): until a consumer takes some from %s, this "
+                "worker keeps its items and their pages, and soon begins no more",
+                *(config.max_items, self._frontier.keys.items),
+            )
+        else:
+            self._once(
+                logging.WARNING,
+                "%d items wait for scrapy frontier crawl to write them to its file: until it has written "
+                "some, this worker keeps its items and their pages, and soon begins no more",
+                config.max_items,
+            )
+
     def _no_memory(self) -> None:
         self._last_out_of_memory = time.monotonic()
         if self._out_of_memory_since is None:
             self._out_of_memory_since = self._last_out_of_memory
             logger.warning(
                 "Redis at %s is out of memory (maxmemory). Nothing is lost: this worker keeps new requests "
-                "in its outbox (%d now; at %d it begins no more pages), and pauses start() and seeds. "
-                "Finished requests make room. Give Redis more memory, or limit the queue with "
+                "in its outbox (%d now; at %d it begins no more pages) and its items, and pauses start() and "
+                "seeds. Finished requests make room. Give Redis more memory, or limit the queue with "
                 "FRONTIER_MAX_WAITING",
                 *(address(self._frontier.server), len(self._state.outbox), self._outbox_size),
             )

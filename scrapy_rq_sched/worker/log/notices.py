@@ -203,6 +203,15 @@ class Notices:
             counted(size, "request waits", "requests wait"),
         )
 
+    def items_are_full(self, size: int) -> None:
+        """Log that no request is begun, because *size* bytes of items wait to be stored."""
+        self.warn_once(
+            "items_full",
+            "%s of items wait to be stored in Redis: this worker begins no new page until fewer do, and lets "
+            "its callbacks wait",
+            counted(size, "byte"),
+        )
+
     def lost_with_worker(self, count: int) -> None:
         """Log that *count* requests were only in this worker's memory, and were not crawled."""
         if count:
