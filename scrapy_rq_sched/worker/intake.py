@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from typing import Any
 
 from scrapy import Request, Spider
@@ -19,37 +18,8 @@ from ..frontier.replies import Lease, Order, Reply
 from ..settings import FrontierSettings
 from .admission import Capacity
 from .log.notices import Notices
+from .start_counts import StartCounts
 from .state import State
-
-#: Number of different requests that are remembered: a start() that never ends must not fill the memory.
-MOST = 100_000
-
-
-class StartCounts:
-    """Number the requests of ``start()`` by their fingerprints, and remember the latest ones."""
-
-    def __init__(self) -> None:
-        self._counts: OrderedDict[str, int] = OrderedDict()
-        self._forgotten = 0
-
-    def number_of(self, fingerprint: str) -> str:
-        """Return a number that no equal request of ``start()`` had before.
-
-        When requests are forgotten, the number of the round becomes a part of it. If all workers read
-        ``start()`` in the same order, they get the same numbers.
-        """
-        count = self._counts.pop(fingerprint, 0) + 1
-        self._counts[fingerprint] = count
-        if len(self._counts) > MOST:
-            self._counts.popitem(last=False)
-            self._forgotten += 1
-        return f"{count}.{self._forgotten // MOST}" if self._forgotten else str(count)
-
-    def clear(self) -> None:
-        """Forget all numbers, because ``start()`` has ended."""
-        self._counts.clear()
-        self._forgotten = 0
-
 
 logger = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ from ..frontier.replies import Lease, Part, Reply
 from ..settings import FrontierSettings
 from .outbox import BATCH_BYTES, BATCH_ITEMS, KEEP_STARTS, Releases
 from .requests import Entry, PageItems, Requests
+from .start_counts import StartCounts
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class Items(Part):
         self._waiting: deque[ItemGroup] = deque()
         self._sent: list[ItemGroup] = []
         releases.room_for_items = self._room
-        self._starts: Counter[str] = Counter()
+        self._starts = StartCounts()
         # Items of start() that were stored a moment ago: Redis may come back without them.
         self._stored_starts: deque[tuple[float, ItemGroup]] = deque()
         self._held_back: list[Deferred[None]] = []
@@ -326,8 +327,7 @@ class Items(Part):
     def _mark(self, data: bytes) -> str:
         """Return a text by which Redis knows an item of ``start()``: the n-th of its kind of each worker."""
         digest = hashlib.sha1(data, usedforsecurity=False).hexdigest()
-        self._starts[digest] += 1
-        return f"item:{digest}#{self._starts[digest]}"
+        return f"item:{digest}#{self._starts.number_of(digest)}"
 
     def _fail(self, entry: Entry, reason: str) -> None:
         """Set a page aside, and drop its items; also those of the same request object."""

@@ -16,7 +16,7 @@ from scrapy_rq_sched import PriorityQueue, RFPDupeFilter
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push, rank
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.settings import FrontierSettings
-from scrapy_rq_sched.worker import intake, outbox
+from scrapy_rq_sched.worker import outbox, start_counts
 from scrapy_rq_sched.worker.attempt import Attempt
 from scrapy_rq_sched.worker.outbox import BATCH_PUSHES, BatchOutcome
 from scrapy_rq_sched.worker.session import Session
@@ -504,8 +504,8 @@ def test_a_mark_that_cannot_be_sent_either_is_left_out() -> None:
 def test_equal_start_requests_are_numbered_and_the_oldest_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(intake, "MOST", 2)
-    counts = intake.StartCounts()
+    monkeypatch.setattr(start_counts, "MOST", 2)
+    counts = start_counts.StartCounts()
     numbers = [(fingerprint, counts.number_of(fingerprint)) for fingerprint in "aabcaabc"]
     assert len(set(numbers)) == len(numbers)
     assert numbers[:2] == [("a", "1"), ("a", "2")]
