@@ -759,8 +759,8 @@ def test_one_machine_more_than_allowed_ends_with_exit_code_0(make: Make) -> None
             "--workers 2", "--workers 1 -s FRONTIER_MAX_WORKERS=1 -s FRONTIER_MAX_WORKERS_POLICY=exit"
         )
     )
-    other = project.folder / "other.sh"  # the same on another machine, which has a lock of its own
-    other.write_text(script.read_text().replace(".daily.lock", ".other.lock"))
+    other = project.folder / "other.sh"  # the same on another machine, which has files of its own
+    other.write_text(script.read_text().replace(".daily.lock", ".other.lock").replace("news-", "news-other-"))
     news.gate.clear()
     first = project.program("sh", "daily.sh")
     wait_until(lambda: "joined the frontier" in logs_of_workers(project))

@@ -148,7 +148,7 @@ def test_no_item_of_a_killed_worker_is_missing_in_its_own_file(fleet: Fleet, tmp
     assert set(found_in(tmp_path)) == set(map(page_url, range(300)))
 
 
-def test_a_worker_whose_item_cannot_be_written_closes_and_keeps_its_page(
+def test_a_worker_closes_and_keeps_its_page_if_an_item_cannot_be_written(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     output = ("-o", str(tmp_path / "items-%(worker)s.jsonl"))

@@ -185,7 +185,7 @@ def test_a_batch_without_its_data_finishes_no_page_with_items_and_counts_its_lea
     assert part.in_hand == batch.in_hand + 1
 
 
-def test_items_whose_reply_was_lost_are_not_sent_again_with_the_next_batch() -> None:
+def test_items_are_not_sent_again_if_only_the_reply_to_them_was_lost() -> None:
     groups = [ItemGroup((b"1",), mark="item:1"), ItemGroup((b"2",), "1.1")]
     attempt = Attempt()
     attempt.begin(Batch(2, finished=[Finished("1.2")], item_groups=groups))

@@ -302,7 +302,7 @@ def test_a_stop_does_not_wait_for_room_for_items_for_longer_than_its_patience(
     asyncio.run(crawl())
 
 
-def test_a_page_whose_fingerprint_cannot_be_made_is_set_aside(worker: Session) -> None:
+def test_a_page_is_set_aside_if_its_fingerprint_cannot_be_made(worker: Session) -> None:
     request = begin(worker)
     worker.state.items.identify = Mock(side_effect=ValueError("no fingerprint"))
     scrape(worker, request, 1)
