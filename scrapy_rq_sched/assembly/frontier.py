@@ -19,9 +19,6 @@ from ..settings import FrontierSettings
 from .dupefilter import filters_in_exchange, fingerprints_by
 from .queue import is_custom
 
-#: How many items may wait for the writer of their file.
-FEED_MOST = 100_000
-
 
 def load_scheduler(cls: Any, crawler: Crawler, server: Any, settings: FrontierSettings) -> Any:
     """Return a scheduler of *cls*, the class that ``SCHEDULER`` names.
@@ -58,7 +55,6 @@ def make_frontier(
     others = {
         "policy": settings.max_waiting_policy,
         "close": CloseLimits.of(settings),
-        "max_items": settings.max_items or (FEED_MOST if settings.feed else 0),
     }
     config = FleetConfig(**same | others | ({} if settings.by_slot else {"order": "slots"}))
     if not is_custom(queue):

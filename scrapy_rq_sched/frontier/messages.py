@@ -21,6 +21,9 @@ BOTTLENECKS: tuple[BottleneckName, ...] = get_args(BottleneckName)
 #: refused.
 FORMAT = "6"
 
+#: How many items may wait for the writer of a file.
+FEED_MOST = 100_000
+
 #: The percentage of requests that may be only in workers' memory without a warning.
 FEW_UNSHARED = 5
 
@@ -331,7 +334,8 @@ class Batch:
             "item_groups": self._groups_to_wire(config.items == "stream" or bool(config.feed)),
             "items_as": config.items,
             "feed": config.feed,
-            "max_items": config.max_items,
+            "max_items": config.max_items if config.items else 0,
+            "max_feed": FEED_MOST if config.feed else 0,
         }
         return {name: value for name, value in optional.items() if value}
 

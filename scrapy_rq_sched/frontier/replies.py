@@ -186,11 +186,12 @@ class Reply:
     #: vain; else empty.
     owner: str = ""
     #: How many items were stored, None if the exchange had none; and why there was no room for items:
-    #: ``memory`` or ``bound``; else empty. Items of large pages: whether the next exchange can move more of
-    #: them to where they belong.
+    #: ``memory``, ``bound`` or ``feed``; else empty.
     items: int | None = None
     no_items: str = ""
-    moves: bool = False
+    #: If released items of large pages are not where they belong: ``more`` if the next exchange can move
+    #: some, ``bound`` if there is no room for them.
+    unmoved: str = ""
     #: When the exchange was sent and the reply received, in seconds by this process's monotonic clock.
     sent: float = 0.0
     received: float = 0.0
@@ -258,7 +259,7 @@ class Reply:
             owner=head.get("owner", ""),
             items=head.get("items"),
             no_items=head.get("no_items", ""),
-            moves=head.get("moves", False),
+            unmoved=head.get("unmoved", ""),
             sent=sent,
             received=time.monotonic(),
             order=Order(head["order"]),

@@ -37,9 +37,13 @@ logger = logging.getLogger(__name__)
 #: Bytes and number of a page's items from which they are sent before its release.
 PART_BYTES, PART_ITEMS = 256 * 1024, 1000
 #: How many pages' items one exchange carries, at most.
-MOST_GROUPS = 10_000
+MOST_GROUPS = 1000
 #: Bytes of items in this worker from which callbacks wait, and no page is begun.
 MOST_BYTES = 32 * 1024 * 1024
+#: About how many more bytes of memory an item takes, and a group of items without a lease.
+COST, GROUP_COST = 64, 320
+#: How many items of start() are kept for a moment after they were stored.
+MOST_STARTS = 10_000
 
 
 class PageIdentity:
@@ -68,7 +72,7 @@ class Items(Part):
 
     :param requests: the ledger, which has the items of each page.
     :param releases: the leases of finished pages, with the last items of each.
-    :ivar size: the bytes of all items here.
+    :ivar size: about how many bytes of memory all items here take.
     :ivar blocked: why there was no room for the last items: ``memory``, ``bound``; else empty.
     :ivar is_held: whether to send no items now.
     """
@@ -85,18 +89,19 @@ class Items(Part):
         self.blocked = ""
         self.is_held = False
         # Parts of pages, and items without a lease.
-        self._waiting: deque[ItemGroup] = deque()
+        self._parts: deque[ItemGroup] = deque()
+        self._free: deque[ItemGroup] = deque()
         self._sent: list[ItemGroup] = []
         releases.room_for_items = self._room
         self._starts = StartCounts()
         # Items of start() that were stored a moment ago: Redis may come back without them.
-        self._stored_starts: deque[tuple[float, ItemGroup]] = deque()
+        self._stored_starts: deque[tuple[float, ItemGroup]] = deque(maxlen=MOST_STARTS)
         self._held_back: list[Deferred[None]] = []
         self._closing_since: float | None = None
         self._holds_none_back = False
         self._has_warned = False
-        #: Returns a text that is the same for each delivery of a request; only a stream needs it.
-        self.identify: Callable[[Request, Lease], str] = lambda request, lease: ""
+        #: Returns a text that is the same for each delivery of a request; None: nobody needs it.
+        self.identify: Callable[[Request, Lease], str] | None = None
         #: Calls a function on the next turn of the event loop: it runs callbacks of the spider.
         self.call_soon: Callable[[Callable[[], None]], None] = lambda call: call()
         # How many groups to send after a larger batch could not be sent.
@@ -106,12 +111,12 @@ class Items(Part):
     @property
     def has_news(self) -> bool:
         """Whether there are items to send besides those of finished pages."""
-        return bool(self._waiting)
+        return bool(self._parts or self._free)
 
     @property
     def is_settled(self) -> bool:
         """Whether no items are waiting or under way, besides those of finished pages."""
-        return not (self._waiting or self._sent)
+        return not (self._parts or self._free or self._sent)
 
     @property
     def is_full(self) -> bool:
@@ -126,7 +131,18 @@ class Items(Part):
     @property
     def can_send(self) -> bool:
         """Whether there are items that need not wait for the requests of their page."""
-        return bool(self._waiting) or self._releases.have_items
+        return self.has_news or self._releases.have_items
+
+    def begun(self, entry: Entry) -> None:
+        """Note that a request is begun: later, middlewares may have changed it."""
+        if self.identify is None or entry.lease is None:
+            return
+        try:
+            entry.identity = self.identify(entry.request, entry.lease)
+        except Exception as error:  # the user's fingerprinter may raise anything
+            reason = f"its items have no identity, because its fingerprint cannot be made: {one_line(error)}"
+            logger.error("%s is moved to the failed list: %s", entry.request, reason)
+            self._fail(entry, reason)
 
     def scraped(self, item: Any, response: Any) -> Coroutine[Any, Any, None] | None:
         """Take an item that has passed the pipelines; for the signal ``item_scraped``.
@@ -160,7 +176,7 @@ class Items(Part):
             return None
         if entry.failure is None and not page.is_dropped:
             if entry.lease is not None:
-                return self._group(entry, entry.lease, page, is_last=True)
+                return _group(entry, entry.lease, page, is_last=True)
             self._send_parts([entry])
             return None
         self.drop(entry)
@@ -169,12 +185,15 @@ class Items(Part):
     def drop(self, entry: Entry) -> None:
         """Drop the items of a page that is crawled again, or set aside, also those that it yields later."""
         page = entry.items = entry.items or PageItems("")
-        self._forget(page.take())
+        self.size -= page.size
+        page.take()
         page.is_dropped = True
 
     def fill(self, batch: Batch) -> None:
         """Put items into *batch*, which has its releases already."""
-        self._sent = [self._waiting.popleft() for _ in range(self._count())]
+        parts, free = self._counts()
+        self._sent = [self._parts.popleft() for _ in range(parts)]
+        self._sent += [self._free.popleft() for _ in range(free)]
         batch.item_groups = [*self._sent, *self._releases.items]
         self._carried = len(batch.item_groups)
 
@@ -183,14 +202,15 @@ class Items(Part):
         sent, self._sent = self._sent, []
         self.blocked = reply.no_items
         if reply.has_refused_items:
-            self._waiting.extendleft(reversed(sent))
+            self._parts.extendleft(reversed([group for group in sent if group.lease]))
+            self._free.extendleft(reversed([group for group in sent if not group.lease]))
             self._most = self._most if reply.items_sent else max(1, min(self._most, self._carried) // 2)
             return
         if self._carried:
             self._most = min(MOST_GROUPS, 4 * self._most)
         now = time.monotonic()
         for group in (*sent, *self._releases.released_items):
-            self._forget(group.items)
+            self._forget(group)
             if group.mark:
                 self._stored_starts.append((now, group))
         while self._stored_starts and now - self._stored_starts[0][0] > KEEP_STARTS:
@@ -216,18 +236,19 @@ class Items(Part):
                 *(counted(group.size, "byte"), counted(len(group.items), "item")),
                 one_line(error),
             )
-            self._remove(lambda waiting: waiting is group)
+            self._free = self._without(self._free, lambda waiting: waiting is group)
             return
         logger.error("%s: the page is moved to the failed list, and none of its items is stored", reason)
-        self._remove(lambda waiting: waiting.lease == group.lease)
-        self._forget(self._releases.fail(group.lease, reason))
+        self._parts = self._without(self._parts, lambda waiting: waiting.lease == group.lease)
+        for ended in self._releases.fail(group.lease, reason):
+            self._forget(ended)
         for entry in self._requests:
             if entry.lease is not None and entry.lease.name == group.lease:
                 self._fail(entry, reason)
 
     def adopt(self) -> None:
         """Keep all items without their leases: no page here is crawled again, since the frontier is lost."""
-        groups = [*self._sent, *self._waiting, *self._releases.take_items()]
+        groups = [*self._sent, *self._parts, *self._releases.take_items()]
         leased = [group for group in groups if group.lease]
         found = Counter[str]()
         for group in leased:
@@ -236,8 +257,8 @@ class Items(Part):
             if entry.lease is not None and entry.items is not None:
                 found[entry.lease.name] = max(found[entry.lease.name], entry.items.sent)
         self._sent = [group for group in self._sent if not group.lease]
-        self._waiting = deque(group for group in self._waiting if not group.lease)
-        self._waiting.extend(ItemGroup(group.items, url=group.url) for group in leased if group.items)
+        self._parts.clear()
+        self._free.extend(ItemGroup(group.items, url=group.url) for group in leased if group.items)
         if lost := sum(found.values()) - sum(len(group.items) for group in leased):
             logger.error(
                 "%s of pages that are not finished were in Redis, and are lost with the frontier",
@@ -247,11 +268,11 @@ class Items(Part):
     def rolled_back(self) -> None:
         """Drop the items of pages, which are crawled again, and send recent ones of ``start()`` again."""
         self._sent = [group for group in self._sent if not group.lease]
-        self._waiting = deque(group for group in self._waiting if not group.lease)
+        self._parts.clear()
         again = [group for _, group in self._stored_starts]
         self._stored_starts.clear()
-        self._waiting.extendleft(reversed(again))
-        self.size = sum(group.size for group in (*self._sent, *self._waiting))
+        self._free.extendleft(reversed(again))
+        self.size = sum(map(_size, (*self._sent, *self._free)))
         self.size += sum(entry.items.size for entry in self._requests if entry.items is not None)
 
     def _let_continue(self) -> None:
@@ -266,8 +287,8 @@ class Items(Part):
         if page.is_dropped or entry.failure is not None:
             return
         page.items.append(data)
-        page.size += len(data)
-        self.size += len(data)
+        page.size += len(data) + COST
+        self.size += len(data) + COST
         if page.size >= PART_BYTES or len(page.items) >= PART_ITEMS:
             self._send_parts([entry])
 
@@ -277,52 +298,43 @@ class Items(Part):
             page = entry.items
             if page is None or not page.items or entry.failure is not None:
                 continue
-            if entry.lease is None:
-                self._waiting.append(ItemGroup(page.take(), url=page.url))
-            elif (group := self._group(entry, entry.lease, page)) is not None:
-                self._waiting.append(group)
+            if entry.lease is not None:
+                self._parts.append(_group(entry, entry.lease, page))
+            else:
+                self.size -= page.size
+                self._add(ItemGroup(page.take(), url=page.url))
 
-    def _count(self) -> int:
-        """Return how many of the waiting groups the next exchange carries."""
-        count = size = items = 0
-        for group in islice(self._waiting, 0 if self.is_held else self._most):
-            size, items = size + group.size, items + len(group.items)
-            if count and (size > BATCH_BYTES or items > BATCH_ITEMS):
-                break
-            count += 1
-        return count
+    def _counts(self) -> tuple[int, int]:
+        """Return how many parts, and how many groups without a lease, the next exchange carries."""
+        counts, count, size, items = [], 0, 0, 0
+        for waiting in (self._parts, self._free):
+            before = count
+            for group in islice(waiting, 0 if self.is_held else self._most - count):
+                size, items = size + group.size, items + len(group.items)
+                if count and (size > BATCH_BYTES or items > BATCH_ITEMS):
+                    break
+                count += 1
+            counts.append(count - before)
+        return counts[0], counts[1]
 
     def _room(self) -> tuple[int, set[str]]:
         """Answer :attr:`Releases.room_for_items`."""
-        count = self._count()
-        later = {group.lease for group in islice(self._waiting, count, None)}
-        return 0 if self.is_held else self._most - count, later
-
-    def _group(self, entry: Entry, lease: Lease, page: PageItems, is_last: bool = False) -> ItemGroup | None:
-        """Take the items of a page; return None if the page is set aside."""
-        try:
-            identity = self.identify(entry.request, lease)
-        except Exception as error:  # the user's fingerprinter may raise anything
-            reason = f"its items have no identity, because its fingerprint cannot be made: {one_line(error)}"
-            logger.error("%s is moved to the failed list: %s", entry.request, reason)
-            self._fail(entry, reason)
-            return None
-        before = page.sent
-        return ItemGroup(page.take(), lease.name, page.url, identity, is_last=is_last, before=before)
+        parts, free = self._counts()
+        later = {group.lease for group in islice(self._parts, parts, None)}
+        return 0 if self.is_held else self._most - parts - free, later
 
     def _add(self, group: ItemGroup) -> None:
-        self._waiting.append(group)
-        self.size += group.size
+        self._free.append(group)
+        self.size += _size(group)
 
-    def _remove(self, is_meant: Callable[[ItemGroup], bool]) -> None:
-        """Remove and forget the waiting groups that are meant."""
-        for group in self._waiting:
-            if is_meant(group):
-                self._forget(group.items)
-        self._waiting = deque(group for group in self._waiting if not is_meant(group))
+    def _without(self, groups: deque[ItemGroup], is_meant: Callable[[ItemGroup], bool]) -> deque[ItemGroup]:
+        """Return the *groups* that are not meant, and forget the others."""
+        for group in filter(is_meant, groups):
+            self._forget(group)
+        return deque(group for group in groups if not is_meant(group))
 
-    def _forget(self, items: Iterable[bytes]) -> None:
-        self.size -= sum(map(len, items))
+    def _forget(self, group: ItemGroup) -> None:
+        self.size -= _size(group)
 
     def _mark(self, data: bytes) -> str:
         """Return a text by which Redis knows an item of ``start()``: the n-th of its kind of each worker."""
@@ -361,3 +373,14 @@ class Items(Part):
 
 async def _wait(for_room: Deferred[None]) -> None:
     await maybe_deferred_to_future(for_room)
+
+
+def _group(entry: Entry, lease: Lease, page: PageItems, is_last: bool = False) -> ItemGroup:
+    """Take the items of a page."""
+    before = page.sent
+    return ItemGroup(page.take(), lease.name, page.url, entry.identity, is_last=is_last, before=before)
+
+
+def _size(group: ItemGroup) -> int:
+    """Return about how many bytes of memory *group* takes."""
+    return group.size + COST * len(group.items) + (0 if group.lease else GROUP_COST)

@@ -324,7 +324,7 @@ class ExchangeLoop:
             return  # the spider was closed meanwhile, and the next exchange has begun
         if self._stopping is not None:
             self._go_on_stopping(self._stopping)
-        elif reply.wants_policy or reply.moves or self._session.state.has_data:
+        elif reply.wants_policy or reply.unmoved == "more" or self._session.state.has_data:
             self.kick()
         else:
             self._wait_for_seed(reply)
@@ -335,7 +335,8 @@ class ExchangeLoop:
         # A seed that has led to some requests is not given back: its other requests are made first.
         more = state.has_news or bool(state.expanding)
         more = more or (self._session.finishing and not self._has_sent_the_end)
-        more = more or (self._session.last_reply is not None and self._session.last_reply.moves)
+        unmoved = "" if self._session.last_reply is None else self._session.last_reply.unmoved
+        more = more or unmoved == "more"
         if more and time.monotonic() < self._stop_by:
             self._event_loop.call_later(self._schedule.pause, self._exchange)
             return
@@ -349,7 +350,7 @@ class ExchangeLoop:
                 counted(state.items.size, "byte"),
                 counted(state.releases.not_sent, "lease"),
             )
-        elif self._session.last_reply is not None and self._session.last_reply.moves:
+        elif unmoved:
             logger.warning(
                 "This worker closes before all items of pages with very many are where they belong: the next "
                 "worker of this spider moves them"

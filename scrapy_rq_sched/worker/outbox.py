@@ -113,7 +113,7 @@ class Outbox(Part):
         batch.requests = [outgoing.request for outgoing in sent]
 
     def _take(self) -> list[Outgoing]:
-        size, most = 0, EXCESS if self.takes_few else min(self._most, self._most_together)
+        size, most = 0, min(EXCESS if self.takes_few else self._most, self._most_together)
         most = 0 if self.is_held else most
         while self._waiting and len(self._sent) < most:
             size += len(self._waiting[0].push.payload)
@@ -266,13 +266,13 @@ class Releases(Part):
         trace = traceback.encode("utf-8", "backslashreplace").decode()
         self._ended.append(Ended(lease.name, after, one_line(reason), trace, items))
 
-    def fail(self, lease: str, reason: str) -> list[bytes]:
+    def fail(self, lease: str, reason: str) -> list[ItemGroup]:
         """Set a lease aside that is done, but not released; return the items that it had."""
         dropped = [ended.items for ended in self._ended if ended.lease == lease and ended.items is not None]
         self._ended = deque(
             Ended(lease, ended.after, reason) if ended.lease == lease else ended for ended in self._ended
         )
-        return [item for group in dropped for item in group.items]
+        return dropped
 
     def take_items(self) -> list[ItemGroup]:
         """Take the items of all leases, because these are about to be forgotten."""

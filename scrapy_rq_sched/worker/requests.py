@@ -50,7 +50,7 @@ class Place(Enum):
 class PageItems:
     """The items of a page that are not sent: see ``items.py``.
 
-    :ivar size: their bytes.
+    :ivar size: about how many bytes of memory they take.
     :ivar sent: how many items of the page were sent before.
     :ivar is_dropped: whether the page's items are not stored, because it is crawled again, or set aside.
     """
@@ -79,6 +79,7 @@ class Entry:
     :ivar failure: the reason and the traceback if it is moved to the failed list at its end; else None.
     :ivar earlier: the entry of the same object, if a callback has yielded its own request again. Both end
         together.
+    :ivar identity: a text that is the same for each delivery of it, if its items need one.
     :ivar items: its items, if they are stored with its release, and it has some.
     """
 
@@ -90,6 +91,7 @@ class Entry:
     place: Place = Place.BEGUN
     failure: tuple[str, str] | None = None
     earlier: Entry | None = None
+    identity: str = ""
     items: PageItems | None = None
 
 

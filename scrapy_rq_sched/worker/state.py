@@ -82,7 +82,9 @@ class State(Part):
         :param has_grant: whether it was begun in a turn of its slot.
         """
         self.begun += 1
-        self.requests.begin(Entry(request, lease, slot, has_grant, self._found))
+        entry = Entry(request, lease, slot, has_grant, self._found)
+        self.requests.begin(entry)
+        self.items.begun(entry)
         self.ready.look_again(slot)
         if lease is not None:
             self.start_reports.begun(lease)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import pytest
 import redis
 
 from scrapy_rq_sched.errors import FrontierMismatchError
+from scrapy_rq_sched.frontier import messages
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, ItemGroup, Push
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.frontier.scripts import register
@@ -341,18 +343,74 @@ def test_a_worker_may_continue_a_crawl_with_other_items(server: redis.Redis, wor
     assert server.hget(worker.frontier.keys.meta, "FRONTIER_ITEMS") == b"stream s:items"
 
 
-def test_items_that_are_not_moved_yet_bind_the_next_worker_to_their_kind(
-    server: redis.Redis, worker: Client
+@pytest.mark.parametrize("flush", [False, True])
+def test_items_that_are_not_moved_yet_are_moved_to_the_items_of_the_next_worker(
+    join: Join, server: redis.Redis, worker: Client, flush: bool
 ) -> None:
     worker.frontier.open(made_with("list s:items"))
     (lease,) = take(worker)
     for _ in range(4):
         finish(worker, part(lease, *map(str, range(1000))))
     finish(worker, last(lease))
+    left = 4000 - server.llen(key(worker))
+    worker.frontier.leave(finished=False, persist=False)
+    server.delete(key(worker))  # a consumer has taken them
+    other = Client(server, "other", "priority", 30, 5, items="stream")
+    other.frontier.open(made_with("stream s:items"), flush=flush)
+    wait_until(lambda: not other.say().unmoved)
+    assert 0 < left == server.xlen(key(worker))
+
+
+def test_items_that_are_not_moved_yet_need_a_worker_that_stores_items(
+    server: redis.Redis, worker: Client
+) -> None:
+    worker.frontier.open(made_with("list s:items"))
+    (lease,) = take(worker)
+    for _ in range(9):
+        finish(worker, part(lease, *map(str, range(1000))))
+    finish(worker, last(lease))
+    worker.push("page")
     worker.frontier.leave(finished=False, persist=False)
     other = Client(server, "other", "priority", 30, 5)
     with pytest.raises(FrontierMismatchError, match="FRONTIER_ITEMS"):
-        other.frontier.open(made_with("stream s:items"))
+        other.frontier.open(made_with(""))
+
+
+def test_a_repetition_tells_again_that_the_frontier_is_lost(server: redis.Redis, worker: Client) -> None:
+    take(worker, 2)
+    server.flushall()
+    first = worker.say(in_hand=2)
+    again = worker.repeat(in_hand=2)
+    assert (first.lost, first.membership) == (again.lost, again.membership)
+    assert again.lost == ("frontier",)
+
+
+def test_items_go_to_no_key_twice_if_another_one_cannot_take_them(join: Join, server: redis.Redis) -> None:
+    worker = join("w", bounds={"items": "list", "feed": "abc"})
+    (lease,) = take(worker)
+    for _ in range(4):
+        finish(worker, part(lease, *map(str, range(1000))))
+    other = join("other", bounds={"items": "list"})  # does not look at that file's key
+    server.set(worker.frontier.keys.feed("abc"), "x")
+    server.delete(worker.frontier.keys.items)
+    record = json.dumps(
+        {"name": f"w/{lease.name}", "worker": "w", "url": "", "id": "", "n": 0, "kind": "list", "feed": "abc"}
+    )
+    server.rpush(worker.frontier.keys.items_released, record)
+    for _ in range(3):
+        other.say()
+    assert not server.exists(worker.frontier.keys.items)
+
+
+def test_the_bound_of_a_file_does_not_bind_the_items(
+    join: Join, server: redis.Redis, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(messages, "FEED_MOST", 3)
+    worker = join("w", bounds={"items": "list", "feed": "abc"})
+    server.rpush(key(worker), *"xxxxx")
+    one, other = take(worker, 2)
+    assert finish(worker, last(one, "a", "b", "c")).no_items == ""
+    assert finish(worker, last(other, "d")).no_items == "feed"
 
 
 def test_parts_that_no_lease_has_are_dropped_at_the_end_of_the_crawl(
@@ -375,14 +433,13 @@ def test_a_frontier_is_cleared_though_the_parts_key_has_a_wrong_type(
 
 def test_one_exchange_moves_few_items_if_they_are_large(server: redis.Redis, worker: Client) -> None:
     (lease,) = take(worker)
-    large = "x" * 1_500_000
-    for _ in range(6):
-        finish(worker, part(lease, large))
+    for _ in range(20):
+        finish(worker, part(lease, "x" * 400_000))
     reply = finish(worker, last(lease))
-    assert 0 < server.llen(key(worker)) < 6
-    assert reply.moves
-    wait_until(lambda: not worker.say().moves)
-    assert server.llen(key(worker)) == 6
+    assert server.llen(key(worker)) == 5  # two megabytes
+    assert reply.unmoved == "more"
+    wait_until(lambda: not worker.say().unmoved)
+    assert server.llen(key(worker)) == 20
 
 
 def test_released_items_are_not_moved_beyond_the_bound(join: Join, server: redis.Redis) -> None:
@@ -393,7 +450,7 @@ def test_released_items_are_not_moved_beyond_the_bound(join: Join, server: redis
     assert finish(worker, last(lease, *map(str, range(1000)))).items == 1000
     there = server.llen(key(worker))
     assert there < 4000
-    assert not worker.say().moves
+    assert worker.say().unmoved == "bound"
     assert server.llen(key(worker)) == there
     server.delete(key(worker))
     assert worker.say() is not None
@@ -424,3 +481,19 @@ def test_a_page_that_was_forgotten_has_other_identities_when_it_is_crawled_again
         finish(worker, last(lease, "a")._replace(page=page))
         assert script([*worker.frontier.keys.all()], [1, "fp-page"]) == 1
     assert len({fields[b"id"] for fields in streamed(server, worker)}) == 3
+
+
+def test_a_page_that_is_forgotten_while_it_is_crawled_has_two_identities(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join("w", bounds={"items": "stream"})
+    script = register(server, "forget", dupefilter="exact")
+    page = "f" + hashlib.sha1(b"fp-page").hexdigest()[:20]
+    worker.push("page")
+    (lease,) = worker.take(1)
+    assert script([*worker.frontier.keys.all()], [1, "fp-page"]) == 1
+    finish(worker, last(lease, "a")._replace(page=page))
+    worker.push("page")
+    (lease,) = worker.take(1)
+    finish(worker, last(lease, "a")._replace(page=page))
+    assert len({fields[b"id"] for fields in streamed(server, worker)}) == 2

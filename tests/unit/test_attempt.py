@@ -52,25 +52,31 @@ def is_large(batch: Batch) -> bool:
 class Server:
     """A server that takes a batch, unless it has something large."""
 
-    def __init__(self, worker: Session, is_away: Callable[[int], bool] = lambda attempt: False) -> None:
+    def __init__(
+        self,
+        worker: Session,
+        is_away: Callable[[int], bool] = lambda attempt: False,
+        is_full: bool = False,
+    ) -> None:
         self._worker = worker
         self._attempt = Attempt()
         self._is_away = is_away
+        self._is_full = is_full
         self._attempts = 0
         self.released: list[str] = []
         self.failed: list[str] = []
         self.items: list[bytes] = []
         self.pushes: list[bytes] = []
 
-    def run(self, most: int = 60) -> int:
-        """Exchange until the worker is quiet; return the number of exchanges."""
-        for count in range(most):
+    def run(self, most: int = 60) -> None:
+        """Exchange until the worker is quiet."""
+        for _ in range(most):
             if self._worker.state.is_quiet:
-                return count
-            self._exchange()
+                return
+            self.exchange()
         raise AssertionError(f"the worker is not quiet after {most} exchanges")
 
-    def _exchange(self) -> None:
+    def exchange(self) -> None:
         batch = self._worker.batch()
         self._attempt.begin(batch)
         for _ in range(20):
@@ -79,18 +85,19 @@ class Server:
             if not (is_large(sent) or self._is_away(self._attempts)):
                 break
             self._attempt.failed(ConnectionError("closed"), at_once=False)
-        self._take(sent)
-        has_items = bool(sent.item_groups)
-        raw = Reply("1", stored=len(sent.pushes), items=1 if has_items else None)
+        stored = len(sent.pushes) if sent.exceed or not self._is_full else 0
+        self._take(sent, stored)
+        full = "bound" if self._is_full and sent.pushes and not stored else ""
+        raw = Reply("1", stored=stored, full=full, items=1 if sent.item_groups else None)
         reply = self._attempt.reply_of(raw)
         take(self._worker, reply)
         self._worker.withdraw(*self._attempt.over(reply), self._attempt.error)
 
-    def _take(self, sent: Batch) -> None:
-        self.released += [row.lease for row in sent.finished]
+    def _take(self, sent: Batch, stored: int) -> None:
+        self.released += [row.lease for row in sent.finished if row.after <= stored]
         self.failed += [row.lease for row in sent.failed]
         self.items += [item for group in sent.item_groups for item in group.items]
-        self.pushes += [push.payload for push in sent.pushes]
+        self.pushes += [push.payload for push in sent.pushes[:stored]]
 
 
 def test_items_that_cannot_be_sent_are_found_and_only_their_page_is_set_aside(worker: Session) -> None:
@@ -140,6 +147,42 @@ def test_a_bad_request_and_bad_items_among_good_ones_are_both_found(worker: Sess
     assert server.pushes.count(b"child") == 19
 
 
+def crawl_on(worker: Session, server: Server, exchanges: int, *children: bytes) -> None:
+    """Exchange, with a new page each time, which has an item and leads to requests."""
+    for number in range(exchanges):
+        page = begin(worker, f"2.{number}")
+        scrape(worker, page, f"of page {number}")
+        for child in children:
+            push(worker, child)
+        worker.state.finish_requests([page])
+        server.exchange()
+
+
+def test_a_bad_request_is_found_while_pages_with_items_keep_coming(worker: Session) -> None:
+    for _ in range(8):
+        push(worker, b"child")
+    push(worker, LARGE)
+    server = Server(worker)
+    crawl_on(worker, server, 40)
+    assert server.pushes.count(b"child") == 8
+    assert b"" in server.pushes
+    assert len(server.items) > 20
+    server.run()
+    assert server.failed == []
+
+
+def test_bad_items_are_found_while_pages_with_requests_keep_coming(worker: Session) -> None:
+    page = begin(worker, "1.1")
+    scrape(worker, page, "large")
+    worker.state.finish_requests([page])
+    server = Server(worker)
+    crawl_on(worker, server, 40, b"child")
+    assert server.failed == ["1.1"]
+    assert len(server.released) > 20
+    server.run()
+    assert b"" not in server.pushes
+
+
 def test_a_large_part_of_a_page_that_is_finished_meanwhile_sets_the_page_aside(
     worker: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +206,20 @@ def test_items_without_a_lease_that_cannot_be_sent_are_lost_with_a_line(
     assert server.items == [b'"small"']
     assert "7 bytes of 1 item cannot be sent to Redis, and are lost: closed" in caplog.text
     assert worker.state.items.size == 0
+
+
+def test_a_worker_continues_though_the_queue_is_full_and_one_request_cannot_be_sent() -> None:
+    worker = a_worker(items="list", outbox_size=100, max_waiting=10)
+    page = begin(worker, "1.1")
+    scrape(worker, page, 1)
+    for number in range(150):
+        push(worker, LARGE if number == 40 else b"child")
+    worker.state.finish_requests([page])
+    server = Server(worker, is_full=True)
+    with pytest.raises(AssertionError, match="not quiet"):
+        server.run()  # at last, the outbox is not full any more, and it waits for room
+    assert server.pushes.count(b"child") > 40
+    assert b"" in server.pushes
 
 
 def test_outages_alone_set_no_page_aside(worker: Session) -> None:

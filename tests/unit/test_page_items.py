@@ -76,7 +76,7 @@ def test_the_memory_is_free_again_when_items_are_stored(worker: Session) -> None
     request = begin(worker)
     scrape(worker, request, "x" * 100)
     finish(worker, request)
-    assert worker.state.items.size == 102
+    assert worker.state.items.size == 102 + items.COST
     sent(worker)
     take(worker, stored())
     assert worker.state.items.size == 0
@@ -175,7 +175,7 @@ async def is_waiting(waits: asyncio.Future[None]) -> bool:
 def test_a_spider_waits_while_there_are_too_many_items(
     worker: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "MOST_BYTES", 10)
+    monkeypatch.setattr(items, "MOST_BYTES", 2 * (6 + items.COST))
     request = begin(worker)
 
     async def crawl() -> None:
@@ -227,7 +227,7 @@ def test_the_size_after_a_rewind_is_that_of_the_items_that_are_kept(worker: Sess
     scrape(worker, leased, 1)
     scrape(worker, local, 22)
     take(worker, stored(membership=Membership.ROLLED_BACK))
-    assert worker.state.items.size == 2
+    assert worker.state.items.size == 2 + items.COST
     finish(worker, local)
     sent(worker)
     take(worker, stored())
@@ -272,7 +272,7 @@ def test_items_that_are_lost_with_the_frontier_are_counted_in_one_line(
 def test_items_of_a_large_page_in_this_worker_s_memory_do_not_wait_for_its_end(
     worker: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "MOST_BYTES", 10)
+    monkeypatch.setattr(items, "MOST_BYTES", 2 * (6 + items.COST))
     request = Request(URL)
     worker.state.begin(request, None)
 
@@ -288,29 +288,59 @@ def test_items_of_a_large_page_in_this_worker_s_memory_do_not_wait_for_its_end(
 def test_a_stop_does_not_wait_for_room_for_items_for_longer_than_its_patience(
     worker: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "MOST_BYTES", 10)
+    monkeypatch.setattr(items, "MOST_BYTES", 2 * (6 + items.COST))
     request = begin(worker)
 
     async def crawl() -> None:
-        waits = asyncio.ensure_future(scrape(worker, request, "1234567890"))
+        waits = asyncio.ensure_future(scrape(worker, request, "1234", "5678"))
         worker.state.items.closing(patience=60)
         assert await is_waiting(waits)
         worker.state.items.closing(patience=0)
         assert not await is_waiting(waits)
-        assert scrape(worker, request, "1234567890") is None
+        assert scrape(worker, request, "1234") is None
 
     asyncio.run(crawl())
 
 
 def test_a_page_is_set_aside_if_its_fingerprint_cannot_be_made(worker: Session) -> None:
-    request = begin(worker)
     worker.state.items.identify = Mock(side_effect=ValueError("no fingerprint"))
+    request = begin(worker)
     scrape(worker, request, 1)
     finish(worker, request)
     batch = worker.batch()
     assert batch.item_groups == []
     assert "no fingerprint" in batch.failed[0].reason
     assert worker.state.items.size == 0
+
+
+def test_a_middleware_that_changes_a_request_does_not_change_the_identity_of_its_items(
+    worker: Session,
+) -> None:
+    worker.state.items.identify = lambda request, lease: request.url
+    request = begin(worker)
+    request._set_url("http://example.com/changed")
+    scrape(worker, request, 1)
+    finish(worker, request)
+    assert [group.page for group in sent(worker)] == [URL]
+
+
+def test_many_small_items_of_start_fill_the_memory(worker: Session) -> None:
+    for number in range(100):
+        worker.state.items.scraped(number, None)
+    assert worker.state.items.size > 100 * items.GROUP_COST
+
+
+def test_a_limited_number_of_items_of_start_is_kept_after_they_were_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(items, "MOST_STARTS", 3)
+    worker = a_worker(items="list")
+    for number in range(5):
+        worker.state.items.scraped(number, None)
+    sent(worker)
+    take(worker, stored())
+    take(worker, stored(membership=Membership.ROLLED_BACK))
+    assert [group.items for group in sent(worker)] == [(b"2",), (b"3",), (b"4",)]
 
 
 def test_an_item_that_cannot_be_stored_fails_both_pages_of_one_request_object(worker: Session) -> None:

@@ -6,6 +6,7 @@ import logging
 import time
 
 from ...frontier.client import Frontier
+from ...frontier.messages import FEED_MOST
 from ...frontier.replies import Reply
 from ...servers.topology import address
 from ..state import State
@@ -34,7 +35,19 @@ class Fullness:
         else:
             self._has_room_again()
         if reply.no_items == "bound":
-            self._too_many_items()
+            self._once(
+                logging.WARNING,
+                "The items have reached FRONTIER_MAX_ITEMS (%d): until a consumer takes some from %s, this "
+                "worker keeps its items and their pages, and soon begins no more",
+                *(self._frontier.config.max_items, self._frontier.keys.items),
+            )
+        elif reply.no_items == "feed":
+            self._once(
+                logging.WARNING,
+                "%d items wait for scrapy frontier crawl to write them to its file: until it has written "
+                "some, this worker keeps its items and their pages, and soon begins no more",
+                FEED_MOST,
+            )
         most = self._frontier.config.max_waiting
         if reply.full == "bound":
             self._once(
@@ -50,23 +63,6 @@ class Fullness:
                 "and without storing more, this worker could not continue. To keep to the limit, set "
                 "FRONTIER_MAX_WAITING_POLICY to 'drop-lowest'",
                 most,
-            )
-
-    def _too_many_items(self) -> None:
-        config = self._frontier.config
-        if config.items:
-            self._once(
-                logging.WARNING,
-                "The items have reached FRONTIER_MAX_ITEMS (%d): until a consumer takes some from %s, this "
-                "worker keeps its items and their pages, and soon begins no more",
-                *(config.max_items, self._frontier.keys.items),
-            )
-        else:
-            self._once(
-                logging.WARNING,
-                "%d items wait for scrapy frontier crawl to write them to its file: until it has written "
-                "some, this worker keeps its items and their pages, and soon begins no more",
-                config.max_items,
             )
 
     def _no_memory(self) -> None:

@@ -31,7 +31,7 @@ function begin.new()
     duplicates = false, stored = 0, full = '', kept = 0, remembered = false, busy = false, dead = false, returned = 0,
     workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, is_limited = false, has_policy = false,
     wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
-    has_items = false, with_items = false, items = nil, no_items = nil, moves = nil,
+    has_items = false, with_items = false, items = nil, no_items = nil, unmoved = nil,
   }
 end
 
@@ -80,8 +80,8 @@ function begin.recognise(step)
   if step.repeated then
     local answer = redis.call('HGET', step.own, 'answered') or ''
     local stored, membership, duplicates = string.match(answer, '^(%d+) (%d) ?([%d ]*)$')
-    step.answered = {stored = tonumber(stored) or 0, duplicates = duplicates or ''}
-    step.membership = math.max(step.membership, tonumber(membership) or 0)
+    step.answered = {stored = tonumber(stored) or 0, duplicates = duplicates or '', found_loss = membership == '3'}
+    step.membership = math.max(step.membership, math.min(2, tonumber(membership) or 0))
   end
   -- All requests that this worker still finds were crawled before. While it holds leases of the finished crawl, it gets
   -- none of another crawl.
@@ -104,7 +104,7 @@ local ORDERS = {paused = 'pause', draining = 'drain'}
 -- Find the orders for this worker. An order to stop does not concern workers that joined after it.
 function begin.orders(step)
   local meta = step.meta
-  step.lost = lost_data(step)
+  step.lost = step.repeated and step.answered.found_loss and 'frontier' or lost_data(step)
   step.order = ORDERS[meta.state] or ''
   -- A worker that was not heard in time may have lost its place to another.
   local most = header.max_workers
@@ -131,7 +131,7 @@ function begin.rewind(step)
     slot_admission.release(held, step.worker)
     if not step.over then slot_admission.be_quiet(step) end
     step.holds = 0
-  elseif step.lost == 'frontier' then
+  elseif step.lost == 'frontier' and not step.repeated then
     change_epoch()
     slot_admission.be_quiet(step)
   end

@@ -23,7 +23,7 @@ local function read(step)
   local replies = {meta, own, step.deadline, step.holds, step.waiting, step.seen, step.pages,
     redis.pcall('SCARD', STARTED), redis.pcall('STRLEN', COUNTER), redis.pcall('HLEN', SLOT_LIMITS),
     header.max_workers and redis.pcall('ZCARD', PLACES),
-    step.has_items and items.length(header.items_as, header.feed),
+    step.has_items and items.length(header.items_as), step.has_items and items.fed(header.feed),
     step.has_items and redis.pcall('SCARD', ITEM_PARTS), step.has_items and redis.pcall('LLEN', ITEMS_RELEASED)}
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end

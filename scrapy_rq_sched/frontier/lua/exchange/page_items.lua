@@ -7,16 +7,15 @@
 --   page: a text that is the same for each delivery of the page; '' if it has no lease
 --   mark: for an item of start(), which each worker yields: only one of them is stored
 -- step: with_items: the finished leases that have items; items: how many were stored, nil if this exchange had none;
---   no_items: '', or why there is no room for items: 'memory', 'bound'. Then their leases are not released
+--   no_items: '', or why there is no room for items: 'memory', 'bound', 'feed'. Then their leases are not released;
+--   unmoved: 'more' if the next exchange can move more items of released parts, 'bound' if there is no room for them
 local page_items = {}
 local ARGV = ARGV
 
-local function is_at_bound()
-  return header.max_items and items.length(header.items_as, header.feed) >= header.max_items
-end
-
-local function lacks_room(step)
-  return step.full_memory and 'memory' or is_at_bound() and 'bound' or ''
+-- -> '' if there is room for further items; 'bound' if too many wait for a consumer, 'feed' if too many wait for a file
+local function bound()
+  if header.max_items and items.length(header.items_as) >= header.max_items then return 'bound' end
+  return header.max_feed and items.fed(header.feed) >= header.max_feed and 'feed' or ''
 end
 
 -- -> whether an item of start() is the first of its kind in this crawl. To a worker that is late, the crawl is over.
@@ -24,12 +23,13 @@ local function is_first(step, mark)
   return not mark or not step.over and redis.call('SADD', STARTED, mark) == 1
 end
 
--- -> the page's text in the identities of its items. If its fingerprint was forgotten, it is crawled once more on purpose:
--- then its entry and the number of times belong to the text.
+-- -> the page's text in the identities of its items. If its fingerprint was forgotten, it is crawled several times on
+-- purpose: then its entry and the number of times belong to the text. A release counts, too, because the page may have
+-- been under way when it was forgotten.
 local function text_of(step, page, lease)
-  if step.meta.item_ids ~= '1' then redis.call('HSET', META, 'item_ids', 1) end
   local times = step.meta.item_ids_forgotten and redis.pcall('HGET', ITEMS_FORGOTTEN, page)
   if not times or has_failed(times) then return page end
+  redis.call('HINCRBY', ITEMS_FORGOTTEN, page, 1)
   local _, _, _, request = leases.read(redis.call('HGET', step.held, lease))
   return page .. '.' .. times .. '.' .. string.sub(redis.sha1hex(request), 1, 10)
 end
@@ -75,7 +75,7 @@ function page_items.store(step)
     end
   end
   if step.repeated then return answer_again(step) end
-  step.items, step.no_items = 0, lacks_room(step)
+  step.items, step.no_items = 0, step.full_memory and 'memory' or bound()
   local first = header.first.items
   for number, group in ipairs(step.no_items == '' and header.item_groups or {}) do
     step.items = step.items + store_page(step, group, first + 1, first + group[1], number)
@@ -84,9 +84,12 @@ function page_items.store(step)
   redis.call('HSET', step.own, 'items', whole(header.exchange) .. ' ' .. step.items .. ' ' .. step.no_items)
 end
 
--- Move items of released parts to where they belong; moves: whether the next exchange can move more.
 function page_items.move(step)
-  step.moves = not is_at_bound() and items.move(step.items or 0) or nil
+  if bound() ~= '' then
+    step.unmoved = items.unmoved() > 0 and 'bound' or nil
+  else
+    step.unmoved = items.move(step.items or 0, header.items_as) and 'more' or nil
+  end
 end
 
 return page_items -- seldom used

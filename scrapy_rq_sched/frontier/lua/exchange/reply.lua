@@ -86,7 +86,7 @@ local function reply(step)
     limits_changed = step.meta.limits_changed or nil, given = step.given, ask_at = step.ask_at,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, items = step.items, no_items = step.no_items,
-    moves = step.moves,
+    unmoved = step.unmoved,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or epoch or step.meta.epoch or '',
   })
   return {head, step.leases}

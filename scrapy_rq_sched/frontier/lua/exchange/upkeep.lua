@@ -26,8 +26,10 @@ end
 local function note_new(step)
   local before, own = step.before, step.own
   step.duplicates = table.concat(step.duplicates, ' ')
+  -- 3: older data, because the frontier is lost. A repetition would no longer find that.
+  local found = step.membership == 2 and step.lost == 'frontier' and 3 or step.membership
   redis.call('HSET', own, 'exchange', whole(header.exchange),
-    'answered', step.stored .. ' ' .. step.membership .. ' ' .. step.duplicates, 'busy', step.busy, 'heard', whole(step.now),
+    'answered', step.stored .. ' ' .. found .. ' ' .. step.duplicates, 'busy', step.busy, 'heard', whole(step.now),
     'pages', whole(number_of(before.pages, 0) + header.pages), 'begun', header.begun, 'sown', header.expanded,
     'passed', header.passed or '')
   -- Redis may have lost the fields that were written when the worker joined.

@@ -34,7 +34,10 @@ if step.is_limited or not step.has_policy or header.grants or header.downloaded 
 end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)
--- Items are stored with the release of their page.
+-- Items are stored with the release of their page. If they have identities, scripts/forget.lua must know.
+if step.made and not step.meta.item_ids and (header.feed or header.items_as == 'stream') then
+  redis.call('HSET', META, 'item_ids', 1)
+end
 if header.item_groups or step.repeated then page_items.store(step) end
 release.finish(step)
 release.give_back(step)

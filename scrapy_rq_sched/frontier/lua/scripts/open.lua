@@ -87,7 +87,7 @@ for _ = 1, number() do
   -- were queued without slots, wait with the requests without a known slot.
   local converts = others == 0
     and (field == 'dupefilter' and there == 'exact' and value == 'compact' or field == 'format' and there == '5'
-      or field == 'FRONTIER_ITEMS' and items.unmoved() == 0)
+      or field == 'FRONTIER_ITEMS' and (value ~= '' or items.unmoved() == 0))
   if there and there ~= value and not flushed and not (uncleared and others == 0) and not (converts or is_bare) then
     return {'mismatch', field, there, value, unflushed or ''}
   end

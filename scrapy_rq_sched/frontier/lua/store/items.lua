@@ -13,21 +13,25 @@ local items = {}
 -- it moves fewer at a time.
 local MOVED, MOVED_BYTES, AT_A_TIME, MANY_BYTES = 2000, 2000000, 100, 250000
 
--- -> how many items wait for a consumer; the error if a key has another type. kind: 'list', 'stream' or nil: see append()
-function items.length(kind, feed)
-  local in_items = kind and redis.pcall(kind == 'stream' and 'XLEN' or 'LLEN', ITEMS) or 0
-  if has_failed(in_items) then return in_items end
+-- -> how many items wait for a consumer; the error if their key has another type. kind: 'list', 'stream' or nil
+function items.length(kind)
+  return kind and redis.pcall(kind == 'stream' and 'XLEN' or 'LLEN', ITEMS) or 0
+end
+
+-- -> the same for the files of scrapy frontier crawl; of several, the most
+function items.fed(feed)
+  local most = 0
   for token in string.gmatch(feed or '', '[^,]+') do
-    local in_feed = redis.pcall('XLEN', FEED .. token)
-    if has_failed(in_feed) then return in_feed end
-    in_items = math.max(in_items, in_feed)
+    local length = redis.pcall('XLEN', FEED .. token)
+    if has_failed(length) then return length end
+    most = math.max(most, length)
   end
-  return in_items
+  return most
 end
 
 -- -> the keys of the items, each with its type
 function items.types(kind, feed)
-  local types = {{ITEMS_RELEASED, 'list'}, kind and {ITEMS, kind}}
+  local types = {{ITEMS_RELEASED, 'list'}, kind and {ITEMS, kind} or nil}
   for token in string.gmatch(feed or '', '[^,]+') do types[#types + 1] = {FEED .. token, 'stream'} end
   return types
 end
@@ -92,15 +96,18 @@ local function page_of(record)
   return is_page and page
 end
 
--- Move the next *at_a_time* items of a released part. -> how many items and bytes; nil if they cannot be moved
-local function move_some(record, at_a_time)
+-- Move the next *at_a_time* items of a released part to ITEMS as it is now. -> how many items and bytes; nil if they
+-- cannot be moved
+local function move_some(record, at_a_time, kind)
   local page, bytes = page_of(record), 0
   local some = page and redis.pcall('LRANGE', ITEM_PART .. page.name, 0, at_a_time - 1) or {}
   if has_failed(some) or #some == 0 then
     redis.call('LPOP', ITEMS_RELEASED)
     return 0, 0
   end
-  if not pcall(append, page, some, 1, #some) then return end
+  page.kind = page.kind and kind or page.kind
+  -- All or nothing: of two keys, none must get them again.
+  if wrong_type(items.types(page.kind, page.feed)) or not pcall(append, page, some, 1, #some) then return end
   redis.call('LTRIM', ITEM_PART .. page.name, #some, -1)
   page.n = page.n + #some
   redis.call('LSET', ITEMS_RELEASED, 0, cjson.encode(page))
@@ -110,12 +117,12 @@ end
 
 -- Move some items of released parts: *more* than usual if others have come behind them, so that their number does not
 -- grow. If ITEMS has another type by now, they stay where they are. -> whether some are left that can be moved
-function items.move(more)
+function items.move(more, kind)
   local left, bytes, at_a_time, can_move = MOVED + more, MOVED_BYTES, 1, true
   while left > 0 and bytes > 0 and can_move do
     local record = redis.pcall('LINDEX', ITEMS_RELEASED, 0)
     if not record or has_failed(record) then break end
-    local count, size = move_some(record, at_a_time)
+    local count, size = move_some(record, at_a_time, kind)
     can_move = count ~= nil
     left, bytes = left - (count or 0), bytes - (size or 0)
     -- The items are of any size: take few at a time until they are known to be small.
