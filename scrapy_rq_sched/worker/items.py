@@ -71,7 +71,8 @@ class Items(Part):
         self._requests = requests
         self._releases = releases
         default = LineSerializer() if settings.feed else default_serialize
-        self._serialize: Callable[[Any], Any] = settings.items_serializer or default
+        serialize = settings.items_serializer if settings.items else None
+        self._serialize: Callable[[Any], Any] = serialize or default
         self.size = 0
         self.blocked = ""
         # Parts of pages, and items without a lease.
