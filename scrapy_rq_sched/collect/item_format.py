@@ -45,7 +45,8 @@ class ItemFormat:
         self._encoding = options["encoding"] or "utf-8"
         self._fields = options["fields"]
         self._arguments = {
-            **{argument: options[argument] for argument in ("encoding", "indent")},
+            "encoding": options["encoding"] or None,
+            "indent": options["indent"],
             **options["item_export_kwargs"],
         }
         _check_encoding(path, self._encoding, self.has_lines)
