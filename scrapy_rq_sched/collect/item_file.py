@@ -389,7 +389,7 @@ def _page_of(identity: str) -> tuple[bytes, int]:
 
 
 def _version(path: Path) -> str:
-    """Return a text by which a changed or replaced file is recognised; empty if there is none."""
+    """Return the size and the time of *path*, which differ after a change; empty if there is no file."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -138,7 +138,7 @@ class FeedWriter:
         self.feeds = [Feed(server, keys, file) for file in files]
         self._must_end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="items", daemon=True)
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     @property
     def tokens(self) -> str:
@@ -267,8 +267,8 @@ class FeedWriter:
         feed.problem = text
         feed.due = time.monotonic() + AGAIN
         feed.is_given_up = time.monotonic() >= feed.patience_ends
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._printed:
+            self._printed.add(line)
             self._tell(line)
 
     def _tell(self, line: str) -> None:

@@ -188,7 +188,7 @@ def test_a_writer_that_was_not_started_completes_no_file(make: Files, server: re
     assert make.names() == ["items.jsonl", "items.jsonl.progress"]
 
 
-def test_a_file_that_is_deleted_meanwhile_is_said_with_what_is_left(
+def test_a_file_that_is_deleted_meanwhile_is_said_with_the_command_for_the_rest(
     make: Files, start: Start, server: redis.Redis, said: list[str]
 ) -> None:
     file = make()
@@ -349,9 +349,7 @@ def test_a_lock_that_another_machine_renews_is_refused(
         timer.join()
 
 
-def test_a_lock_that_somebody_has_written_and_that_never_expires_is_refused(
-    server: redis.Redis, said: list[str]
-) -> None:
+def test_a_foreign_lock_that_never_expires_is_refused(server: redis.Redis, said: list[str]) -> None:
     server.set(LOCK, "[" * 100_000)
     with pytest.raises(FrontierError, match="are moved by another program"):
         lock(server).acquire(said.append)
@@ -385,7 +383,9 @@ def test_a_lock_that_redis_has_lost_is_taken_again(
     assert server.exists(LOCK)
 
 
-def test_a_full_redis_gives_the_lock_to_who_makes_room(server: redis.Redis, said: list[str]) -> None:
+def test_a_full_redis_gives_the_lock_to_a_program_that_makes_room(
+    server: redis.Redis, said: list[str]
+) -> None:
     server.config_set("maxmemory", 1)
     try:
         own = lock(server)

@@ -286,7 +286,7 @@ def test_a_command_that_follows_waits_for_a_crawl_that_has_not_begun(terminal: T
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 
-def test_a_stream_whose_items_are_moved_is_refused_to_another_command(
+def test_a_stream_with_a_writer_is_refused_to_another_command(
     terminal: Terminal, server: redis.Redis
 ) -> None:
     process = terminal.start(*CRAWL, "-o", "items.jsonl")

@@ -362,7 +362,7 @@ def test_a_file_that_was_to_be_replaced_and_is_then_appended_to_keeps_its_items(
     assert re.findall(r"of yesterday|\"a\"", second.path.read_text()) == ["of yesterday", '"a"']
 
 
-def test_a_new_crawl_that_replaces_a_file_does_not_take_its_items_for_those_of_the_last_one(
+def test_a_new_crawl_that_replaces_a_file_writes_pages_that_the_last_one_has_written(
     make: Files,
 ) -> None:
     first = make()
@@ -399,7 +399,7 @@ def test_a_file_that_is_withdrawn_leaves_nothing(make: Files, name: str, format_
     assert make.names() == []
 
 
-def test_a_file_that_is_withdrawn_keeps_what_an_earlier_writer_has_written(make: Files) -> None:
+def test_a_file_that_is_withdrawn_keeps_the_items_of_an_earlier_writer(make: Files) -> None:
     first = make()
     first.add([entry("a", 0)])
     first.close(is_complete=False)

@@ -189,7 +189,7 @@ def test_an_item_with_such_a_character_is_left_out_of_a_table_and_kept(make: Fil
     assert [json.loads(line)["x"] for line in path.read_text().splitlines()] == ["1", SURROGATE, "3"]
 
 
-def test_a_table_whose_column_cannot_be_written_has_the_others_with_their_names(make: Files) -> None:
+def test_a_table_without_a_column_that_cannot_be_written_has_the_names_of_the_others(make: Files) -> None:
     file = made(make, "items.csv", {SURROGATE: 1, "x": 2})
     assert file.path.read_text() == "x\n2\n"
     assert file.problems[0].startswith(f"A field is left out of {file.path}: ")
