@@ -136,7 +136,7 @@ def _move(context: Context, view: View, feed: Feed, follows: bool) -> bool:
         not answer or the disk is full meanwhile.
     """
     problem = ""
-    has_begun = has_said_so = False
+    has_begun = waits = False
     while True:
         try:
             # First, so that an item that comes before the end is seen after it.
@@ -163,8 +163,8 @@ def _move(context: Context, view: View, feed: Feed, follows: bool) -> bool:
         is_over = state == "finished" or (state == "new" and (has_begun or not follows))
         if is_over or not follows:
             return is_over
-        if not (has_begun or has_said_so):
-            has_said_so = True
+        if not (has_begun or waits):
+            waits = True
             context.output.say(f"The crawl of spider {view.spider!r} has not begun. Waiting for it")
         time.sleep(INTERVAL)
 
