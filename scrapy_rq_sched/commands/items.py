@@ -184,7 +184,7 @@ def _show(context: Context, view: View) -> None:
         rows.append((count, key, "", ""))
     for token, owner in owners(view.server, view.keys):
         count = view.server.xlen(view.keys.feed(token))
-        rows.append((count, token, owner["host"], owner["path"]))
+        rows.append((count, token, bounded(owner.host), bounded(owner.path)))
     shown = [(f"{count:,}", *names) for count, *names in rows if count]
     if shown:
         context.output.show(Table(("items", "key or feed", "host", "file"), shown, texts=("file",)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
 import socket
@@ -16,11 +17,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from ..codec.values import text_of
-from ..collect.item_file import Entry, ItemFile
+from ..collect.item_file import JOURNAL, Entry, ItemFile
 from ..collect.journal import TOKEN, ChangedFileError
 from ..connection import RedisError, describe_error
 from ..errors import FrontierError, bounded, counted, frontier_command
@@ -293,25 +294,41 @@ def unwritten(server: Any, keys: Keys, own: Sequence[str]) -> list[str]:
     for token, owner in owners(server, keys):
         waiting = 0 if token in own else int(server.xlen(keys.feed(token)))
         if waiting:
-            command = frontier_command("items", keys.spider, "--feed", token, "-o", "FILE")
+            command = frontier_command("items", keys.spider, "--feed", token, "-o", owner.place)
             lines.append(
-                f"{counted(waiting, 'item')} of an earlier run, for {owner['path']} on {owner['host']}, are "
-                f"not written. To write them: {command}"
+                f"{counted(waiting, 'item')} of an earlier run, for {bounded(owner.path)} on "
+                f"{bounded(owner.host)}, are not written. To write them: {command}"
             )
     return lines
 
 
-def owners(server: Any, keys: Keys) -> list[tuple[str, dict[str, str]]]:
-    """Return the token of each file that is not complete, with its host and its path."""
+class Owner(NamedTuple):
+    """Where a file is. Others may have written anything: it must be escaped before it is shown."""
+
+    host: str = "an unknown host"
+    path: str = "an unknown file"
+
+    @classmethod
+    def of(cls, value: bytes) -> Owner:
+        """Return the owner that :meth:`FeedWriter.start` has noted as *value*."""
+        try:
+            owner: Any = json.loads(value)
+            return cls(str(owner["host"]), str(owner["path"]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return cls()
+
+    @property
+    def place(self) -> str:
+        """The file for a shell; a word for any file, unless it is on this machine and its journal is there.
+
+        Only the journal tells which items the file has already.
+        """
+        is_here = self.host == socket.gethostname() and self.path.isprintable()
+        return shlex.quote(self.path) if is_here and os.path.isfile(self.path + JOURNAL) else "FILE"
+
+
+def owners(server: Any, keys: Keys) -> list[tuple[str, Owner]]:
+    """Return the token of each file that is not complete, and where it is."""
     tokens = ((text_of(name), value) for name, value in server.hgetall(keys.feeds).items())
     # A command is made of the token. Others may have written anything.
-    return sorted((token, owner_of(value)) for token, value in tokens if TOKEN.fullmatch(token))
-
-
-def owner_of(value: bytes) -> dict[str, str]:
-    """Return the host and the path of a file, as :meth:`FeedWriter.start` has noted them."""
-    try:
-        owner: Any = json.loads(value)
-        return {name: bounded(str(owner[name])) for name in ("host", "path")}
-    except (ValueError, TypeError, KeyError, RecursionError):  # somebody has written other text there
-        return {"host": "an unknown host", "path": "an unknown file"}
+    return sorted((token, Owner.of(value)) for token, value in tokens if TOKEN.fullmatch(token))

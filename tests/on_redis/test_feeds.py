@@ -21,7 +21,7 @@ from scrapy_rq_sched.collect.item_format import ItemFormat
 from scrapy_rq_sched.errors import FrontierError
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.supervise import feeds, stream_lock
-from scrapy_rq_sched.supervise.feeds import Feed, FeedWriter, owner_of, unwritten
+from scrapy_rq_sched.supervise.feeds import Feed, FeedWriter, Owner, unwritten
 from scrapy_rq_sched.supervise.stream_lock import StreamLock
 
 from ..support.crawl import wait_until
@@ -245,7 +245,7 @@ def test_the_first_batch_is_small_and_the_next_ones_grow(make: Files, server: re
     ids=["deep", "bytes", "list", "part", "int"],
 )
 def test_an_owner_that_is_none_has_no_name(value: bytes) -> None:
-    assert owner_of(value) == {"host": "an unknown host", "path": "an unknown file"}
+    assert Owner.of(value) == ("an unknown host", "an unknown file")
 
 
 def test_a_command_of_another_run_is_made_of_no_foreign_text(make: Files, server: redis.Redis) -> None:
@@ -256,6 +256,19 @@ def test_a_command_of_another_run_is_made_of_no_foreign_text(make: Files, server
     (line,) = unwritten(server, KEYS, [])
     assert line.isprintable()
     assert line.endswith(f"scrapy frontier items pages --feed {good} -o FILE")
+
+
+def test_a_file_of_another_run_that_has_its_journal_is_named_in_the_command(
+    make: Files, start: Start, server: redis.Redis
+) -> None:
+    file = make("my items.jsonl")
+    start(file).end(is_complete=False)
+    add(server, file, "a")
+    (line,) = unwritten(server, KEYS, [])
+    assert shlex.split(line)[-2:] == ["-o", str(file.path)]
+    file.journal_path.unlink()
+    (line,) = unwritten(server, KEYS, [])
+    assert line.endswith(" -o FILE")
 
 
 def test_a_path_in_a_command_is_quoted_for_a_shell(
