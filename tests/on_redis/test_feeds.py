@@ -385,6 +385,18 @@ def test_a_program_that_stood_still_moves_no_items_of_the_one_that_took_over(
     assert feed.move() == 1
 
 
+def test_a_writer_without_items_renews_its_lock(
+    make: Files, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Feed(server, KEYS, make())
+    assert feed.move() == 0
+    taken = KEYS.stream_writer(feed.key)
+    server.pexpire(taken, 5000)
+    monkeypatch.setattr(stream_lock, "RENEWAL", 0.0)
+    assert feed.move() == 0
+    assert server.pttl(taken) > 20_000
+
+
 def test_a_lock_that_redis_has_lost_is_taken_again(
     server: redis.Redis, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from scrapy.exporters import JsonItemExporter, JsonLinesItemExporter
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from scrapy_rq_sched.codec.items import LineSerializer
 from scrapy_rq_sched.collect.item_file import Entry, ItemFile
 from scrapy_rq_sched.errors import FrontierError, SettingError
 
@@ -176,6 +177,10 @@ def test_lines_have_a_character_that_utf_8_lacks_as_scrapy_writes_it(make: Files
     JsonLinesItemExporter(target, encoding=None).export_item({"x": SURROGATE})
     assert file.path.read_bytes() == target.getvalue() == b'{"x": "\\ud800"}\n'
     assert file.problems == []
+
+
+def test_an_item_with_such_a_character_goes_through_redis_as_ascii() -> None:
+    assert LineSerializer()({"x": SURROGATE, "y": "é"}) == b'{"x": "\\ud800", "y": "\\u00e9"}'
 
 
 def test_an_item_with_such_a_character_is_left_out_of_a_table_and_kept(make: Files) -> None:

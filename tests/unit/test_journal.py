@@ -156,3 +156,14 @@ def test_a_full_disk_leaves_no_journal_that_has_nothing(
     with pytest.raises(FrontierError, match=r"cannot be written: .* is full"):
         Journal(path)
     assert not path.exists()
+
+
+def test_a_step_that_fails_at_its_end_leaves_nothing_open(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "items.jsonl.progress")
+    database: Any = journal._database
+    journal._database = FullDisk(database, "COMMIT")  # type: ignore[assignment]
+    with pytest.raises(OSError, match="is full"):
+        journal.note({b"page": 3}, size=7)
+    assert not database.in_transaction
+    assert (journal.count(b"page"), journal.size) == (0, 0)
+    journal.close(remove=True)
