@@ -18,11 +18,14 @@ default_serialize: Callable[[Any], str] = ScrapyJSONEncoder().encode
 
 
 class LineSerializer:
-    """Serializes items as Scrapy's feed exports do: the order of the fields, and their own serializers."""
+    """Serializes items as Scrapy's feed exports do: the order of the fields, and their own serializers.
+
+    Each character that is not ASCII is escaped: also half of a surrogate pair, which UTF-8 lacks.
+    """
 
     def __init__(self) -> None:
         self._buffer = io.BytesIO()
-        self._exporter = JsonLinesItemExporter(self._buffer, encoding="utf-8")
+        self._exporter = JsonLinesItemExporter(self._buffer)
 
     def __call__(self, item: Any) -> bytes:
         """Return *item* as a line of JSON, without the line's end."""

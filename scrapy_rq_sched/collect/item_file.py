@@ -16,28 +16,27 @@ run: it is complete before it takes its name, so that it may be exported again.
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import hashlib
 import io
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy.utils.conf import feed_complete_default_values_from_settings
-from scrapy.utils.misc import load_object
+from ..codec.values import text_of
+from ..errors import FrontierError, a_type, counted, one_line
+from .item_format import ITEM_ERRORS, ItemFormat
+from .journal import ChangedFileError, Journal, check_place
 
-from ..codec.values import text_of, whole_of
-from ..errors import FrontierError, SettingError, a_type, one_line, shown
-
-#: Scrapy's names of the format that is written item by item.
-LINES = ("jsonlines", "jsonl", "jl")
 #: The endings of a journal's name, and of the lines from which a file of another format is exported.
 JOURNAL, SPOOL = ".progress", ".items"
+#: The digits of the greatest number of an item in its page. What has more is no such number.
+MOST_DIGITS = 15
+#: Notes in the journal that a complete file lacks some of the items.
+_LACKING = "lacks items"
 
 
 class Entry(NamedTuple):
@@ -57,74 +56,18 @@ class Entry(NamedTuple):
         return cls(number, text_of(fields.get(b"id", number)), fields.get(b"item", b""))
 
 
-class Journal:
-    """How far a file is complete, and what it contains. Only one program can have it open.
+class _Batch:
+    """What a file gets of some entries.
 
-    :param path: the path of the journal.
-    :raises FrontierError: if another program has it open, or if the file is no journal.
+    :ivar counts: how many items the file has then of each page.
+    :ivar known: how many of the entries the file has already.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._database = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
-            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("BEGIN EXCLUSIVE")
-            self._database.execute("CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT)")
-            # The number of items that the file has of each page.
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS pages (id BLOB PRIMARY KEY, count INTEGER) WITHOUT ROWID"
-            )
-            self._database.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise FrontierError(f"{path} cannot be written: {error}") from error
-            raise FrontierError(
-                f"Another program writes the file of {path} ({error}). Wait until it ends, or write to "
-                "another file"
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise FrontierError(
-                f"{path} is not a journal of this package: {error}. Remove it, or write to another file"
-            ) from error
-
-    def get(self, name: str) -> str:
-        """Return a value of the state, or an empty text."""
-        row = self._database.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-        return "" if row is None else str(row[0])
-
-    def note(self, counts: dict[bytes, int], **state: object) -> None:
-        """Note the number of items of pages, and values of the state, in one step.
-
-        :raises OSError: if the disk is full, or fails.
-        """
-        with self._transaction():
-            self._database.executemany("INSERT OR REPLACE INTO pages VALUES (?, ?)", counts.items())
-            self._database.executemany(
-                "INSERT OR REPLACE INTO state VALUES (?, ?)",
-                [(name, str(value)) for name, value in state.items()],
-            )
-
-    def count(self, page: bytes) -> int:
-        """Return how many items of a page the file has."""
-        row = self._database.execute("SELECT count FROM pages WHERE id = ?", (page,)).fetchone()
-        return 0 if row is None else int(row[0])
-
-    def close(self, remove: bool) -> None:
-        """Close the journal; *remove*: the file needs it no more."""
-        self._database.close()
-        if remove:
-            self._path.unlink(missing_ok=True)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            with self._database:
-                self._database.execute("BEGIN IMMEDIATE")
-                yield
-        except sqlite3.Error as error:
-            raise OSError(f"{self._path}: {error}") from error
+    def __init__(self) -> None:
+        self.counts: dict[bytes, int] = {}
+        self.lines: list[bytes] = []
+        self.problems: list[str] = []
+        self.known = 0
 
 
 class ItemFile:
@@ -135,241 +78,323 @@ class ItemFile:
     :param settings: Scrapy's; the ``FEED_EXPORT_…`` settings apply.
     :ivar token: the name of the stream of this file; it is kept until the file is complete.
     :ivar count: how many items were written.
-    :ivar problems: a line for each item that the format or the encoding cannot have.
+    :ivar passed: how many entries were not written: the file has them already, or cannot have them.
+    :ivar problems: a line for each item that the file cannot have.
     :ivar adds: whether they were added to items that were in the file before.
     :raises SettingError: if the format cannot be written.
     """
 
     def __init__(self, path: Path, format_: str, settings: Any) -> None:
         self.path = path
-        self.count = 0
+        self.count = self.passed = 0
         self.problems: list[str] = []
         self.adds = False
         self.token = ""
-        self._format = format_
-        self._options = feed_complete_default_values_from_settings({"format": format_}, settings)
-        self._settings = settings
-        self._has_lines = format_ in LINES
-        self._data = path if self._has_lines else path.with_name(path.name + SPOOL)
+        self._format = ItemFormat(path, format_, settings)
+        #: Where the items are written, and the journal of it.
+        self.data = path if self._format.has_lines else path.with_name(path.name + SPOOL)
+        self.journal_path = path.with_name(path.name + JOURNAL)
         self._journal: Journal | None = None
         self._file: io.FileIO | None = None
-        self._is_old = False
-        if self._has_lines:
-            _check_encoding(path, self._options["encoding"] or "utf-8")
-        self._buffer = io.BytesIO()
-        self._exporter: Any = None
-        if self._has_lines:
-            self._exporter = self._make_exporter(self._buffer, "jsonlines", self._options["fields"])
+        # Whether a file that is replaced is still as it was, because no item has come yet; and its size.
+        self._is_old, self._old_size = False, 0
+        # Whether the file may have bytes that the journal does not have.
+        self._is_torn = False
+        self._made: list[Path] = []
 
     @property
     def is_begun(self) -> bool:
         """Whether an earlier writer has not completed the file."""
-        return self._journal_path.exists()
+        return self.journal_path.exists()
 
-    def open(self, replaces: bool) -> None:
-        """Open the file.
+    def open(self, overwrites: bool, is_new: bool = True) -> None:
+        """Open the file: begin it, or continue it if an earlier writer has not completed it.
 
-        :param replaces: whether a file of an earlier crawl is replaced; if not, it is appended to.
+        :param overwrites: whether an existing file is replaced when the first item comes; if not, it is
+            appended to.
+        :param is_new: whether the crawl is new. Then a file that overwrites another one is not continued.
         :raises FrontierError: if it cannot be written, or if another program writes it.
         """
         try:
-            self._open(replaces)
-        except OSError as error:
-            raise FrontierError(f"{self.path} cannot be written: {error}") from error
+            self._open(overwrites, is_new)
+        except BaseException as error:
+            self.withdraw()
+            if isinstance(error, OSError):
+                raise FrontierError(f"{self.path} cannot be written: {error}") from error
+            raise
 
-    def _open(self, replaces: bool) -> None:
+    def _open(self, overwrites: bool, is_new: bool) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._journal = journal = Journal(self._journal_path)
-        if replaces or not journal.get("token"):
-            self._begin(replaces)
-        self.token = journal.get("token")
-        self.adds = self._size > 0
-        self._file = io.FileIO(self._data, "r+b" if self._data.exists() else "w+b")
-        size, there = self._size, self._data.stat().st_size
-        # A file that is replaced stays as it is until the first item comes.
+        self._journal = journal = Journal(self.journal_path)
+        if journal.is_new:
+            self._made.append(self.journal_path)
+        if journal.get("is_complete"):
+            # The writer has died before it could remove what is beside the file.
+            self.token = journal.token
+            self._remove_spool(lacks_items=journal.get("is_complete") == _LACKING)
+            journal.begin(token="", is_complete="")
+        if not journal.token or (overwrites and is_new):
+            self._begin(overwrites, secrets.token_hex(8))
+        elif journal.get("is_old") and not overwrites:
+            # An earlier writer was to replace the file, and has not begun to.
+            self._begin(False, journal.token)
+        else:
+            self._check_version()
+        self.token = journal.token
+        self.adds = journal.size > 0
         self._is_old = bool(journal.get("is_old"))
-        if self._is_old:
-            return
-        if there < size:
+        there = self.data.stat().st_size if self.data.exists() else 0
+        if there < journal.size:
             raise FrontierError(
-                f"{self._data} has {there} bytes, but {size} were written: another program has changed it. "
-                f"Move it away together with {self._journal_path}, and start again"
+                f"{self.data} has {there} bytes, but {journal.size} were written: another program has "
+                f"changed it. Move it away together with {self.journal_path}, and start again"
             )
-        self._file.truncate(size)
+        if not self.data.exists():
+            self._made.append(self.data)
+        self._file = io.FileIO(self.data, "r+b" if self.data.exists() else "x+b")
+        self._old_size = there
+        if not self._is_old:
+            self._file.truncate(journal.size)
+
+    def withdraw(self) -> None:
+        """Close the file, and remove what :meth:`open` has made, because nothing will be written."""
+        if self._file is not None:
+            self._file.close()
+        if self._journal is not None:
+            self._journal.close(remove=False)
+        self._file = self._journal = None
+        made, self._made = self._made, []
+        for path in made:
+            # What cannot be removed does no harm: the next writer continues it.
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Write items that the file does not have. They are on the disk when this returns.
 
         :raises OSError: if they cannot be written. Then the file is as it was before.
+        :raises FrontierError: if the journal is damaged. Then too.
         """
         journal, file = self._opened
-        counts: dict[bytes, int] = {}
-        lines, count = [], 0
-        for entry in entries:
-            page, n = _page_of(entry.identity)
-            if n < (counts[page] if page in counts else journal.count(page)):
-                continue
-            counts[page] = n + 1
+        if self._is_torn:
+            self._cut()
+        self._check()
+        batch = self._batch(entries)
+        if batch.counts:
+            size = journal.size
+            data = b"".join(batch.lines)
+            self._is_torn = True
             try:
-                lines.append(self._line(entry.data))
-                count += 1
-            except (ValueError, TypeError, RecursionError) as error:
-                self.problems.append(
-                    f"Entry {text_of(entry.number)} of the items is not an item as JSON, and is left out: "
-                    f"{one_line(error)}: {one_line(text_of(entry.data[:200]))}"
-                )
-        if not counts:
-            return
-        size = self._size
-        data = b"".join(lines)
-        try:
-            if self._is_old:
-                file.truncate(0)
-            file.seek(size)
-            _write_whole(file, data)
-            os.fsync(file.fileno())
-            journal.note(counts, size=size + len(data), is_old="")
-        except OSError:
-            file.truncate(size)
-            raise
-        self._is_old = False
-        self.count += count
+                file.truncate(size)  # to nothing, if the file is replaced
+                file.seek(size)
+                _write_whole(file, data)
+                os.fsync(file.fileno())
+                journal.note(batch.counts, size=size + len(data), is_old="")
+                self._is_old = self._is_torn = False
+            except BaseException:
+                # If this fails, too, the next call does it.
+                with contextlib.suppress(OSError, FrontierError):
+                    self._cut()
+                raise
+        self._made.clear()
+        self.problems += batch.problems
+        self.count += len(batch.lines)
+        self.passed += batch.known + len(batch.problems)
 
     def close(self, is_complete: bool) -> None:
         """Close the file.
 
         :param is_complete: whether no items come any more. If not, the next writer continues it.
-        :raises OSError: if it cannot be exported. What was added is kept.
+        :raises OSError: if it cannot be exported, or was changed meanwhile. What was added is kept.
+        :raises FrontierError: if the journal is damaged.
         """
         if self._journal is None or self._file is None:
             return
+        journal, file = self._journal, self._file
+        is_removed = False
         try:
-            if self._is_old and is_complete:
-                self._file.truncate(0)
-            if not self._has_lines and (is_complete or self._size):
-                self._export()
-        except BaseException:
-            is_complete = False
-            raise
+            if self._is_torn:
+                self._cut()
+            self._check()
+            if is_complete and self._is_old:
+                file.truncate(0)
+                os.fsync(file.fileno())
+            lacks_items = False
+            if not self._format.has_lines and (is_complete or journal.size):
+                lacks_items = self._export()
+            if is_complete:
+                journal.note({}, is_complete=_LACKING if lacks_items else "1")
+                self._remove_spool(lacks_items)
+            is_removed = is_complete
         finally:
-            self._file.close()
-            self._journal.close(remove=is_complete)
             self._journal = self._file = None
-        if is_complete and not self._has_lines:
-            self._data.unlink()
+            file.close()
+            journal.close(remove=is_removed)
+
+    @property
+    def summary(self) -> str:
+        """A line about what was written."""
+        were = "was" if self.count == 1 else "were"
+        how = "added" if self.adds else "written"
+        return f"{counted(self.count, 'item')} {were} {how} to {self.path}"
 
     @property
     def _opened(self) -> tuple[Journal, io.FileIO]:
         assert self._journal is not None and self._file is not None  # noqa: S101, PT018 - open() comes first
         return self._journal, self._file
 
-    @property
-    def _journal_path(self) -> Path:
-        return self.path.with_name(self.path.name + JOURNAL)
-
-    @property
-    def _size(self) -> int:
-        assert self._journal is not None  # noqa: S101 - open() comes first
-        return whole_of(self._journal.get("size"))
-
-    def _begin(self, replaces: bool) -> None:
+    def _begin(self, replaces: bool, token: str) -> None:
         """Begin a file: its first item comes after those that are there, if they are kept."""
         assert self._journal is not None  # noqa: S101 - open() has made it
-        if not self._has_lines:
-            with self._data.open("wb") as lines:
-                for item in self._items_of_the_file() if not replaces else ():
-                    lines.write(json.dumps(item).encode() + b"\n")
-                lines.flush()
-                os.fsync(lines.fileno())
+        if not self._format.has_lines:
+            self._begin_spool(replaces)
         elif not replaces:
             _end_line(self.path)
-        size = self._data.stat().st_size if self._data.exists() and not replaces else 0
-        is_old = "1" if replaces and self._has_lines else ""
-        self._journal.note({}, token=secrets.token_hex(8), size=size, is_old=is_old)
+        is_kept = not replaces and self.data.exists()
+        self._journal.begin(
+            token=token,
+            size=self.data.stat().st_size if is_kept else 0,
+            is_old="1" if replaces else "",
+            was=_version(self.path),
+            made="",
+        )
 
-    def _items_of_the_file(self) -> Iterator[Any]:
-        """Yield the items of a file that is appended to.
-
-        :raises FrontierError: if it cannot be read.
-        """
-        if not self.path.exists() or not self.path.stat().st_size:
-            return
-        encoding = self._options["encoding"] or "utf-8"
-        try:
-            with self.path.open(encoding=encoding, newline="") as file:
-                if self._format == "json":
-                    yield from json.load(file)
-                elif self._format == "csv":
-                    csv.field_size_limit(2**31 - 1)  # a field may be a whole page
-                    yield from csv.DictReader(file)
-                else:
-                    raise ValueError(f"nothing can be appended to {self._format}")
-        except (ValueError, TypeError, csv.Error) as error:
+    def _begin_spool(self, replaces: bool) -> None:
+        assert self._journal is not None  # noqa: S101 - open() has made it
+        if self.data.exists() and self._journal.is_new:
             raise FrontierError(
-                f"The items cannot be appended to {self.path}: {one_line(error)}. Use -O to replace it, or "
-                "write to another file"
-            ) from error
+                f"{self.data} exists, but not its journal {self.journal_path}: it may have the items of an "
+                "earlier crawl, as JSON lines. Move it away, or write to another file"
+            )
+        if not self.data.exists():
+            self._made.append(self.data)
+        with self.data.open("wb") as lines:
+            for item in self._format.read() if not replaces else ():
+                lines.write(json.dumps(item).encode() + b"\n")
+            lines.flush()
+            os.fsync(lines.fileno())
 
-    def _line(self, data: bytes) -> bytes:
-        """Return an item as the file has it.
+    def _batch(self, entries: Iterable[Entry]) -> _Batch:
+        journal, _ = self._opened
+        batch = _Batch()
+        for entry in entries:
+            page, n = _page_of(entry.identity)
+            if n < (batch.counts[page] if page in batch.counts else journal.count(page)):
+                batch.known += 1
+                continue
+            batch.counts[page] = n + 1
+            problem = "is not an item as JSON, and"
+            try:
+                item = json.loads(entry.data)
+                if not isinstance(item, dict):
+                    raise TypeError(f"it must be an object, not {a_type(type(item))}")
+                problem = f"cannot be written to {self.path}, and"
+                batch.lines.append(self._format.line(item))
+            except ITEM_ERRORS as error:
+                batch.problems.append(
+                    f"Entry {one_line(text_of(entry.number))} of the items {problem} is left out: "
+                    f"{one_line(error)}: {one_line(text_of(entry.data[:200]))}"
+                )
+        return batch
 
-        :raises ValueError: if it is no item; also ``TypeError`` and ``RecursionError``.
+    def _cut(self) -> None:
+        """Cut off what the journal does not have, after an attempt that has failed."""
+        journal, file = self._opened
+        journal.roll_back()
+        # The journal may have it all the same: then the attempt has failed after its last step.
+        file.truncate(journal.size)
+        self._is_old, self._old_size = bool(journal.get("is_old")), journal.size
+        self._is_torn = False
+
+    def _check(self) -> None:
+        """Check that nobody has touched the file and its journal.
+
+        :raises ChangedFileError: if somebody has. What was written to a deleted file is lost.
         """
-        item = json.loads(data)
-        if not isinstance(item, dict):
-            raise TypeError(f"it must be an object, not {a_type(type(item))}")
-        if self._exporter is None:
-            return json.dumps(item).encode() + b"\n"
-        try:
-            self._exporter.export_item(item)
-            return self._buffer.getvalue()
-        finally:
-            self._buffer.seek(0)
-            self._buffer.truncate()
+        journal, file = self._opened
+        journal.check()
+        opened = os.fstat(file.fileno())
+        check_place(self.data, opened)
+        size = self._old_size if self._is_old else journal.size
+        if opened.st_size != size:
+            raise ChangedFileError(
+                f"{self.data} has {opened.st_size} bytes, but {size} were written: another program has "
+                "changed it"
+            )
 
-    def _export(self) -> None:
-        """Make the file of all items; it takes its name when it is complete."""
+    def _export(self) -> bool:
+        """Make the file of all items, which takes its name when it is complete.
+
+        :return: whether it lacks any of them.
+        """
+        journal, _ = self._opened
+        self._check_version()
         made = self.path.with_name(f"{self.path.name}.partial")
-        with made.open("wb") as target:
-            fields = self._options["fields"]
-            if self._format == "csv" and not fields:
-                # Scrapy's exporter would drop the fields that the first item lacks.
-                fields = list(dict.fromkeys(name for item in self._written() for name in item)) or None
-            exporter = self._make_exporter(target, self._format, fields)
-            exporter.start_exporting()
-            # A table whose items have no fields has no rows.
-            has_rows = self._format != "csv" or fields
-            for item in self._written() if has_rows else ():
-                try:
-                    exporter.export_item(item)
-                except ValueError as error:  # a character that the encoding lacks
-                    self.problems.append(
-                        f"An item is left out of {self.path}: {one_line(error)}: {shown(item)}"
-                    )
-            exporter.finish_exporting()
-            target.flush()
-            os.fsync(target.fileno())
-        made.replace(self.path)
+        try:
+            with made.open("wb") as target:
+                problems = self._format.export(self._written, target)
+                target.flush()
+                os.fsync(target.fileno())
+            if problem := self._format.problem(made):
+                problems.append(problem)
+            # First: if this writer dies now, the next one knows both.
+            journal.note({}, was=_version(self.path), made=_version(made))
+            made.replace(self.path)
+        except BaseException:
+            # It is written anew each time.
+            with contextlib.suppress(OSError):
+                made.unlink(missing_ok=True)
+            raise
+        self.problems += problems
+        self.count = max(0, self.count - self._format.left_out)
+        self.passed += self._format.left_out
+        return bool(problems)
 
-    def _written(self) -> Iterator[Any]:
-        with self._data.open("rb") as lines:
-            yield from map(json.loads, lines)
+    def _check_version(self) -> None:
+        """Check that nobody has changed a file that will be made anew.
 
-    def _make_exporter(self, target: Any, format_: str, fields: Any) -> Any:
-        path = self._settings.getwithbase("FEED_EXPORTERS").get(format_)
-        if path is None:
-            raise SettingError(f"{self.path}: FEED_EXPORTERS has no exporter of the format {format_!r}")
-        options = self._options
-        named = {name: options[name] for name in ("encoding", "indent")}
-        return load_object(path)(target, fields_to_export=fields, **named, **options["item_export_kwargs"])
+        :raises OSError: if somebody has.
+        """
+        assert self._journal is not None  # noqa: S101 - open() has made it
+        known = ("", self._journal.get("was"), self._journal.get("made"))
+        if not self._format.has_lines and _version(self.path) not in known:
+            raise OSError(
+                f"{self.path} was changed by another program. Move it away: it will be made again, of all "
+                f"items in {self.data}"
+            )
+
+    def _remove_spool(self, lacks_items: bool) -> None:
+        """Remove the lines of which a complete file was made; keep them if it lacks any."""
+        if self._format.has_lines or not self.data.exists():
+            return
+        if not lacks_items:
+            self.data.unlink()
+            return
+        # Under this name, no other crawl replaces it.
+        kept = self.path.with_name(f"{self.path.name}.{self.token}.jsonl")
+        self.data.replace(kept)
+        self.problems.append(f"All items of {self.path} are in {kept}, as JSON lines")
+
+    def _written(self) -> Iterator[bytes]:
+        with self.data.open("rb") as lines:
+            yield from lines
 
 
 def _page_of(identity: str) -> tuple[bytes, int]:
     """Return the page of an item in few bytes, and the item's number in it."""
     page, _, n = identity.rpartition("-")
-    if not (page and n.isascii() and n.isdigit()):
+    if not (page and n.isascii() and n.isdigit() and len(n) <= MOST_DIGITS):
         page, n = identity, "0"
     return hashlib.blake2b(page.encode("utf-8", "replace"), digest_size=10).digest(), int(n)
+
+
+def _version(path: Path) -> str:
+    """Return the size and the time of *path*, which differ after a change; empty if there is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return ""
+    return f"{found.st_size} {found.st_mtime_ns}"
 
 
 def _write_whole(file: io.FileIO, data: bytes) -> None:
@@ -387,17 +412,3 @@ def _end_line(path: Path) -> None:
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":
             file.write(b"\n")
-
-
-def _check_encoding(path: Path, encoding: str) -> None:
-    """Refuse an encoding in which a byte of a line break does not always end a line."""
-    try:
-        has_line_breaks = "a\n".encode(encoding).endswith(b"a\n")
-    except (LookupError, ValueError):
-        raise SettingError(
-            f"FEED_EXPORT_ENCODING must be the name of an encoding, such as 'utf-8', not {encoding!r}"
-        ) from None
-    if not has_line_breaks:
-        raise SettingError(
-            f"{path}: lines cannot be appended in the encoding {encoding}. Set FEED_EXPORT_ENCODING to utf-8"
-        )

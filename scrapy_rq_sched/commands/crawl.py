@@ -18,6 +18,7 @@ from urllib.parse import quote
 from scrapy.utils.project import data_path
 
 from .. import connection
+from ..codec.values import whole_of
 from ..errors import FrontierError, InspectionError
 from ..inspect import Status, View, read_status
 from ..inspect.entries import read_requests
@@ -128,21 +129,25 @@ class Crawl(Action):
         screen = Screen(context, run, opts.spider, opts.workers)
         begun = time.time()
         writer = _open_files(context, arguments, view, bool(opts.overwrite_output), screen.say)
+        is_finished = False
         with _signals() as pressed:
-            redis = RedisThread()
-            limits = _limits(view, project, redis)
-            supervisor = Supervisor(opts.workers, arguments.of, run, screen.say, limits)
             try:
-                _watch(supervisor, screen, pressed, lambda: redis.call(lambda: _status(view)))
+                redis = RedisThread()
+                limits = _limits(view, project, redis)
+                supervisor = Supervisor(opts.workers, arguments.of, run, screen.say, limits)
+                try:
+                    _watch(supervisor, screen, pressed, lambda: redis.call(lambda: _status(view)))
+                finally:
+                    # Also if the terminal was closed.
+                    supervisor.finish()
+                    is_finished = FINISHED in supervisor.reasons and supervisor.has_succeeded
             finally:
-                # Also if the terminal was closed, or the disk is full.
-                supervisor.finish()
-                writer.end(is_complete=FINISHED in supervisor.reasons)
+                writer.end(is_complete=is_finished)
         stats = report.total(supervisor.reports)
         _print_statistics(context, stats)
         # At the end, where a reader looks first.
         context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
-        are_there = _say_items(context, writer, stats.get("item_scraped_count", 0))
+        are_there = _say_items(context, writer, stats)
         if supervisor.has_succeeded:
             return 0 if are_there else 1
         return 130 if supervisor.requests_to_end else 1
@@ -158,40 +163,58 @@ def _open_files(
 ) -> FeedWriter:
     """Open the files of ``-o`` and ``-O``, and begin to move items to them.
 
-    ``-O`` replaces a file only if the crawl is new: the file has a part of a crawl that is continued.
+    ``-O`` replaces a file only if the crawl is new, or if this machine has no part of it: else the file has a
+    part of a crawl that is continued.
     """
-    is_new = bool(arguments.files) and read_status(view).state in ("new", "finished")
-    if overwrite and arguments.files and not is_new:
+    files = arguments.files
+    is_new = bool(files) and read_status(view).state in ("new", "finished")
+    if overwrite and not is_new and any(file.is_begun for file in files):
         context.output.say(
             "An earlier run's crawl is continued: its files are appended to, not replaced (-O)"
         )
-    for file in arguments.files:
-        file.open(replaces=overwrite and is_new)
-    writer = FeedWriter(view.server, view.keys, arguments.files, say)
-    if writer.feeds:
-        arguments.set("FRONTIER_FEED", writer.tokens)
-        writer.start()
+    writer = None
+    try:
+        for file in files:
+            file.open(overwrite, is_new)
+        writer = FeedWriter(view.server, view.keys, files, say)
+        if files:
+            arguments.set("FRONTIER_FEED", writer.tokens)
+            writer.start()
+    except BaseException:
+        if writer is not None:
+            writer.release()
+        for file in files:
+            file.withdraw()
+        raise
     return writer
 
 
-def _say_items(context: Context, writer: FeedWriter, scraped: int) -> bool:
+def _say_items(context: Context, writer: FeedWriter, stats: report.Stats) -> bool:
     """Say how many items were written to each file, and return whether they are all there."""
     are_there = True
+    scraped, stored = (whole_of(stats.get(name)) for name in ("item_scraped_count", "items/stored"))
     for feed in writer.feeds:
         file = feed.file
-        were = "was" if file.count == 1 else "were"
-        context.output.say(
-            f"{counted(file.count, 'item')} {were} {'added' if file.adds else 'written'} to {file.path}"
-        )
-        if feed.waiting:
-            are_there = False
-            context.output.warn(writer.advice(feed))
-        elif scraped and not file.count:
-            are_there = False
+        advice = writer.advice(feed)
+        if not advice or (feed.waiting and not feed.is_changed):
+            context.output.say(file.summary)
+        # RedisPipeline counts what it stores, too: then the number of those for the file is not known.
+        missing = stored - file.count - file.passed if stored <= scraped else 0
+        if advice:
+            context.output.warn(advice)
+        elif missing > 0:
             context.output.warn(
-                f"The workers scraped {counted(scraped, 'item')}, but none is in {file.path}. This is a bug "
-                "in scrapy-rq-sched; please report it, with the log of a worker"
+                f"The workers stored {counted(stored, 'item')} in Redis, of which {missing} did not come to "
+                f"{file.path}: Redis has lost data, or another program has taken them"
             )
+        elif scraped and not (file.count or file.passed):
+            context.output.warn(
+                f"The workers scraped {counted(scraped, 'item')}, but none is in {file.path}: see the logs "
+                "of the workers"
+            )
+        else:
+            continue
+        are_there = False
     for line in writer.unwritten_of_others():
         context.output.warn(line)
     return are_there

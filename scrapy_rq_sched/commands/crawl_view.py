@@ -14,7 +14,7 @@ from ..inspect.wording import counted
 from ..supervise.supervisor import FINISHED, START_ERROR, Supervisor
 from .action import Context
 from .formats import duration, number, rate
-from .output import Fields, Styled
+from .output import Fields, Part, Styled
 from .status_text import in_state, limit, pace, pages, progress, time_left
 
 #: Seconds between two drawings on a terminal, and between two lines elsewhere.
@@ -31,6 +31,7 @@ class Screen:
         self._log = folder / "supervisor.log"
         self._draw: Callable[..., None] = context.output.show
         self._has_begun = False
+        self._log_problem = ""
         self.interval = REDRAW if self._output.redraws else LINE
         self._output.say(
             f"{counted(workers, 'worker')} of spider {spider}. Their logs are in {os.path.relpath(folder)}"
@@ -43,10 +44,24 @@ class Screen:
             yield
 
     def say(self, text: str) -> None:
-        """Print *text*, on a terminal above the live view, and log it."""
-        with self._log.open("a") as log:
-            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-        self._output.say(text)
+        """Print *text*, on a terminal above the live view, and log it, unless the disk is full."""
+        try:
+            with self._log.open("a") as log:
+                log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        except OSError as error:
+            if not self._log_problem:
+                self._log_problem = f"{self._log} cannot be written: {error}"
+                text = f"{text}\n{self._log_problem}"
+        self._print(self._output.say, text)
+
+    def _print(self, show: Callable[..., None], *parts: Part) -> None:
+        try:
+            show(*parts)
+        except BrokenPipeError:
+            raise  # nobody reads any more
+        except OSError:
+            # The output is a file on a full disk. There is no other place to say that.
+            return
 
     def draw(self, supervisor: Supervisor, status: Status | str) -> None:
         """Show the progress of the crawl.
@@ -56,11 +71,11 @@ class Screen:
         if not isinstance(status, str):
             status = self._of_this_crawl(supervisor, status)
         if self._output.redraws:
-            self._draw(Fields(pairs_of(supervisor, status)))
+            self._print(self._draw, Fields(pairs_of(supervisor, status)))
         elif isinstance(status, str):
-            self._output.say(status)
+            self._print(self._output.say, status)
         else:
-            self._output.say(f"{time.strftime('%H:%M:%S')} {line_of(supervisor, status)}")
+            self._print(self._output.say, f"{time.strftime('%H:%M:%S')} {line_of(supervisor, status)}")
 
     def _of_this_crawl(self, supervisor: Supervisor, status: Status) -> Status:
         """Return *status* without the pages of a finished earlier crawl, until a worker has joined."""

@@ -12,10 +12,10 @@ from scrapy.utils.conf import feed_process_params_from_cli
 from .. import connection
 from ..codec.values import text_of
 from ..collect.item_file import ItemFile
-from ..errors import InspectionError
+from ..collect.journal import TOKEN
+from ..errors import InspectionError, bounded
 from ..inspect import View, read_status
-from ..inspect.wording import counted
-from ..supervise.feeds import Feed, owner_of, path_of
+from ..supervise.feeds import Feed, forget, owners, path_of
 from .action import Action, Context
 from .output import Table
 
@@ -45,32 +45,57 @@ class Items(Action):
             "-o", "--output", metavar="FILE", help="append to FILE: JSON lines (.jsonl), CSV, JSON or XML"
         )
         parser.add_argument("--feed", metavar="TOKEN", help="the items of this file of scrapy frontier crawl")
-        parser.add_argument("--follow", action="store_true", help="go on until the crawl is finished")
+        parser.add_argument(
+            "--follow", action="store_true", help="wait for the crawl, and go on until it is finished"
+        )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Move them, or show which there are."""
         view = context.view(opts.spider)
+        if opts.feed and not TOKEN.fullmatch(opts.feed):
+            raise InspectionError(
+                "--feed must be 16 hexadecimal digits, as scrapy frontier items shows them, not "
+                f"{bounded(opts.feed)!r}"
+            )
         if not opts.output:
             _show(context, view)
             return None
         file = _file(opts.output, view)
-        file.open(replaces=False)
-        feed = Feed(view.server, view.keys, file)
-        feed.key = _source(view, file, opts.feed)
-        is_complete = False
+        file.open(overwrites=False)
         try:
-            is_complete = _move(context, view, feed, opts.follow)
+            feed = Feed(view.server, view.keys, file, _source(view, file, opts.feed))
+            feed.lock.acquire(context.output.warn)
+        except BaseException:
+            file.withdraw()
+            raise
+        try:
+            _write(context, view, feed, opts)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise InspectionError(
+                f"The items cannot be written to {file.path}: {error}. What is not written stays in Redis. "
+                "When this is mended, run the command again"
+            ) from error
         finally:
-            file.close(is_complete)
-            for problem in feed.take_problems():
-                context.output.warn(problem)
-        if is_complete:
-            view.server.hdel(view.keys.feeds, opts.feed or file.token)
-        context.output.say(
-            f"{counted(file.count, 'item')} {'was' if file.count == 1 else 'were'} "
-            f"{'added' if file.adds else 'written'} to {file.path}"
-        )
+            feed.release()
+            _warn(context, feed)
+        context.output.say(file.summary)
         return None
+
+
+def _write(context: Context, view: View, feed: Feed, opts: argparse.Namespace) -> None:
+    """Move the items, and close the file. It is complete if no more items will come."""
+    is_over = False
+    try:
+        is_over = _move(context, view, feed, opts.follow)
+    finally:
+        # With --feed, the file may have a stream of its own, too.
+        streams = (feed.key, view.keys.feed(feed.file.token)) if is_over else ()
+        is_complete = is_over and not any(view.server.xlen(stream) for stream in streams)
+        feed.file.close(is_complete)
+    if is_complete:
+        forget(view.server, view.keys, opts.feed or feed.file.token)
 
 
 def _file(output: str, view: View) -> ItemFile:
@@ -91,8 +116,9 @@ def _source(view: View, file: ItemFile, token: str | None) -> str:
     """Return the key of the stream with the items."""
     if token:
         return view.keys.feed(token)
-    if view.server.exists(view.keys.feed(file.token)):
-        return view.keys.feed(file.token)  # a scrapy frontier crawl has left them
+    own = view.keys.feed(file.token)
+    if view.server.exists(own) or view.server.hexists(view.keys.feeds, file.token):
+        return own  # a scrapy frontier crawl has left them
     key = _items_key(view)
     kind = text_of(view.server.type(key))
     if kind not in ("stream", "none"):
@@ -106,29 +132,46 @@ def _source(view: View, file: ItemFile, token: str | None) -> str:
 def _move(context: Context, view: View, feed: Feed, follows: bool) -> bool:
     """Move all items that there are; return whether no more will come.
 
-    :param follows: whether to go on until the crawl is finished, also if Redis does not answer meanwhile.
+    :param follows: whether to go on until the crawl is finished, also if it has not begun, and if Redis does
+        not answer or the disk is full meanwhile.
     """
     problem = ""
+    has_begun = waits = False
     while True:
         try:
             # First, so that an item that comes before the end is seen after it.
-            is_over = read_status(view).state in ("new", "finished")
+            state = read_status(view).state
             while feed.move():
-                for line in feed.take_problems():
-                    context.output.warn(line)
-        except connection.RedisError as error:
+                _warn(context, feed)
+        except BrokenPipeError:
+            raise
+        except (connection.RedisError, OSError) as error:
             if not follows:
                 raise
-            text = connection.describe_error(view.server, error)
+            text = (
+                connection.describe_error(view.server, error)
+                if isinstance(error, connection.RedisError)
+                else str(error)
+            )
             if text != problem:
                 context.output.warn(f"{text}; trying again")
             problem = text
             time.sleep(AGAIN)
             continue
         problem = ""
+        has_begun = has_begun or state != "new"
+        is_over = state == "finished" or (state == "new" and (has_begun or not follows))
         if is_over or not follows:
             return is_over
+        if not (has_begun or waits):
+            waits = True
+            context.output.say(f"The crawl of spider {view.spider!r} has not begun. Waiting for it")
         time.sleep(INTERVAL)
+
+
+def _warn(context: Context, feed: Feed) -> None:
+    for problem in feed.take_problems():
+        context.output.warn(problem)
 
 
 def _show(context: Context, view: View) -> None:
@@ -139,10 +182,9 @@ def _show(context: Context, view: View) -> None:
     if kind in ("list", "stream"):
         count = view.server.llen(key) if kind == "list" else view.server.xlen(key)
         rows.append((count, key, "", ""))
-    for token, value in sorted(view.server.hgetall(view.keys.feeds).items()):
-        owner = owner_of(value)
-        count = view.server.xlen(view.keys.feed(text_of(token)))
-        rows.append((count, text_of(token), owner["host"], owner["path"]))
+    for token, owner in owners(view.server, view.keys):
+        count = view.server.xlen(view.keys.feed(token))
+        rows.append((count, token, bounded(owner.host), bounded(owner.path)))
     shown = [(f"{count:,}", *names) for count, *names in rows if count]
     if shown:
         context.output.show(Table(("items", "key or feed", "host", "file"), shown, texts=("file",)))

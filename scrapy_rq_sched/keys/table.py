@@ -385,6 +385,12 @@ class Table:
         "with `scrapy frontier crawl -o`: for each `<token>` the host, and the path of the file",
         lasting=True,
     )
+    stream_writer = KeyPattern(
+        "<stream>:writer",
+        ("string",),
+        "the program that moves the items of the key `<stream>`, `items` or `feed:<token>`, to a file: a "
+        "JSON object. Expires after 30 s, unless it is renewed",
+    )
     item_parts = Key(
         "{prefix}:item_parts",
         ("set",),

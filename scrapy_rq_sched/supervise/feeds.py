@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shlex
 import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from ..codec.values import text_of
-from ..collect.item_file import Entry, ItemFile
+from ..collect.item_file import JOURNAL, Entry, ItemFile
+from ..collect.journal import TOKEN, ChangedFileError
 from ..connection import RedisError, describe_error
-from ..errors import counted, frontier_command
+from ..errors import FrontierError, bounded, counted, frontier_command
 from ..keys import Keys
+from .stream_lock import StreamLock
 
-#: Items, and about how many bytes, that are moved at a time.
-MOST_ITEMS, BATCH_BYTES = 1000, 4_000_000
+#: Items that are moved at first, and at most; and about how many bytes.
+FIRST_ITEMS, MOST_ITEMS, BATCH_BYTES = 10, 1000, 4_000_000
 #: Seconds between two looks for items, and until the next attempt after an error.
 INTERVAL, AGAIN = 0.2, 2.0
 #: Seconds for which the rest is tried to be moved when the workers have ended, if Redis does not answer.
@@ -42,26 +47,40 @@ def path_of(uri: str) -> str:
 class Feed:
     """A file, and the stream with the items that are not in it yet.
 
+    :param server: a redis-py client, and :param keys: the keys of the frontier.
     :param file: the file, which is open.
-    :ivar waiting: how many items could not be written, when :class:`FeedWriter` has ended.
+    :param stream: the stream's key; by default, that of the file.
+    :ivar problem: why items are not in the file, in words; empty if they are.
+    :ivar is_changed: whether the problem is that another program has deleted or changed the file.
+    :ivar waiting: how many items the stream had at the end; None if Redis does not answer.
+    :ivar is_done: whether a look at the stream after the end of all workers has found it empty.
     """
 
-    def __init__(self, server: Any, keys: Keys, file: ItemFile) -> None:
+    def __init__(self, server: Any, keys: Keys, file: ItemFile, stream: str = "") -> None:
         self.file = file
-        self.key = keys.feed(file.token)
+        self.key = stream or keys.feed(file.token)
+        self.lock = StreamLock(server, keys, self.key, file.path)
+        self.problem = ""
+        self.is_changed = self.is_done = self.is_given_up = False
+        self.waiting: int | None = 0
+        #: When the next attempt is due, and until when Redis may be away at the end.
+        self.due, self.patience_ends = 0.0, math.inf
         self._server = server
-        self._count = MOST_ITEMS // 10
-        self.waiting = 0
+        self._keys = keys
+        self._count = FIRST_ITEMS
 
     def move(self) -> int:
         """Move a batch of items to the file, and return how many. Waits for Redis, and for the disk.
 
         :raises OSError: if they cannot be written. They stay in the stream.
+        :raises FrontierError: if another program moves them, or if the journal of the file is damaged.
         """
+        self.lock.hold()
         found = self._server.xrange(self.key, count=self._count)
         entries = [Entry.of(number, fields) for number, fields in found]
         if not entries:
             return 0
+        self.lock.hold()
         self.file.add(entries)
         self._server.xdel(self.key, *(entry.number for entry in entries))
         size = sum(len(entry.data) for entry in entries)
@@ -73,9 +92,39 @@ class Feed:
         problems, self.file.problems = self.file.problems, []
         return problems
 
+    def close(self, is_complete: bool) -> None:
+        """Close the file; if it is complete, forget its stream.
+
+        :param is_complete: whether the crawl is finished, so that no items come any more.
+        :raises OSError: if it cannot be written, and :raises FrontierError: if its journal is damaged.
+        """
+        try:
+            self.waiting = int(self._server.xlen(self.key))
+        except RedisError:
+            self.waiting = None
+            self.file.close(is_complete=False)
+            raise
+        is_complete = is_complete and not self.waiting
+        self.file.close(is_complete)
+        if is_complete:
+            forget(self._server, self._keys, self.file.token)
+
+    def release(self) -> None:
+        """Let other programs move the items."""
+        # If Redis does not answer, the lock expires.
+        with suppress(RedisError):
+            self.lock.release()
+
+
+def forget(server: Any, keys: Keys, token: str) -> None:
+    """Remove what Redis has of a complete file, after the end of the crawl; never items."""
+    if not server.xlen(keys.feed(token)):
+        server.unlink(keys.feed(token))
+        server.hdel(keys.feeds, token)
+
 
 class FeedWriter:
-    """Moves the items of a crawl to their files, in a thread.
+    """Moves the items of a crawl to their files, in a thread. The failure of a file does not stop the others.
 
     :param server: a redis-py client, and :param keys: the keys of the frontier.
     :param files: the files, which are open.
@@ -90,7 +139,7 @@ class FeedWriter:
         self.feeds = [Feed(server, keys, file) for file in files]
         self._must_end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="items", daemon=True)
-        self._problem = ""
+        self._printed: set[str] = set()
 
     @property
     def tokens(self) -> str:
@@ -98,8 +147,12 @@ class FeedWriter:
         return ",".join(feed.file.token for feed in self.feeds)
 
     def start(self) -> None:
-        """Note in Redis which files there are, and begin to move items."""
+        """Note in Redis which files there are, and begin to move items.
+
+        :raises FrontierError: if another program moves the items of one of them.
+        """
         for feed in self.feeds:
+            feed.lock.acquire(self._tell)
             owner = {"host": socket.gethostname(), "path": str(feed.file.path)}
             self._server.hset(self._keys.feeds, feed.file.token, json.dumps(owner))
         self._thread.start()
@@ -113,24 +166,35 @@ class FeedWriter:
         if self._thread.ident is not None:
             self._thread.join()
         for feed in self.feeds:
-            try:
-                feed.file.close(is_complete and not feed.waiting)
-                for problem in feed.take_problems():
-                    self._say(problem)
-                if is_complete and not feed.waiting:
-                    self._server.hdel(self._keys.feeds, feed.file.token)
-            except OSError as error:
-                feed.waiting = max(1, feed.waiting)
-                self._say(f"{feed.file.path} could not be written: {error}")
-            except RedisError as error:
-                self._say(describe_error(self._server, error))
+            with self._problems(feed):
+                feed.close(is_complete and feed.is_done)
+        self.release()
+        for feed in self.feeds:
+            for line in feed.take_problems():
+                self._tell(line)
 
     def advice(self, feed: Feed) -> str:
-        """Return how to write the items of *feed* that could not be written."""
-        command = frontier_command("items", self._keys.spider, "-o", str(feed.file.path))
+        """Return what to do about the items of *feed* that are not in its file; empty if all are there."""
+        if not (feed.problem or feed.waiting):
+            return ""
+        file, path = feed.file, shlex.quote(str(feed.file.path))
+        why = f": {feed.problem}" if feed.problem else ""
+        if feed.is_changed:
+            command = frontier_command("items", self._keys.spider, "--feed", file.token, "-o", path)
+            return (
+                f"{feed.problem}. What was written to a file that is deleted cannot be recovered "
+                f"({counted(file.count, 'item')} in this run). {_some(feed.waiting)} still in Redis: move "
+                f"away {file.data} and {file.journal_path}, if they are there, and run: {command}"
+            )
+        command = frontier_command("items", self._keys.spider, "-o", path)
+        if feed.is_done and not feed.waiting and file.data != file.path:
+            return (
+                f"{file.path} is not made{why}. Nothing is lost: its items are in {file.data}. When this is "
+                f"mended, run: {command}"
+            )
         return (
-            f"{counted(feed.waiting, 'item is', 'items are')} not in {feed.file.path}: {self._problem}. "
-            f"Nothing is lost: when this is mended, run: {command}"
+            f"{_some(feed.waiting, 'not in ' + str(file.path))}{why}. Nothing is lost: when this is mended, "
+            f"run: {command}"
         )
 
     def unwritten_of_others(self) -> list[str]:
@@ -142,58 +206,83 @@ class FeedWriter:
         except RedisError as error:
             return [describe_error(self._server, error)]
 
-    def _run(self) -> None:
-        try:
-            if self._move_all():
-                return
-        except Exception:
-            # Nothing is lost: what is in the stream stays there.
-            self._problem = "a bug in scrapy-rq-sched; please report it"
-            self._say(f"The items cannot be written: {traceback.format_exc()}")
+    def release(self) -> None:
+        """Let other programs move the items."""
         for feed in self.feeds:
-            feed.waiting = self._waiting(feed)
+            feed.release()
 
-    def _move_all(self) -> bool:
-        """Move items until the workers have ended; return whether all were moved."""
-        give_up_at = math.inf
+    def _run(self) -> None:
+        """Move items until the workers have ended and nothing is left, or nothing more can be moved."""
+        was_ending = False
         while True:
             is_ending = self._must_end.is_set()  # first: what comes before the end is seen after it
-            try:
-                moved = sum(self._move(feed) for feed in self.feeds)
-            except (OSError, RedisError) as error:
-                self._note(error)
-                if is_ending:
-                    patience = PATIENCE if isinstance(error, RedisError) else 0.0
-                    give_up_at = min(give_up_at, time.monotonic() + patience)
-                    if time.monotonic() >= give_up_at:
-                        return False
-                    time.sleep(AGAIN)
-                else:
-                    self._must_end.wait(AGAIN)
-                continue
-            if not moved and is_ending:
-                return True
+            if is_ending and not was_ending:
+                for feed in self.feeds:
+                    feed.due = 0.0
+            was_ending = is_ending
+            moved = sum(self._move(feed, is_ending) for feed in self.feeds)
+            if is_ending and all(feed.is_done or feed.is_given_up for feed in self.feeds):
+                return
             if not moved:
-                self._must_end.wait(INTERVAL)
+                time.sleep(INTERVAL) if is_ending else self._must_end.wait(INTERVAL)
 
-    def _note(self, error: OSError | RedisError) -> None:
-        """Say that the items cannot be written, once for each cause."""
-        text = describe_error(self._server, error) if isinstance(error, RedisError) else str(error)
-        if text != self._problem:
-            self._problem = text
-            self._say(f"The items cannot be written for now: {text}. They wait in Redis")
-
-    def _move(self, feed: Feed) -> int:
-        count = feed.move()
-        for problem in feed.take_problems():
-            self._say(problem)
+    def _move(self, feed: Feed, is_ending: bool) -> int:
+        """Move a batch of items, if it is time to; return how many."""
+        if feed.is_done or feed.is_given_up or time.monotonic() < feed.due:
+            return 0
+        count = 0
+        with self._problems(feed, is_ending) as problems:
+            count = feed.move()
+        if not problems:
+            feed.problem, feed.is_changed, feed.patience_ends = "", False, math.inf
+            feed.is_done = is_ending and not count
+        for line in feed.take_problems():
+            self._tell(line)
         return count
 
-    def _waiting(self, feed: Feed) -> int:
+    @contextmanager
+    def _problems(self, feed: Feed, is_ending: bool = True) -> Iterator[list[str]]:
+        """Note why something has failed at *feed*, so that the other ones go on. Gives what was noted."""
+        found: list[str] = []
         try:
-            return max(1, int(self._server.xlen(feed.key)))
-        except RedisError:
-            return 1  # an unknown number
+            yield found
+        except RedisError as error:
+            text = describe_error(self._server, error)
+            line = f"The items cannot be written for now: {text}. They wait in Redis"
+            if is_ending:
+                feed.patience_ends = min(feed.patience_ends, time.monotonic() + PATIENCE)
+        except (OSError, FrontierError) as error:
+            text = str(error)
+            line = f"The items for {feed.file.path} cannot be written for now: {text}. They wait in Redis"
+            feed.is_changed = isinstance(error, ChangedFileError)
+            if is_ending:
+                feed.patience_ends = 0.0
+        except Exception:
+            # Nothing is lost: what is in the stream stays there.
+            text = "a bug in scrapy-rq-sched; please report it"
+            line = f"The items for {feed.file.path} cannot be written: {traceback.format_exc()}"
+            feed.patience_ends = 0.0
+        else:
+            return
+        found.append(text)
+        feed.problem = text
+        feed.due = time.monotonic() + AGAIN
+        feed.is_given_up = time.monotonic() >= feed.patience_ends
+        if line not in self._printed:
+            self._printed.add(line)
+            self._tell(line)
+
+    def _tell(self, line: str) -> None:
+        """Print *line*."""
+        # If the output is on the same full disk, the items matter more; the end of the crawl says it again.
+        with suppress(OSError):
+            self._say(line)
+
+
+def _some(count: int | None, where: str = "") -> str:
+    """Return how many items there are, and where."""
+    text = "An unknown number of items is" if count is None else counted(count, "item is", "items are")
+    return f"{text} {where}" if where else text
 
 
 def unwritten(server: Any, keys: Keys, own: Sequence[str]) -> list[str]:
@@ -202,23 +291,44 @@ def unwritten(server: Any, keys: Keys, own: Sequence[str]) -> list[str]:
     :param own: the tokens of this run.
     """
     lines = []
-    for name, value in server.hgetall(keys.feeds).items():
-        token = text_of(name)
+    for token, owner in owners(server, keys):
         waiting = 0 if token in own else int(server.xlen(keys.feed(token)))
         if waiting:
-            owner = owner_of(value)
-            command = frontier_command("items", keys.spider, "--feed", token, "-o", "FILE")
+            command = frontier_command("items", keys.spider, "--feed", token, "-o", owner.place)
             lines.append(
-                f"{counted(waiting, 'item')} of an earlier run, for {owner['path']} on {owner['host']}, are "
-                f"not written. To write them: {command}"
+                f"{counted(waiting, 'item')} of an earlier run, for {bounded(owner.path)} on "
+                f"{bounded(owner.host)}, are not written. To write them: {command}"
             )
     return lines
 
 
-def owner_of(value: bytes) -> dict[str, str]:
-    """Return the host and the path of a file, as :meth:`FeedWriter.start` has noted them."""
-    try:
-        owner: Any = json.loads(value)
-        return {name: str(owner[name]) for name in ("host", "path")}
-    except (ValueError, TypeError, KeyError):  # somebody has written other text there
-        return {"host": "an unknown host", "path": "an unknown file"}
+class Owner(NamedTuple):
+    """Where a file is. Others may have written anything: it must be escaped before it is shown."""
+
+    host: str = "an unknown host"
+    path: str = "an unknown file"
+
+    @classmethod
+    def of(cls, value: bytes) -> Owner:
+        """Return the owner that :meth:`FeedWriter.start` has noted as *value*."""
+        try:
+            owner: Any = json.loads(value)
+            return cls(str(owner["host"]), str(owner["path"]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return cls()
+
+    @property
+    def place(self) -> str:
+        """The file for a shell; a word for any file, unless it is on this machine and its journal is there.
+
+        Only the journal tells which items the file has already.
+        """
+        is_here = self.host == socket.gethostname() and self.path.isprintable()
+        return shlex.quote(self.path) if is_here and os.path.isfile(self.path + JOURNAL) else "FILE"
+
+
+def owners(server: Any, keys: Keys) -> list[tuple[str, Owner]]:
+    """Return the token of each file that is not complete, and where it is."""
+    tokens = ((text_of(name), value) for name, value in server.hgetall(keys.feeds).items())
+    # A command is made of the token. Others may have written anything.
+    return sorted((token, Owner.of(value)) for token, value in tokens if TOKEN.fullmatch(token))

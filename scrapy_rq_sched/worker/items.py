@@ -81,10 +81,9 @@ class Items(Part):
         self._requests = requests
         self._releases = releases
         # The lines of a file are JSON, whatever the items in Redis are.
+        default = LineSerializer() if settings.feed else default_serialize
         own = settings.items_serializer if settings.items else None
-        self._serialize: Callable[[Any], Any] = own or (
-            LineSerializer() if settings.feed else default_serialize
-        )
+        self._serialize: Callable[[Any], Any] = own or default
         self.size = 0
         self.blocked = ""
         self.is_held = False

@@ -130,8 +130,8 @@ MUTANTS = {
         (
             (
                 "collect/item_file.py",
-                "            if n < (counts[page]",
-                "            if 0 > (counts[page]",
+                "            if n < (batch.counts[page]",
+                "            if 0 > (batch.counts[page]",
             ),
         ),
     ),

@@ -57,7 +57,7 @@ def _examine(case: dict[str, Any], folder: Path) -> Iterator[Complaint]:
     problems: list[str] = []
     for batch in case["batches"]:
         file = ItemFile(folder / "items", case["format"], settings)
-        file.open(replaces=False)
+        file.open(overwrites=False)
         try:
             file.add([_entry(one) for one in batch])
             problems += file.problems

@@ -16,7 +16,7 @@ import redis
 from hypothesis import strategies as st
 
 from scrapy_rq_sched.codec import seeds as codec_of_seeds
-from scrapy_rq_sched.collect.item_file import ItemFile
+from scrapy_rq_sched.collect.item_format import ItemFormat
 from scrapy_rq_sched.commands import output, transfer
 from scrapy_rq_sched.dashboard import api as page
 from scrapy_rq_sched.frontier.client import Frontier
@@ -126,7 +126,7 @@ def test_the_target_of_files_sees_a_lost_item(world: World, monkeypatch: pytest.
     case = {"format": "jsonlines", "batches": [[entry]], "dies": False}
     target = TARGETS["item-file"](world)
     assert told(target, [case]) == ""
-    monkeypatch.setattr(ItemFile, "_line", lambda *_: b"")
+    monkeypatch.setattr(ItemFormat, "line", lambda *_: b"")
     assert told(target, [case]) == "an item is missing"
 
 

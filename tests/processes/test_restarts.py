@@ -16,7 +16,7 @@ from scrapy_rq_sched.inspect.events import read_events
 
 from ..project.crawls.graph import page_url
 from ..support.crawl import Fleet, is_alive, wait_until
-from .test_crawl_command import Terminal, ended
+from ..support.terminal import Terminal, ended
 
 pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matter")
 

@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import Settings
-from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched.collect import item_file
 from scrapy_rq_sched.collect.item_file import Entry, ItemFile
-from scrapy_rq_sched.errors import FrontierError, SettingError
+from scrapy_rq_sched.collect.journal import ChangedFileError, Journal
+from scrapy_rq_sched.errors import FrontierError
 
-
-def entry(page: str, n: int, **item: Any) -> Entry:
-    return Entry(f"{page}-{n}".encode(), f"1-{page}-{n}", json.dumps(item or {"page": page, "n": n}).encode())
-
-
-Make = Callable[..., ItemFile]
+from ..support.item_files import Files, die, entry, lines
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterable[Make]:
-    """Open a file as a new program does."""
-    opened: list[ItemFile] = []
-
-    def begin(
-        name: str = "items.jsonl", format_: str = "jsonlines", replaces: bool = False, **settings: Any
-    ) -> ItemFile:
-        file = ItemFile(tmp_path / name, format_, get_crawler(settings_dict=settings).settings)
-        file.open(replaces)
-        opened.append(file)
-        return file
-
-    yield begin
-    for file in opened:
-        file.close(is_complete=False)
+def make(tmp_path: Path) -> Iterator[Files]:
+    files = Files(tmp_path)
+    yield files
+    files.close()
 
 
-def lines(file: ItemFile) -> list[Any]:
-    return [json.loads(line) for line in file.path.read_text().splitlines()]
+def failing(error: Exception) -> Any:
+    """Return a function that raises *error*."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    return fail
 
 
-def die(file: ItemFile) -> None:
-    """Close the files of *file* as the end of its process does."""
-    journal, opened = file._opened
-    opened.close()
-    journal.close(remove=False)
-    file._journal = file._file = None
-
-
-def test_items_are_in_the_file_at_once_and_in_their_order(make: Make) -> None:
+def test_items_are_in_the_file_at_once_and_in_their_order(make: Files) -> None:
     file = make()
     file.add([entry("a", 0), entry("a", 1), entry("b", 0)])
     assert [(line["page"], line["n"]) for line in lines(file)] == [("a", 0), ("a", 1), ("b", 0)]
 
 
-def test_an_item_that_is_given_twice_is_in_the_file_once(make: Make) -> None:
+def test_an_item_that_is_given_twice_is_in_the_file_once(make: Files) -> None:
     file = make()
     file.add([entry("a", 0), entry("a", 1)])
     file.add([entry("a", 0), entry("a", 1), entry("a", 2)])
@@ -68,7 +49,7 @@ def test_an_item_that_is_given_twice_is_in_the_file_once(make: Make) -> None:
     assert file.count == 3
 
 
-def test_the_next_writer_knows_the_items_of_the_file(make: Make) -> None:
+def test_the_next_writer_knows_the_items_of_the_file(make: Files) -> None:
     first = make()
     first.add([entry("a", 0)])
     token = first.token
@@ -80,12 +61,13 @@ def test_the_next_writer_knows_the_items_of_the_file(make: Make) -> None:
 
 
 def test_lines_that_the_journal_does_not_know_are_cut_off(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = make()
     first.add([entry("a", 0)])
     with monkeypatch.context() as context:
-        context.setattr(item_file.Journal, "note", lambda *_, **__: 1 / 0)  # the process is killed there
+        context.setattr(Journal, "note", lambda *_, **__: 1 / 0)  # the process is killed there
+        context.setattr(ItemFile, "_cut", lambda _: None)
         with pytest.raises(ZeroDivisionError):
             first.add([entry("b", 0)])
     assert len(lines(first)) == 2
@@ -97,7 +79,7 @@ def test_lines_that_the_journal_does_not_know_are_cut_off(
 
 
 def test_a_disk_that_takes_a_part_of_a_line_leaves_the_file_as_it_was(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = make()
     file.add([entry("a", 0)])
@@ -111,19 +93,6 @@ def test_a_disk_that_takes_a_part_of_a_line_leaves_the_file_as_it_was(
         with pytest.raises(OSError, match="No space left"):
             file.add([entry("b", 0)])
     assert [line["page"] for line in lines(file)] == ["a"]
-    file.add([entry("b", 0)])
-    assert [line["page"] for line in lines(file)] == ["a", "b"]
-
-
-def test_a_journal_that_cannot_be_written_leaves_the_file_as_it_was(make: Make) -> None:
-    file = make()
-    file.add([entry("a", 0)])
-    journal, _ = file._opened
-    journal._database.execute("PRAGMA query_only = ON")  # as on a full disk
-    with pytest.raises(OSError, match=r"items.jsonl.progress: "):
-        file.add([entry("b", 0)])
-    assert [line["page"] for line in lines(file)] == ["a"]
-    journal._database.execute("PRAGMA query_only = OFF")
     file.add([entry("b", 0)])
     assert [line["page"] for line in lines(file)] == ["a", "b"]
 
@@ -142,13 +111,13 @@ def test_a_short_write_is_continued() -> None:
     assert slow.data == b"ten bytes."
 
 
-def test_two_programs_cannot_write_one_file(make: Make) -> None:
+def test_two_programs_cannot_write_one_file(make: Files) -> None:
     make()
     with pytest.raises(FrontierError, match="Another program writes the file of"):
         make()
 
 
-def test_a_file_that_another_program_has_changed_is_refused(make: Make) -> None:
+def test_a_file_that_another_program_has_changed_is_refused(make: Files) -> None:
     first = make()
     first.add([entry("a", 0)])
     die(first)
@@ -157,20 +126,14 @@ def test_a_file_that_another_program_has_changed_is_refused(make: Make) -> None:
         make()
 
 
-def test_a_journal_that_is_none_is_refused(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "items.jsonl.progress").write_text("something else" * 100)
-    with pytest.raises(FrontierError, match="is not a journal"):
-        make()
-
-
-def test_a_complete_file_has_no_journal(make: Make, tmp_path: Path) -> None:
+def test_a_complete_file_has_no_journal(make: Files, tmp_path: Path) -> None:
     file = make()
     file.add([entry("a", 0)])
     file.close(is_complete=True)
     assert [path.name for path in tmp_path.iterdir()] == ["items.jsonl"]
 
 
-def test_a_file_of_before_is_appended_to(make: Make, tmp_path: Path) -> None:
+def test_a_file_of_before_is_appended_to(make: Files, tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text('{"page": "of yesterday"}')  # without a line's end
     file = make()
     assert file.adds
@@ -178,18 +141,18 @@ def test_a_file_of_before_is_appended_to(make: Make, tmp_path: Path) -> None:
     assert [line["page"] for line in lines(file)] == ["of yesterday", "a"]
 
 
-def test_a_file_is_replaced_when_the_first_item_comes(make: Make, tmp_path: Path) -> None:
+def test_a_file_is_replaced_when_the_first_item_comes(make: Files, tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text('{"page": "of yesterday"}\n')
-    die(make(replaces=True))
-    file = make()
+    die(make(overwrites=True))
+    file = make(overwrites=True, is_new=False)
     assert [line["page"] for line in lines(file)] == ["of yesterday"]
     file.add([entry("a", 0)])
     assert [line["page"] for line in lines(file)] == ["a"]
 
 
-def test_a_crawl_without_items_empties_a_file_that_it_replaces(make: Make, tmp_path: Path) -> None:
+def test_a_crawl_without_items_empties_a_file_that_it_replaces(make: Files, tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text('{"page": "of yesterday"}\n')
-    make(replaces=True).close(is_complete=True)
+    make(overwrites=True).close(is_complete=True)
     assert (tmp_path / "items.jsonl").read_text() == ""
 
 
@@ -198,7 +161,7 @@ def test_a_crawl_without_items_empties_a_file_that_it_replaces(make: Make, tmp_p
     [b"no JSON", b"[1]", b"1", b"\xff", b"[" * 100_000],
     ids=["text", "list", "number", "bytes", "deep"],
 )
-def test_an_entry_that_is_no_item_is_left_out_with_a_line(make: Make, data: bytes) -> None:
+def test_an_entry_that_is_no_item_is_left_out_with_a_line(make: Files, data: bytes) -> None:
     file = make()
     file.add([entry("a", 0), Entry(b"7-0", "1-b-0", data), entry("c", 0)])
     assert [line["page"] for line in lines(file)] == ["a", "c"]
@@ -206,7 +169,7 @@ def test_an_entry_that_is_no_item_is_left_out_with_a_line(make: Make, data: byte
     assert problem.startswith("Entry 7-0 of the items is not an item as JSON, and is left out: ")
 
 
-def test_an_entry_without_an_identity_is_written_once(make: Make) -> None:
+def test_an_entry_without_an_identity_is_written_once(make: Files) -> None:
     file = make()
     strange = Entry.of(b"7-0", {b"item": b'{"page": "a"}'})
     file.add([strange, strange])
@@ -214,37 +177,15 @@ def test_an_entry_without_an_identity_is_written_once(make: Make) -> None:
     assert len(lines(file)) == 1
 
 
-def test_the_settings_of_feeds_apply(make: Make) -> None:
+def test_the_settings_of_feeds_apply(make: Files) -> None:
     file = make(FEED_EXPORT_FIELDS=["b", "a"], FEED_EXPORT_ENCODING="latin-1")
     file.add([entry("p", 0, a="ä", b=1, c=2), entry("p", 1, a="€")])
     assert file.path.read_bytes() == '{"b": 1, "a": "ä"}\n'.encode("latin-1")
     assert len(file.problems) == 1  # latin-1 has no euro
 
 
-def test_a_table_has_the_columns_of_all_items(make: Make) -> None:
-    file = make("items.csv", "csv")
-    file.add([entry("a", 0, x=1), entry("b", 0, y=2)])
-    file.close(is_complete=True)
-    assert list(csv.reader(file.path.open())) == [["x", "y"], ["1", ""], ["", "2"]]
-
-
-def test_a_table_of_an_item_without_fields_is_empty(make: Make) -> None:
-    file = make("items.csv", "csv")
-    file.add([Entry(b"1-0", "1-a-0", b"{}")])
-    file.close(is_complete=True)
-    assert file.path.read_text() == ""
-
-
-def test_a_table_is_appended_to_and_gets_further_columns(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text("x\n1\n")
-    file = make("items.csv", "csv")
-    file.add([entry("a", 0, y=2)])
-    file.close(is_complete=True)
-    assert list(csv.reader(file.path.open())) == [["x", "y"], ["1", ""], ["", "2"]]
-
-
 def test_an_array_is_there_when_the_writer_ends_and_goes_on_with_the_next_one(
-    make: Make, tmp_path: Path
+    make: Files, tmp_path: Path
 ) -> None:
     first = make("items.json", "json")
     first.add([entry("a", 0)])
@@ -258,25 +199,11 @@ def test_an_array_is_there_when_the_writer_ends_and_goes_on_with_the_next_one(
     assert [path.name for path in tmp_path.iterdir()] == ["items.json"]
 
 
-def test_an_array_of_before_is_appended_to(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "items.json").write_text('[{"page": "of yesterday"}]')
-    file = make("items.json", "json")
-    file.add([entry("a", 0)])
-    file.close(is_complete=True)
-    assert [item["page"] for item in json.loads(file.path.read_text())] == ["of yesterday", "a"]
-
-
-def test_a_file_to_which_nothing_can_be_appended_is_refused(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "items.xml").write_text("<items/>")
-    with pytest.raises(FrontierError, match=r"cannot be appended to .*Use -O to replace it"):
-        make("items.xml", "xml")
-
-
-def test_an_export_that_fails_keeps_the_items(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_fails_keeps_the_items(make: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     first = make("items.json", "json")
     first.add([entry("a", 0)])
     with monkeypatch.context() as context:
-        context.setattr(ItemFile, "_export", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
+        context.setattr(ItemFile, "_export", failing(OSError(28, "No space left")))
         with pytest.raises(OSError, match="No space left"):
             first.close(is_complete=True)
     second = make("items.json", "json")
@@ -284,19 +211,231 @@ def test_an_export_that_fails_keeps_the_items(make: Make, monkeypatch: pytest.Mo
     assert json.loads(second.path.read_text()) == [{"page": "a", "n": 0}]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-nonsense"])
-def test_an_encoding_in_which_lines_cannot_be_appended_is_refused(tmp_path: Path, encoding: str) -> None:
-    with pytest.raises(SettingError, match="FEED_EXPORT_ENCODING"):
-        ItemFile(
-            tmp_path / "items.jsonl",
-            "jsonlines",
-            get_crawler(settings_dict={"FEED_EXPORT_ENCODING": encoding}).settings,
-        )
+def test_an_item_that_cannot_be_written_is_named_once_though_the_batch_is_tried_again(
+    make: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make()
+    batch = [entry("a", 0), Entry(b"7-0", "1-b-0", b"[1]")]
+    with monkeypatch.context() as context:
+        context.setattr(item_file, "_write_whole", failing(OSError(28, "full")))
+        for _ in range(3):
+            with pytest.raises(OSError, match="full"):
+                file.add(batch)
+    assert file.problems == []
+    file.add(batch)
+    assert len(file.problems) == 1
 
 
-def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    file = ItemFile(tmp_path / "items.odd", "odd", Settings())
-    file.open(replaces=False)
+@pytest.mark.parametrize("number", ["9223372036854775807", "9" * 5000])
+def test_an_identity_with_a_huge_number_is_that_of_a_page(make: Files, number: str) -> None:
+    file = make()
+    file.add([Entry(b"1-0", f"x-{number}", b'{"page": 1}'), Entry(b"2-0", f"x-{number}", b'{"page": 2}')])
+    assert lines(file) == [{"page": 1}]
+
+
+def test_a_part_of_a_batch_that_could_not_be_cut_off_is_cut_off_by_the_next_one(
+    make: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make()
     file.add([entry("a", 0)])
-    with pytest.raises(SettingError, match="has no exporter of the format 'odd'"):
+    with monkeypatch.context() as context:
+        context.setattr(ItemFile, "_cut", failing(OSError(5, "I/O error")))
+        context.setattr(Journal, "note", failing(OSError(28, "full")))
+        with pytest.raises(OSError, match="full"):
+            file.add([entry("b", 0)])
+    assert len(lines(file)) == 2
+    file.add([entry("c", 0)])
+    assert [line["page"] for line in lines(file)] == ["a", "c"]
+
+
+def test_a_batch_that_is_in_the_journal_stays_though_its_writer_was_interrupted_then(
+    make: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make()
+    note = Journal.note
+
+    def note_and_be_interrupted(*arguments: Any, **state: Any) -> None:
+        note(*arguments, **state)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(Journal, "note", note_and_be_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            file.add([entry("a", 0)])
+    file.add([entry("a", 0), entry("b", 0)])
+    file.close(is_complete=True)
+    assert [line["page"] for line in lines(file)] == ["a", "b"]
+
+
+# -- files that another program touches ----------------------------------------------------------------
+
+
+def _replace(path: Path) -> None:
+    data = path.read_bytes()
+    path.unlink()
+    path.with_name("another").touch()  # so that the next file does not get the same inode
+    path.write_bytes(data)
+
+
+def _append(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("something else\n")
+
+
+TOUCHED = [
+    (Path.unlink, "was deleted while items were written"),
+    (_replace, "was replaced by another file while items were written"),
+]
+
+
+@pytest.mark.parametrize(("name", "format_"), [("items.jsonl", "jsonlines"), ("items.csv", "csv")])
+@pytest.mark.parametrize("what", ["data", "journal_path"])
+@pytest.mark.parametrize(("touch", "message"), TOUCHED, ids=["deleted", "replaced"])
+def test_a_file_that_is_touched_while_it_is_written_is_no_silent_success(
+    make: Files, name: str, format_: str, what: str, touch: Any, message: str
+) -> None:
+    file = make(name, format_)
+    file.add([entry("a", 0)])
+    touch(getattr(file, what))
+    with pytest.raises(ChangedFileError, match=message):
+        file.add([entry("b", 0)])
+    with pytest.raises(ChangedFileError, match=message):
         file.close(is_complete=True)
+
+
+def test_a_file_to_which_another_program_appends_is_refused_until_that_is_undone(make: Files) -> None:
+    file = make()
+    file.add([entry("a", 0)])
+    size = file.path.stat().st_size
+    _append(file.path)
+    with pytest.raises(ChangedFileError, match=f"but {size} were written: another program has changed it"):
+        file.add([entry("b", 0)])
+    os.truncate(file.path, size)
+    file.add([entry("b", 0)])
+    assert [line["page"] for line in lines(file)] == ["a", "b"]
+
+
+def test_a_file_that_was_exported_and_is_changed_since_is_refused_and_made_again(make: Files) -> None:
+    first = make("items.json", "json")
+    first.add([entry("a", 0)])
+    first.close(is_complete=False)
+    first.path.write_text("[]")
+    with pytest.raises(FrontierError, match="was changed by another program"):
+        make("items.json", "json")
+    first.path.unlink()
+    make("items.json", "json").close(is_complete=True)
+    assert json.loads(first.path.read_text()) == [{"page": "a", "n": 0}]
+
+
+def test_items_without_a_journal_are_not_replaced(make: Files) -> None:
+    file = make("items.json", "json")
+    file.add([entry("a", 0)])
+    die(file)
+    file.journal_path.unlink()
+    with pytest.raises(FrontierError, match=r"items.json.items exists, but not its journal"):
+        make("items.json", "json")
+    assert file.data.read_text()
+    assert not file.journal_path.exists()
+
+
+# -- files that are replaced ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "before"),
+    [
+        ("items.jsonl", "jsonlines", '{"page": "of yesterday"}\n'),
+        ("items.json", "json", '[{"page": "of yesterday"}]'),
+    ],
+)
+def test_a_file_that_was_to_be_replaced_and_is_then_appended_to_keeps_its_items(
+    make: Files, name: str, format_: str, before: str
+) -> None:
+    (make.folder / name).write_text(before)
+    first = make(name, format_, overwrites=True)
+    token = first.token
+    first.close(is_complete=False)  # an interrupted crawl without an item
+    second = make(name, format_)
+    assert second.token == token
+    second.add([entry("a", 0)])
+    second.close(is_complete=True)
+    assert re.findall(r"of yesterday|\"a\"", second.path.read_text()) == ["of yesterday", '"a"']
+
+
+def test_a_new_crawl_that_replaces_a_file_writes_pages_that_the_last_one_has_written(
+    make: Files,
+) -> None:
+    first = make()
+    first.add([entry("a", 0)])
+    first.close(is_complete=False)
+    second = make(overwrites=True)
+    second.add([entry("a", 0)])
+    assert len(lines(second)) == 1
+    assert second.count == 1
+
+
+def test_a_crawl_that_goes_on_replaces_a_file_that_it_has_not_begun(make: Files) -> None:
+    (make.folder / "items.jsonl").write_text('{"page": "of yesterday"}\n')
+    file = make(overwrites=True, is_new=False)
+    file.add([entry("a", 0)])
+    assert [line["page"] for line in lines(file)] == ["a"]
+
+
+def test_a_crawl_that_goes_on_continues_a_file_that_it_has_begun(make: Files) -> None:
+    first = make(overwrites=True)
+    first.add([entry("a", 0)])
+    first.close(is_complete=False)
+    second = make(overwrites=True, is_new=False)
+    second.add([entry("b", 0)])
+    assert [line["page"] for line in lines(second)] == ["a", "b"]
+
+
+# -- what stays beside a file --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "format_"), [("items.jsonl", "jsonlines"), ("items.csv", "csv")])
+def test_a_file_that_is_withdrawn_leaves_nothing(make: Files, name: str, format_: str) -> None:
+    make(name, format_).withdraw()
+    assert make.names() == []
+
+
+def test_a_file_that_is_withdrawn_keeps_the_items_of_an_earlier_writer(make: Files) -> None:
+    first = make()
+    first.add([entry("a", 0)])
+    first.close(is_complete=False)
+    make().withdraw()
+    assert make.names() == ["items.jsonl", "items.jsonl.progress"]
+
+
+def test_a_refusal_leaves_nothing_beside_the_file(make: Files) -> None:
+    (make.folder / "items.json").write_text("{}")
+    with pytest.raises(FrontierError):
+        make("items.json", "json")
+    assert make.names() == ["items.json"]
+
+
+def test_an_export_that_fails_leaves_no_part_of_a_file(make: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make("items.json", "json")
+    file.add([entry("a", 0)])
+    with monkeypatch.context() as context:
+        context.setattr(os, "fsync", failing(OSError(28, "No space left")))
+        with pytest.raises(OSError, match="No space left"):
+            file.close(is_complete=True)
+    assert make.names() == ["items.json.items", "items.json.progress"]
+
+
+def test_a_writer_that_dies_when_the_file_is_complete_leaves_nothing_for_the_next_one(
+    make: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = make("items.json", "json")
+    first.add([entry("a", 0)])
+    with monkeypatch.context() as context:
+        context.setattr(ItemFile, "_remove_spool", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            first.close(is_complete=True)
+    second = make("items.json", "json")
+    assert second.token != first.token
+    second.add([entry("a", 0)])  # of the next crawl
+    second.close(is_complete=True)
+    assert json.loads(second.path.read_text()) == [{"page": "a", "n": 0}] * 2
+    assert make.names() == ["items.json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from scrapy import Spider
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.commands.crawl import _say_items
+from scrapy_rq_sched.commands.crawl_view import Screen
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.supervise import report
 from scrapy_rq_sched.supervise.arguments import Arguments, Project, says_where_redis_is
@@ -66,9 +69,14 @@ def test_a_feed_that_several_workers_cannot_write_is_refused(output: str) -> Non
 
 
 def test_a_file_of_items_with_another_serializer_is_refused(tmp_path: Path) -> None:
-    settings = {"FRONTIER_ITEMS": "list", "REDIS_ITEMS_SERIALIZER": "pickle.dumps"}
+    settings: dict[str, Any] = {"FRONTIER_ITEMS": "list", "REDIS_ITEMS_SERIALIZER": "pickle.dumps"}
     with pytest.raises(SettingError, match="the items of a file must be JSON"):
         arguments([str(tmp_path / "items.jsonl")], **settings)
+
+
+def test_a_serializer_without_items_in_redis_is_that_of_a_pipeline_alone(tmp_path: Path) -> None:
+    made = arguments([str(tmp_path / "items.jsonl")], REDIS_ITEMS_SERIALIZER="pickle.dumps")
+    assert len(made.files) == 1
 
 
 def test_a_feed_that_scrapy_refuses_is_refused() -> None:
@@ -101,6 +109,110 @@ def test_whether_a_project_says_where_redis_is(name: str) -> None:
     value: Any = {"host": "r"} if name == "REDIS_PARAMS" else "r"
     assert says_where_redis_is(Settings({name: value}))
     assert not says_where_redis_is(Settings())
+
+
+# -- the display, and what is said at the end --------------------------------------------------------
+
+
+class _Output:
+    """An output without a terminal."""
+
+    redraws = False
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.error: OSError | None = None
+
+    def say(self, text: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.lines.append(text)
+
+    show = warn = say
+
+
+def a_screen(folder: Path, output: _Output) -> Screen:
+    return Screen(SimpleNamespace(output=output), folder, "pages", 1)  # type: ignore[arg-type]
+
+
+def test_a_log_that_cannot_be_written_is_named_once_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    output = _Output()
+    screen = a_screen(tmp_path / "no folder", output)
+    screen.say("first")
+    screen.say("second")
+    _, first, second = output.lines
+    assert first.startswith(f"first\n{tmp_path}/no folder/supervisor.log cannot be written: ")
+    assert second == "second"
+
+
+def test_an_output_on_a_full_disk_does_not_end_the_crawl(tmp_path: Path) -> None:
+    output = _Output()
+    screen = a_screen(tmp_path, output)
+    output.error = OSError(28, "No space left on device")
+    screen.say("unheard")
+    screen.draw(SimpleNamespace(), "Redis does not answer")  # type: ignore[arg-type]
+    assert "unheard" in (tmp_path / "supervisor.log").read_text()
+
+
+def test_a_closed_pipe_at_the_output_ends_the_crawl(tmp_path: Path) -> None:
+    output = _Output()
+    screen = a_screen(tmp_path, output)
+    output.error = BrokenPipeError()
+    with pytest.raises(BrokenPipeError):
+        screen.say("unheard")
+
+
+def said_at_the_end(
+    advice: str = "", count: int = 0, passed: int = 0, **stats: int
+) -> tuple[bool, list[str]]:
+    file = SimpleNamespace(count=count, passed=passed, path="items.jsonl", summary=f"{count} were written")
+    feed = SimpleNamespace(file=file, waiting=0, is_changed=False)
+    writer = SimpleNamespace(feeds=[feed], advice=lambda _: advice, unwritten_of_others=list)
+    output = _Output()
+    names = {"scraped": "item_scraped_count", "stored": "items/stored"}
+    found = {names[name]: value for name, value in stats.items()}
+    are_there = _say_items(SimpleNamespace(output=output), writer, found)  # type: ignore[arg-type]
+    return are_there, output.lines
+
+
+def test_a_file_with_all_items_is_a_success() -> None:
+    assert said_at_the_end(count=5, scraped=5, stored=5) == (True, ["5 were written"])
+
+
+def test_a_file_of_a_crawl_without_items_is_a_success() -> None:
+    assert said_at_the_end() == (True, ["0 were written"])
+
+
+def test_an_export_that_has_failed_is_not_called_written() -> None:
+    assert said_at_the_end("items.csv is not made", count=5, stored=5) == (False, ["items.csv is not made"])
+
+
+def test_items_that_were_stored_and_did_not_come_are_said() -> None:
+    are_there, (_, line) = said_at_the_end(count=3, scraped=5, stored=5)
+    assert not are_there
+    assert line.startswith("The workers stored 5 items in Redis, of which 2 did not come to items.jsonl: ")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"count": 3, "passed": 2, "scraped": 5, "stored": 5},  # two had a line of their own
+        {"count": 4, "scraped": 6, "stored": 4},  # pages that were crawled again, or start() of two workers
+        {"count": 5, "scraped": 5, "stored": 10},  # RedisPipeline has counted, too
+        {"count": 9, "scraped": 5, "stored": 5},  # a worker that was killed has counted none
+    ],
+    ids=["left out", "twice", "pipeline", "killed"],
+)
+def test_items_that_may_be_missing_for_a_known_reason_are_no_failure(known: dict[str, int]) -> None:
+    are_there, lines = said_at_the_end(**known)  # type: ignore[arg-type]
+    assert are_there
+    assert len(lines) == 1
+
+
+def test_a_file_without_any_of_the_scraped_items_is_a_failure() -> None:
+    are_there, (_, line) = said_at_the_end(scraped=5)
+    assert not are_there
+    assert line == "The workers scraped 5 items, but none is in items.jsonl: see the logs of the workers"
 
 
 # -- logs and sums -----------------------------------------------------------------------------------
