@@ -101,13 +101,13 @@ class StartsSpider(scrapy.Spider):
 
 
 class SheafSpider(GraphSpider):
-    """Has no item to fifty items of each page, and each has a name of its own."""
+    """Has no item to fifty items of each page, and each has a title of its own."""
 
     name = "sheaf"
 
     def parse(self, response):
         page = int(response.url.rpartition("/")[2])
-        yield from ({"name": f"{page}.{number}"} for number in range(page % 51))
+        yield from ({"url": response.url, "title": f"{page}.{number}"} for number in range(page % 51))
         yield from super().parse(response)
 
 
