@@ -21,7 +21,7 @@ from tests.support.postgres import (
 
 from .arena import UNRELEASED, Arena, OverdueError
 from .deaths import MANY
-from .items import KEY, check_titles, replace_worker
+from .items import check_titles, replace_worker, waiting
 from .referee import Outcome
 from .registry import scenario
 from .server import LAG, Standby, crawled_again
@@ -97,11 +97,6 @@ class Faults:
     def repeated(self) -> int:
         """How many pages the failovers explain that are crawled again."""
         return crawled_again(self._arena, LAG, self._failovers)
-
-    @property
-    def waiting(self) -> int:
-        """How many items wait in Redis for a consumer."""
-        return int(self._arena.client_of(self._standby.master).xlen(KEY))
 
     def _kill_once(self) -> None:
         self.kills += self._kill(self.kills + 1)
@@ -257,5 +252,5 @@ def items_database(arena: Arena) -> Outcome:
     arena.crawl("sheaf", workers=3, pages=pages, FRONTIER_ITEMS="stream", **_settings(arena))
     faults.play(most)
     arena.proxy.swallow(0)
-    check_titles(consumer.end(lambda: not faults.waiting), pages)
+    check_titles(consumer.end(lambda: not waiting(arena)), pages)
     return Outcome(faults.made, dead * UNRELEASED + faults.repeated)
