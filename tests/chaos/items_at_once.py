@@ -24,7 +24,7 @@ from .deaths import MANY
 from .items import check_titles, replace_worker, waiting
 from .referee import Outcome
 from .registry import scenario
-from .server import LAG, Standby, crawled_again
+from .server import LAG, Standby, begun_within, crawled_again
 from .supervised import copied_project, running_workers, start_crawl
 
 #: The share of the replies of Redis that is lost, from the first to the last.
@@ -67,6 +67,7 @@ class Faults:
             (0.70, self._fail_over),
         ]
         self._failovers: list[float] = []
+        self._full: list[tuple[float, float]] = []
         self._faults = len(self._left)
         self.kills = 0
 
@@ -95,8 +96,12 @@ class Faults:
 
     @property
     def repeated(self) -> int:
-        """How many pages the failovers explain that are crawled again."""
-        return crawled_again(self._arena, LAG, self._failovers)
+        """How many pages may be crawled again, besides those that a killed worker explains by itself.
+
+        What is crawled while Redis is full is released when it has room again: until then, each death
+        repeats what its worker has crawled meanwhile, and a failover soon after that repeats all of it.
+        """
+        return crawled_again(self._arena, LAG, self._failovers) + begun_within(self._arena, self._full)
 
     def _kill_once(self) -> None:
         self.kills += self._kill(self.kills + 1)
@@ -115,9 +120,11 @@ class Faults:
     def _be_full(self) -> None:
         client = self._arena.client_of(self._standby.master)
         client.config_set("maxmemory", 1)
+        begun = time.time()
         with self._arena.lasting(self._arena.choose(*FULL)):
             self._kill_once()
         client.config_set("maxmemory", 0)
+        self._full.append((begun - 1, time.time() + 1))
 
 
 def _form(arena: Arena) -> tuple[int, int]:
@@ -130,7 +137,7 @@ def _form(arena: Arena) -> tuple[int, int]:
 
 
 def _settings(arena: Arena) -> dict[str, object]:
-    return {"GRAPH_LATENCY": arena.choose(0.5, 0.6), "FRONTIER_LEASE_TIMEOUT": 6, **MANY}
+    return {"GRAPH_LATENCY": 0.5, "FRONTIER_LEASE_TIMEOUT": 6, **MANY}
 
 
 def _file(name: str, about: str, **settings: object) -> None:

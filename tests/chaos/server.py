@@ -113,7 +113,11 @@ def crawled_again(arena: Arena, lag: float, killed: list[float]) -> int:
     They are what the replica had not heard of its release by then, to and fro and with a wait for a second
     attempt; and what was begun before the worker heard of it, after a few attempts.
     """
-    windows = [(moment - 4 * lag - 1, moment + 1.5) for moment in killed]
+    return begun_within(arena, [(moment - 4 * lag - 1, moment + 1.5) for moment in killed])
+
+
+def begun_within(arena: Arena, windows: list[tuple[float, float]]) -> int:
+    """Return how many downloads began within these times, each from one moment to another."""
     downloads = [event.time for event in arena.fleet.events("downloaded")]
     return sum(any(begin < when < end for begin, end in windows) for when in downloads)
 
