@@ -33,8 +33,6 @@ LOST = 0.02
 AWAY, FULL = (3.0, 30.0), (3.0, 60.0)
 #: The share of the site up to which something is killed.
 LAST_KILL = 0.9
-#: The share of the site from which on nothing has to be started again.
-LAST_LOOK = 0.97
 #: Each how many kills the supervisor itself is killed, and each how many all its workers with it.
 OF_SUPERVISOR, OF_POWER = 5, 10
 #: What the command says if it cannot start: Redis is away, or a reply was lost.
@@ -76,7 +74,7 @@ class Faults:
         arena = self._arena
         arena.proxy.swallow(LOST)
         share, moved = 0.0, time.monotonic()
-        while self._left or self.kills < most or arena.share < LAST_LOOK:
+        while self._left or self.kills < most:
             if self._left and arena.share >= self._left[0][0]:
                 self._left.pop(0)[1]()
             elif self.kills < most and arena.share >= LAST_KILL * self.kills / most:
@@ -87,7 +85,12 @@ class Faults:
                 share, moved = arena.share, time.monotonic()
             if not arena.alive() or time.monotonic() > moved + STUCK * arena.pace:
                 raise OverdueError(f"the crawl does not go on at {arena.share:.0%}, after {self.kills} kills")
-        arena.settle()
+        started = 0
+        while len(arena.fleet.workers) > started:
+            # The last start may have failed, too.
+            started = len(arena.fleet.workers)
+            arena.settle()
+            self._keep_up()
 
     @property
     def made(self) -> int:
