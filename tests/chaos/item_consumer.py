@@ -13,8 +13,8 @@ import time
 import redis
 
 GROUP, NAME, WAIT = "database", "one", 1000
-TABLE = "CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, name TEXT)"
-INSERT = "INSERT INTO items (id, name) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+TABLE = "CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, title TEXT)"
+INSERT = "INSERT INTO items (id, title) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
 
 
 def main(url: str, stream: str, path: str) -> None:
@@ -31,7 +31,7 @@ def main(url: str, stream: str, path: str) -> None:
                 first = ">"
                 continue
             # An entry that was acknowledged, and is pending again in older data, has no fields.
-            rows = [(fields["id"], json.loads(fields["item"])["name"]) for _, fields in entries if fields]
+            rows = [(fields["id"], json.loads(fields["item"])["title"]) for _, fields in entries if fields]
             with database:
                 database.executemany(INSERT, rows)
             numbers = [number for number, _ in entries]

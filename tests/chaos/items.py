@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
+import redis
+
 from tests.support.crawl import PROJECT
 
 from .arena import UNRELEASED, Arena
@@ -28,10 +30,13 @@ def _wanted(pages: int) -> Counter[str]:
     return Counter(f"{page}.{number}" for page in range(pages) for number in range(page % 51))
 
 
-def _check(found: Counter[str], pages: int) -> None:
+def check_titles(found: Counter[str], pages: int) -> None:
+    """Raise an exception if an item of a site of *pages* is missing, or is there twice."""
     wanted = _wanted(pages)
     twice = sum((found - wanted).values())
-    assert found == wanted, f"{sum((wanted - found).values())} items are missing, and {twice} are there twice"
+    missing = sum((wanted - found).values())
+    of = [sorted(set(it))[:5] for it in (wanted - found, found - wanted)]
+    assert found == wanted, f"{missing} items are missing, and {twice} are there twice, among them {of}"
 
 
 @scenario(
@@ -44,26 +49,32 @@ def items_kill(arena: Arena) -> Outcome:
     arena.crawl("sheaf", workers=3, pages=pages, FRONTIER_ITEMS="list", GRAPH_LATENCY=0.15, **MANY)
     kills = _kill_workers(arena, most)
     arena.settle()
-    _check(Counter(json.loads(item)["name"] for item in arena.client.lrange(KEY, 0, -1)), pages)
+    check_titles(Counter(json.loads(item)["title"] for item in arena.client.lrange(KEY, 0, -1)), pages)
     return Outcome(kills, kills * UNRELEASED)
 
 
 def _kill_workers(arena: Arena, most: int) -> int:
     kills = 0
     for _ in arena.moments(0.9, 0.3, 1.0):
-        kills += _replace_worker(arena)
+        kills += replace_worker(arena)
         if kills == most:
             break
     return kills
 
 
-def _replace_worker(arena: Arena) -> bool:
+def replace_worker(arena: Arena) -> bool:
     """Kill a worker after another one was started; return whether that was possible."""
     if len(arena.busy()) < 2 or not arena.may_join():
         return False
     arena.join()
     arena.fleet.kill(arena.random.choice(arena.busy()))
     return True
+
+
+def waiting(arena: Arena) -> int:
+    """Return how many items wait in Redis for a consumer, whichever server that is by now."""
+    with redis.Redis.from_url(arena.proxy.url) as client:
+        return int(client.xlen(KEY))
 
 
 class Consumer:
@@ -84,14 +95,14 @@ class Consumer:
         self._process.wait()
         self._start()
 
-    def names(self) -> Counter[str]:
+    def titles(self) -> Counter[str]:
         """Return how often it has stored each item."""
         with closing(sqlite3.connect(self.path, timeout=30)) as database:
             try:
-                rows = database.execute("SELECT name FROM items").fetchall()
+                rows = database.execute("SELECT title FROM items").fetchall()
             except sqlite3.OperationalError:  # the table is being made
                 return Counter()
-        return Counter(name for (name,) in rows)
+        return Counter(title for (title,) in rows)
 
     def end(self, is_done: Callable[[], object]) -> None:
         """Wait until it has stored everything, and end it."""
@@ -115,7 +126,7 @@ def items_consumer(arena: Arena) -> Outcome:
     for turn in arena.moments(0.9, 0.3, 0.8):
         consumer.kill()
         faults += 1
-        kills += _replace_worker(arena)
+        kills += replace_worker(arena)
         if turn == 3:
             arena.client.config_set("maxmemory", 1)
             with arena.lasting(arena.choose(0.5, 20)):
@@ -131,8 +142,8 @@ def items_consumer(arena: Arena) -> Outcome:
             break
     arena.settle()
     arena.proxy.swallow(0)
-    consumer.end(lambda: not arena.client.xlen(KEY))
-    _check(consumer.names(), pages)
+    consumer.end(lambda: not waiting(arena))
+    check_titles(consumer.titles(), pages)
     return Outcome(faults + kills, (kills + 2) * UNRELEASED)
 
 
@@ -150,8 +161,8 @@ def items_failover(arena: Arena) -> Outcome:
         arena.crawl("sheaf", workers=2, pages=pages, GRAPH_LATENCY=0.1, **settings)
 
     outcome = fail_over(arena, LAG, crawl)
-    consumer.end(lambda: sum(consumer.names().values()) >= sum(_wanted(pages).values()))
-    _check(consumer.names(), pages)
+    consumer.end(lambda: not waiting(arena))
+    check_titles(consumer.titles(), pages)
     return outcome
 
 
@@ -190,7 +201,7 @@ class FileWriter:
         self._process.wait()
         self._start()
         assert self._process.wait(60) == 0, "the command has failed"
-        return Counter(json.loads(line)["name"] for line in self.path.read_text().splitlines())
+        return Counter(json.loads(line)["title"] for line in self.path.read_text().splitlines())
 
 
 @scenario(
@@ -215,5 +226,5 @@ def items_file(arena: Arena) -> Outcome:
         arena.wait(lambda: writer.size > size, "the writer does not write")
 
     outcome = fail_over(arena, LAG, crawl)
-    _check(writer.end(), pages)
+    check_titles(writer.end(), pages)
     return replace(outcome, faults=outcome.faults + kills)

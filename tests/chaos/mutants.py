@@ -336,7 +336,13 @@ MUTANTS = {
     "batch-is-not-narrowed": Mutant(
         "a request that cannot be sent keeps nobody from the others",
         ("too-large",),
-        (("worker/loop.py", "if self._whole.pushes and (at_once", "if False and (at_once"),),
+        (
+            (
+                "worker/loop.py",
+                "if (self._whole.pushes or self._whole.item_groups) and (at_once",
+                "if False and (at_once",
+            ),
+        ),
     ),
     "vanished-is-lost": Mutant(
         "what the workers have in hand is stored again where all keys are deleted",

@@ -8,6 +8,7 @@ from . import (
     events,
     fleets,
     items,
+    items_at_once,
     network,
     politeness,
     restarts,
@@ -22,7 +23,8 @@ __all__ = ["RESTARTS", "SCENARIOS", "Scenario", "run"]
 
 #: What comes back: workers, limits, crawls, versions.
 RETURNS = (second_life, restarts, upgrade)
-THEMES = (deaths, network, server, data, items, fleets, supervised, events, politeness, *RETURNS)
+ITEMS = (items, items_at_once)
+THEMES = (deaths, network, server, data, *ITEMS, fleets, supervised, events, politeness, *RETURNS)
 SCENARIOS = {
     found.name: found for theme in THEMES for found in REGISTERED if found.play.__module__ == theme.__name__
 }

@@ -67,7 +67,7 @@ def _replica_of(arena: Arena, port: int) -> PrivateRedis:
 class Standby:
     """A replica that lags *lag* seconds behind Redis, and takes its place when that is killed."""
 
-    def __init__(self, arena: Arena, lag: float) -> None:
+    def __init__(self, arena: Arena, lag: float = LAG) -> None:
         arena.client.config_set("repl-diskless-sync", "yes")
         arena.client.config_set("repl-diskless-sync-delay", 0)
         self._arena = arena
@@ -98,17 +98,28 @@ def fail_over(arena: Arena, lag: float, crawl: Callable[[], None]) -> Outcome:
     """Replace Redis by a replica that lags *lag* seconds behind it, in the crawl that *crawl* starts."""
     standby = Standby(arena, lag)
     crawl()
-    failovers, windows = arena.choose(1, 3), []
+    failovers = arena.choose(1, 3)
+    killed = []
     for number in range(failovers):
         arena.reach(0.25 + 0.2 * number)
-        killed = standby.fail_over()
-        # Crawled again is what the replica had not heard of its release by then, to and fro and with a wait
-        # for a second attempt; and what was begun before the worker heard of it, after a few attempts.
-        windows.append((killed - 4 * lag - 1, killed + 1.5))
+        killed.append(standby.fail_over())
     arena.settle()
+    return Outcome(failovers, crawled_again(arena, lag, killed))
+
+
+def crawled_again(arena: Arena, lag: float, killed: list[float]) -> int:
+    """Return how many pages may be crawled again because Redis was *killed* at these moments.
+
+    They are what the replica had not heard of its release by then, to and fro and with a wait for a second
+    attempt; and what was begun before the worker heard of it, after a few attempts.
+    """
+    return begun_within(arena, [(moment - 4 * lag - 1, moment + 1.5) for moment in killed])
+
+
+def begun_within(arena: Arena, windows: list[tuple[float, float]]) -> int:
+    """Return how many downloads began within these times, each from one moment to another."""
     downloads = [event.time for event in arena.fleet.events("downloaded")]
-    explained = sum(any(begin < when < end for begin, end in windows) for when in downloads)
-    return Outcome(failovers, explained)
+    return sum(any(begin < when < end for begin, end in windows) for when in downloads)
 
 
 def _failover(arena: Arena, **settings: object) -> Outcome:

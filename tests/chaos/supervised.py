@@ -31,21 +31,20 @@ ORPHANS = 15.0
 )
 def supervised(arena: Arena) -> Outcome:
     arena.crawl("pages", workers=0, pages=arena.choose(500, 8000), GRAPH_LATENCY=0.3, **MANY)
-    project = _project(arena)
-    items = project / "items.jsonl"
+    items = copied_project(arena) / "items.jsonl"
     most, kills = arena.choose(6, 50), 0
-    _type(arena, project, items)
+    start_crawl(arena, "pages", items)
     while kills < most and arena.share < 0.9:
         time.sleep(arena.random.uniform(0.5, 2.0))
-        workers = _workers(arena)
+        workers = running_workers(arena)
         if not workers:
             continue
         kills += 1
         if kills % OF_KILLS == 0 or kills == most // 2:
             arena.fleet.workers[-1].kill()
             arena.fleet.workers[-1].wait()
-            arena.wait(lambda: not _workers(arena), "workers outlive their supervisor", ORPHANS)
-            _type(arena, project, items)
+            arena.wait(lambda: not running_workers(arena), "workers outlive their supervisor", ORPHANS)
+            start_crawl(arena, "pages", items)
         else:
             os.kill(arena.random.choice(workers), signal.SIGKILL)
     arena.settle()
@@ -55,31 +54,22 @@ def supervised(arena: Arena) -> Outcome:
     return Outcome(kills, kills * UNRELEASED)
 
 
-def _project(arena: Arena) -> Path:
+def copied_project(arena: Arena) -> Path:
+    """Copy the test project to the arena, because the command writes into it; return its folder."""
     project = arena.folder / "project"
     shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", ".scrapy"))
     return project
 
 
-def _type(arena: Arena, project: Path, items: Path) -> None:
+def start_crawl(arena: Arena, spider: str, items: Path) -> None:
+    """Start ``scrapy frontier crawl -o ITEMS`` in the project where *items* is, as a user types it."""
     log = arena.folder / f"worker-{len(arena.fleet.workers)}.log"
     options = [text for name, value in arena.settings.items() for text in ("-s", f"{name}={value}")]
-    command = [
-        "-m",
-        "scrapy",
-        "frontier",
-        "crawl",
-        "pages",
-        "-w",
-        str(WORKERS),
-        "-o",
-        str(items),
-        *options,
-    ]
+    command = ["-m", "scrapy", "frontier", "crawl", spider, "-w", str(WORKERS), "-o", str(items), *options]
     environment = {**os.environ, "REDIS_URL": arena.proxy.url, "RECORD": str(arena.fleet.record)}
-    arena.fleet.workers.append(start_interpreter(command, environment, log, project))
+    arena.fleet.workers.append(start_interpreter(command, environment, log, items.parent))
 
 
-def _workers(arena: Arena) -> list[int]:
+def running_workers(arena: Arena) -> list[int]:
     """Return the processes of the workers that run."""
     return sorted(pid for pid in {event.pid for event in arena.fleet.events("opened")} if is_alive(pid))

@@ -624,6 +624,22 @@ def test_a_consumer_of_the_stream_stores_an_item_once_that_it_is_given_twice(
     assert in_database(project) == [("https://www.example.com/0", "book 0")]
 
 
+def test_a_consumer_of_the_stream_makes_room_in_a_redis_that_is_full(make: Make, tmp_path: Path) -> None:
+    project, _ = make("stream.md", Books(1))
+    with PrivateRedis(tmp_path) as own:
+        project.environment["REDIS_URL"] = own.url
+        client = redis.Redis.from_url(own.url)
+        client.xgroup_create("pages:items", "database", id="0", mkstream=True)
+        for number in range(3):
+            item = {"url": f"https://www.example.com/{number}", "title": f"book {number}"}
+            client.xadd("pages:items", {"item": json.dumps(item), "id": f"1-a-{number}"})
+        client.config_set("maxmemory", 1)
+        consumer = project.program("python", "consume.py", "pages", "one")
+        wait_until(lambda: not client.xlen("pages:items") or consumer.poll() is not None)
+        assert len(in_database(project)) == 3
+        assert project.log(0) == ""
+
+
 def test_an_item_that_a_consumer_cannot_store_is_kept_and_can_be_put_away(
     make: Make, server: redis.Redis
 ) -> None:

@@ -101,14 +101,20 @@ class StartsSpider(scrapy.Spider):
 
 
 class SheafSpider(GraphSpider):
-    """Has no item to fifty items of each page, and each has a name of its own."""
+    """Has no item to fifty items of each page, and each has a title of its own.
+
+    It yields a page's items a moment before it is through with the page.
+    """
 
     name = "sheaf"
 
-    def parse(self, response):
+    async def parse(self, response):
         page = int(response.url.rpartition("/")[2])
-        yield from ({"name": f"{page}.{number}"} for number in range(page % 51))
-        yield from super().parse(response)
+        for number in range(page % 51):
+            yield {"url": response.url, "title": f"{page}.{number}"}
+        await _sleep(0.1)
+        for request in super().parse(response):
+            yield request
 
 
 class SmallDisk:
