@@ -62,6 +62,7 @@ __all__ = [
     "leave_replica",
     "may_pass",
     "needs_hash_tag",
+    "retry",
     "server_of",
     "slot",
     "socket_timeout",
@@ -209,6 +210,14 @@ def no_retry() -> Retry:
     exchange repeats it: the loop must know of the outage, and must not sleep.
     """
     return Retry(NoBackoff(), 0)
+
+
+def retry(attempts: int) -> Retry:
+    """Return the policy of a caller that waits for Redis, and may repeat what it asks.
+
+    :param attempts: how often it asks again, after 0.1 to 1 second.
+    """
+    return Retry(backoff(1.0), attempts, (RedisConnectionError, RedisTimeoutError))
 
 
 def expand_key(client: Client, template: str, spider: str, job: str = "") -> str:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from pprint import pformat
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from scrapy.utils.project import data_path
@@ -40,8 +40,13 @@ from .periods import whole
 STEP = 0.25
 #: How many runs keep their logs.
 KEPT_RUNS = 10
+#: How often the command asks Redis again before its workers are started.
+START_ATTEMPTS = 4
 #: Seconds between two of Scrapy's checks of a worker's memory.
 MEMORY_INTERVAL = 5
+
+
+T = TypeVar("T")
 
 
 class Crawl(Action):
@@ -167,7 +172,7 @@ def _open_files(
     part of a crawl that is continued.
     """
     files = arguments.files
-    is_new = bool(files) and read_status(view).state in ("new", "finished")
+    is_new = bool(files) and _patiently(lambda: read_status(view).state) in ("new", "finished")
     if overwrite and not is_new and any(file.is_begun for file in files):
         context.output.say(
             "An earlier run's crawl is continued: its files are appended to, not replaced (-O)"
@@ -179,7 +184,7 @@ def _open_files(
         writer = FeedWriter(view.server, view.keys, files, say)
         if files:
             arguments.set("FRONTIER_FEED", writer.tokens)
-            writer.start()
+            _patiently(writer.start)
     except BaseException:
         if writer is not None:
             writer.release()
@@ -187,6 +192,11 @@ def _open_files(
             file.withdraw()
         raise
     return writer
+
+
+def _patiently(call: Callable[[], T]) -> T:
+    """Return what *call* returns. Whether a reply is lost or not, it has the same effect."""
+    return connection.retry(START_ATTEMPTS).call_with_retry(call, lambda error: None)
 
 
 def _say_items(context: Context, writer: FeedWriter, stats: report.Stats) -> bool:

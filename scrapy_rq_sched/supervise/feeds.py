@@ -68,6 +68,7 @@ class Feed:
         self._server = server
         self._keys = keys
         self._count = FIRST_ITEMS
+        self._is_noted = False
 
     def move(self) -> int:
         """Move a batch of items to the file, and return how many. Waits for Redis, and for the disk.
@@ -76,6 +77,7 @@ class Feed:
         :raises FrontierError: if another program moves them, or if the journal of the file is damaged.
         """
         self.lock.hold()
+        self._note()
         found = self._server.xrange(self.key, count=self._count)
         entries = [Entry.of(number, fields) for number, fields in found]
         if not entries:
@@ -86,6 +88,13 @@ class Feed:
         size = sum(len(entry.data) for entry in entries)
         self._count = max(1, min(MOST_ITEMS, 2 * len(entries), int(len(entries) * BATCH_BYTES / (size + 1))))
         return len(entries)
+
+    def _note(self) -> None:
+        """Note in Redis where the file is, for whoever finds items of it."""
+        if not self._is_noted and self.key == self._keys.feed(self.file.token):
+            owner = {"host": socket.gethostname(), "path": str(self.file.path)}
+            self._server.hset(self._keys.feeds, self.file.token, json.dumps(owner))
+            self._is_noted = True
 
     def take_problems(self) -> list[str]:
         """Return the lines about items that are not in the file, once."""
@@ -147,14 +156,12 @@ class FeedWriter:
         return ",".join(feed.file.token for feed in self.feeds)
 
     def start(self) -> None:
-        """Note in Redis which files there are, and begin to move items.
+        """Begin to move items.
 
         :raises FrontierError: if another program moves the items of one of them.
         """
         for feed in self.feeds:
             feed.lock.acquire(self._tell)
-            owner = {"host": socket.gethostname(), "path": str(feed.file.path)}
-            self._server.hset(self._keys.feeds, feed.file.token, json.dumps(owner))
         self._thread.start()
 
     def end(self, is_complete: bool) -> None:
@@ -310,7 +317,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def of(cls, value: bytes) -> Owner:
-        """Return the owner that :meth:`FeedWriter.start` has noted as *value*."""
+        """Return the owner that :meth:`Feed.move` has noted as *value*."""
         try:
             owner: Any = json.loads(value)
             return cls(str(owner["host"]), str(owner["path"]))

@@ -77,6 +77,24 @@ def waiting(arena: Arena) -> int:
         return int(client.xlen(KEY))
 
 
+@scenario(
+    "items-own-files",
+    "Workers that write their items to files of their own are killed at random moments. Each item is in one of "
+    f"the files, and each line is complete. Each kill explains {UNRELEASED} repeated pages.",
+)
+def items_own_files(arena: Arena) -> Outcome:
+    pages, most = arena.choose(500, 3000), arena.choose(4, 20)
+    feeds = json.dumps({f"{arena.folder}/items-%(worker)s.jsonl": {"format": "jsonlines"}})
+    arena.crawl("sheaf", workers=3, pages=pages, FEEDS=feeds, GRAPH_LATENCY=0.15, **MANY)
+    kills = _kill_workers(arena, most)
+    arena.settle()
+    files = arena.folder.glob("items-*.jsonl")
+    found = Counter(json.loads(line)["name"] for file in files for line in file.read_text().splitlines())
+    missing = sum((_wanted(pages) - found).values())
+    assert not missing, f"{missing} items are missing"
+    return Outcome(kills, kills * UNRELEASED)
+
+
 class Consumer:
     """A program that stores the items, and is killed and started again."""
 

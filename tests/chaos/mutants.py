@@ -119,7 +119,7 @@ MUTANTS = {
         (
             (
                 "worker/items.py",
-                "known = lease.payload if request.dont_filter else str(self._fingerprint(request)).encode()",
+                "known = one_line(self._fingerprint(request)).encode() if is_filtered else lease.payload",
                 "known = lease.name.encode()",
             ),
         ),
@@ -338,7 +338,7 @@ MUTANTS = {
         ("too-large",),
         (
             (
-                "worker/loop.py",
+                "worker/attempt.py",
                 "if (self._whole.pushes or self._whole.item_groups) and (at_once",
                 "if False and (at_once",
             ),
@@ -414,8 +414,27 @@ MUTANTS = {
     ),
     "buffered-items": Mutant(
         "an item is in its file before its page is released",
-        ("supervised",),
-        (("feeds.py", 'self._path.open("ab", buffering=0)', 'self._path.open("ab")'),),
+        ("items-own-files",),
+        (
+            (
+                "feeds.py",
+                "return _WholeItems(self.path, self.write_mode, spider.crawler)",
+                "return io.BufferedWriter(_WholeItems(self.path, self.write_mode, spider.crawler), 65536)",
+            ),
+        ),
+    ),
+    "file-after-its-acknowledgement": Mutant(
+        "an item is on the disk before it is deleted from the stream",
+        ("items-file",),
+        (
+            (
+                "supervise/feeds.py",
+                "        self.file.add(entries)\n"
+                "        self._server.xdel(self.key, *(entry.number for entry in entries))\n",
+                "        self._server.xdel(self.key, *(entry.number for entry in entries))\n"
+                "        self.file.add(entries)\n",
+            ),
+        ),
     ),
     "lost-in-silence": Mutant(
         "that a worker is lost is told by the step that takes back what it held",
