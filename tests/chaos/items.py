@@ -79,8 +79,8 @@ def waiting(arena: Arena) -> int:
 
 @scenario(
     "items-own-files",
-    "Workers that write their items to files of their own are killed at random moments. Each item is in one of "
-    f"the files, and each line is complete. Each kill explains {UNRELEASED} repeated pages.",
+    "Workers that write their items to files of their own are killed at random moments. Each item is in one "
+    f"of the files, and each line is complete. Each kill explains {UNRELEASED} repeated pages.",
 )
 def items_own_files(arena: Arena) -> Outcome:
     pages, most = arena.choose(500, 3000), arena.choose(4, 20)

@@ -173,8 +173,9 @@ def test_items_that_come_after_the_last_look_are_not_forgotten(
     make: Files, start: Start, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = make()
-    monkeypatch.setattr(Feed, "move", lambda _: 0)
     writer = start(file)
+    wait_until(lambda: server.hexists(KEYS.feeds, file.token))
+    monkeypatch.setattr(Feed, "move", lambda _: 0)
     add(server, file, "a")
     writer.end(is_complete=True)
     assert server.hkeys(KEYS.feeds) == [file.token.encode()]
