@@ -640,6 +640,23 @@ def test_a_consumer_of_the_stream_makes_room_in_a_redis_that_is_full(make: Make,
         assert project.log(0) == ""
 
 
+def test_a_consumer_of_the_list_makes_room_in_a_redis_that_is_full(make: Make, tmp_path: Path) -> None:
+    project, _ = make("consumer.md", Books(1))
+    with PrivateRedis(tmp_path) as own:
+        project.environment["REDIS_URL"] = own.url
+        client = redis.Redis.from_url(own.url)
+        for number in range(3):
+            item = {"url": f"https://www.example.com/{number}", "title": f"book {number}"}
+            client.rpush("pages:items", json.dumps(item))
+        client.config_set("maxmemory", 1)
+        consumer = project.program("python", "consume.py", "pages", "one")
+        wait_until(
+            lambda: not client.exists("pages:items", "pages:items:of:one") or consumer.poll() is not None
+        )
+        assert len(in_database(project)) == 3
+        assert consumer.poll() is None
+
+
 def test_an_item_that_a_consumer_cannot_store_is_kept_and_can_be_put_away(
     make: Make, server: redis.Redis
 ) -> None:
