@@ -268,7 +268,9 @@ def test_a_spider_that_there_is_not(terminal: Terminal) -> None:
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("name", ["items.json", "items.csv", "items.xml"])
+@pytest.mark.parametrize(
+    "name", ["items.json", *(pytest.param(f"items.{end}", marks=pytest.mark.long) for end in ("csv", "xml"))]
+)
 def test_a_file_of_another_format_has_each_item_once(terminal: Terminal, name: str) -> None:
     code, said = terminal.run(*CRAWL, "-w", "2", "-O", name)
     assert code == 0, said
@@ -300,6 +302,7 @@ def test_each_item_is_in_the_file_once_though_the_command_and_workers_are_killed
     assert [path.name for path in terminal.folder.glob("items*")] == ["items.jsonl"]
 
 
+@pytest.mark.long
 def test_the_items_of_a_stream_are_moved_to_a_file_also_by_a_command_that_is_killed(
     terminal: Terminal, server: redis.Redis
 ) -> None:
@@ -317,6 +320,7 @@ def test_the_items_of_a_stream_are_moved_to_a_file_also_by_a_command_that_is_kil
     assert "No items of spider 'pages' wait in Redis" in terminal.run("pages", command="items")[1]
 
 
+@pytest.mark.long
 def test_items_of_a_run_that_was_not_continued_are_named_with_their_command(
     terminal: Terminal, server: redis.Redis
 ) -> None:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.single("a fleet on one machine; its Redis does not matt
 PAGES = 200
 ALL = {page_url(number) for number in range(PAGES)}
 SLOW = ("-s", "GRAPH_LATENCY=0.05", "-s", "CONCURRENT_REQUESTS=2", "-s", "FRONTIER_LEASE_TIMEOUT=2")
+NAMES = ["items.jsonl", pytest.param("items.csv", marks=pytest.mark.long)]
 CRAWL = ("pages", "-s", f"GRAPH_PAGES={PAGES}", *SLOW, "-w", "2")
 
 
@@ -53,7 +54,7 @@ def commands(said: str) -> list[list[str]]:
 # -- a full disk ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["items.jsonl", "items.csv"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_disk_that_is_full_for_a_while_costs_no_item(terminal: Terminal, name: str) -> None:
     process = terminal.start(*CRAWL, "-o", name)
     wait_until(lambda: len(terminal.events("parsed")) > 30)
@@ -70,7 +71,8 @@ def test_a_disk_that_is_full_for_a_while_costs_no_item(terminal: Terminal, name:
     assert [path.name for path in terminal.folder.glob("items*")] == [name]
 
 
-@pytest.mark.parametrize("name", ["items.jsonl", "items.csv"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
 def test_a_disk_that_stays_full_leaves_the_items_to_the_command_that_is_named(
     terminal: Terminal, server: redis.Redis, name: str
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_disk_that_stays_full_leaves_the_items_to_the_command_that_is_named(
     assert server.keys("pages:feed*") == []
 
 
+@pytest.mark.long
 def test_an_export_that_fails_is_said_and_made_by_the_command_that_is_named(terminal: Terminal) -> None:
     spool = terminal.folder / "items.csv.items"
     in_the_way = terminal.folder / "items.csv.partial"
@@ -152,7 +155,7 @@ def test_a_file_that_is_deleted_while_the_crawl_runs_is_said_and_the_rest_is_kep
     assert len(terminal.found()) == int(left)
 
 
-@pytest.mark.parametrize("name", ["items.jsonl", "items.csv"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_journal_that_is_deleted_while_the_crawl_runs_is_no_silent_success(
     terminal: Terminal, name: str
 ) -> None:
@@ -211,7 +214,8 @@ def test_a_machine_that_joins_replaces_a_file_of_its_own_that_is_complete(
     assert terminal.found() + second.found() == {page_url(number): 1 for number in range(800)}
 
 
-@pytest.mark.parametrize("name", ["items.jsonl", "items.csv"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
 def test_a_crawl_of_pages_without_items_leaves_the_file_to_which_the_next_one_appends(
     terminal: Terminal, server: redis.Redis, name: str
 ) -> None:
@@ -230,6 +234,7 @@ def test_a_crawl_of_pages_without_items_leaves_the_file_to_which_the_next_one_ap
 # -- serializers, and characters --------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_serializer_of_redis_pipeline_has_no_effect_on_the_items_of_a_file(terminal: Terminal) -> None:
     code, said = terminal.run(*CRAWL, "-o", "items.jsonl", "-s", "REDIS_ITEMS_SERIALIZER=pickle.dumps")
     assert code == 0, said
@@ -253,7 +258,11 @@ class OddSpider(scrapy.Spider):
 
 @pytest.mark.parametrize(
     "setting",
-    [(), *(("-s", f"FEED_EXPORT_ENCODING={encoding}") for encoding in ("utf-8", "latin-1"))],
+    [
+        (),
+        pytest.param(("-s", "FEED_EXPORT_ENCODING=utf-8"), marks=pytest.mark.long),
+        pytest.param(("-s", "FEED_EXPORT_ENCODING=latin-1"), marks=pytest.mark.long),
+    ],
     ids=str,
 )
 def test_the_file_of_one_page_is_that_of_scrapy_byte_for_byte(
@@ -275,6 +284,7 @@ def test_the_file_of_one_page_is_that_of_scrapy_byte_for_byte(
 # -- scrapy frontier items ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_command_that_follows_waits_for_a_crawl_that_has_not_begun(terminal: Terminal) -> None:
     process = terminal.start("pages", "-o", "items.jsonl", "--follow", command="items")
     assert process.stdout is not None
@@ -286,10 +296,11 @@ def test_a_command_that_follows_waits_for_a_crawl_that_has_not_begun(terminal: T
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 
+@pytest.mark.long
 def test_a_stream_with_a_writer_is_refused_to_another_command(
     terminal: Terminal, server: redis.Redis
 ) -> None:
-    process = terminal.start(*CRAWL, "-o", "items.jsonl")
+    process = terminal.start(*CRAWL, "-s", "GRAPH_LATENCY=0.4", "-o", "items.jsonl")
     wait_until(lambda: terminal.found())
     token = server.hkeys("pages:feeds")[0].decode()  # type: ignore[union-attr]
     code, said = terminal.run("pages", "--feed", token, "-o", "other.jsonl", command="items")

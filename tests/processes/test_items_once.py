@@ -32,7 +32,7 @@ def streamed(server: redis.Redis, spider: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["list", "stream"])
+@pytest.mark.parametrize("kind", [pytest.param("list", marks=pytest.mark.long), "stream"])
 def test_each_item_is_stored_once_though_workers_are_killed(
     fleet: Fleet, server: redis.Redis, kind: str
 ) -> None:
