@@ -41,6 +41,27 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         "A crawl over sockets, with link extraction",
         [("pages_per_second", "pages/s", ".0f"), ("cpu_ms", "worker CPU a page (ms)", ".2f")],
     ),
+    "items": (
+        "A crawl with one item a page",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("of_file", "ratio to a file", ".3f"),
+            ("cpu_ms", "worker CPU a page (ms)", ".2f"),
+            ("exchanges", "exchanges a page", ".3f"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+            ("more_redis_us", "of that for the item", ".1f"),
+            ("bytes_an_item", "bytes an item", ".0f"),
+        ],
+    ),
+    "item_sizes": (
+        "Items of different sizes",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("of_file", "ratio to a file", ".3f"),
+            ("cpu_ms", "worker CPU a page (ms)", ".2f"),
+            ("more_redis_us", "Redis CPU an item (µs)", ".0f"),
+        ],
+    ),
     "fleet": (
         "A fleet",
         [

@@ -82,7 +82,7 @@ def run(arena: Arena, options: Options) -> Figures:
     for level in options.each(levels, "slots, filling"):
         workers[level].fill(max(2000, level))
     process = int(arena.redis.info("server")["process_id"])
-    for _ in options.grants("slots", options.size(2, 5 * options.rounds)):
+    for _ in options.turns("slots", options.size(2, 5 * options.rounds)):
         for level, worker in workers.items():
             before = redis_time(process)
             for _ in range(EXCHANGES):

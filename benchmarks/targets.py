@@ -8,6 +8,7 @@ from typing import Literal
 
 from .arena import MEMORY, OURS, PEER
 from .figures import Figures
+from .items import COMMAND, LIST, STREAM
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
             None,
         )
     )
-    return found + _of_slots(all_figures)
+    return found + _of_slots(all_figures) + _of_items(all_figures)
 
 
 def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
@@ -142,6 +143,20 @@ def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
         ),
         Target("… 1,000,000 slots, ratio to 100", "at most", 1.1, slots.ratio(many, some, "redis_us"), None),
     ]
+
+
+def _of_items(all_figures: Mapping[str, Figures]) -> list[Target]:
+    """Return the figures to reach for items that are stored with the release of their page."""
+    items = all_figures.get("items", Figures())
+    found = []
+    for way in (LIST, STREAM, COMMAND):
+        name = f"{OURS}, {way}"
+        pace, more = (items.median(name, column) for column in ("of_file", "more_redis_us"))
+        found.append(
+            Target(f"an item a page, {way}: speed, ratio to a file", "at least", 0.97, pace, None, ".3f")
+        )
+        found.append(Target("… Redis CPU an item (µs)", "at most", 10, more, None, ".1f"))
+    return found
 
 
 def _pair(figures: Figures, what: str, name: str, most: float, form: str) -> Target:

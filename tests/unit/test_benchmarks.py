@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from scrapy.http import TextResponse
 
+from benchmarks import __main__, items, report
 from benchmarks.arena import MEMORY, OURS, PEER, Contender
 from benchmarks.figures import Figures
+from benchmarks.project.bench import spiders
 from benchmarks.project.bench.site import links_of, number_of, page_url
 from benchmarks.report import Results
 from benchmarks.targets import targets
@@ -55,6 +59,24 @@ def test_figures_are_the_same_when_they_are_written_and_read(tmp_path: Path) -> 
     again = Results.read(tmp_path / "benchmarks.json")
     assert again == results
     assert "| scrapy-rq-sched | 100 (50 to 200) | 0.500 (0.500 to 0.500) |" in again.page()
+
+
+def test_each_workload_has_a_table() -> None:
+    assert list(__main__.WORKLOADS) == list(report.WORKLOADS)
+
+
+def test_the_targets_of_items_are_found_in_the_figures_of_the_workload() -> None:
+    figures = Figures()
+    for way in items.WAYS:
+        figures.add(f"{OURS}, {way}", of_file=0.97, more_redis_us=10.0)
+    found = [target for target in targets({"items": figures}) if target.ours is not None]
+    assert [target.verdict for target in found] == ["met"] * 6
+
+
+def test_an_item_has_the_size_that_it_is_asked_for() -> None:
+    spider = spiders.ItemsSpider(size="2000")
+    item = next(spider.parse(TextResponse(page_url(12), body=b"", encoding="utf-8")))
+    assert len(json.dumps(item)) == 2000
 
 
 def test_a_contender_is_named_by_its_own_options() -> None:

@@ -15,6 +15,8 @@ from scrapy_rq_sched import RedisSpider
 
 from .site import page_url
 
+_TEXT = "<p>Some text of an article, as long as a paragraph is.</p>"
+
 
 class GraphSpider(scrapy.Spider):
     """Follows every link; on a site without an end, until ``-a pages=N`` of them are parsed."""
@@ -41,6 +43,18 @@ class LeafSpider(GraphSpider):
     async def start(self) -> AsyncIterator[Any]:  # noqa: D102 - Scrapy's
         for request in ():
             yield request
+
+
+class ItemsSpider(GraphSpider):
+    """Yields an item of ``-a size=N`` bytes of JSON for each page, before its links."""
+
+    name = "items"
+    size = "200"
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:  # noqa: D102 - Scrapy's
+        room = int(self.size) - len('{"url": "", "text": ""}') - len(response.url)
+        yield {"url": response.url, "text": (_TEXT * (room // len(_TEXT) + 1))[:room]}
+        yield from super().parse(response)
 
 
 class HtmlSpider(scrapy.Spider):
