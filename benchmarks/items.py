@@ -57,7 +57,7 @@ def run_sizes(arena: Arena, options: Options) -> Figures:
     figures = Figures()
     pages = options.size(quick=50, full=1000)
     ways = (FILE, LIST, STREAM, COMMAND)
-    for number in options.turns("item sizes"):
+    for number in options.turns("item sizes", min(options.rounds, 3)):
         for size in SIZES:
             crawls = _crawl_each(arena, ways[:: -1 if number % 2 else 1], pages, size)
             in_file = crawls[FILE].figures()
