@@ -346,8 +346,7 @@ class Batch:
             [
                 len(group.items),
                 places[group.lease] if group.is_last else group.lease or 0,
-                *((group.url, group.page) if with_urls else ("", "")),
-                *([group.mark] if group.mark else []),
+                *((group.url, group.page, group.mark) if with_urls or group.mark else ()),
             ]
             for group in self.item_groups
         ]

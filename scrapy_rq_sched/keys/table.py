@@ -375,7 +375,7 @@ class Table:
     feed = KeyPattern(
         "{prefix}:feed:<token>",
         ("stream",),
-        "with `scrapy frontier crawl -o`: items that are not in its file yet, as in a stream of `items`",
+        "with `scrapy frontier crawl -o`: items that are not in its file yet: fields `item` and `id`",
         Use.PREFIX,
         lasting=True,
     )

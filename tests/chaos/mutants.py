@@ -429,9 +429,8 @@ MUTANTS = {
         (
             (
                 "supervise/feeds.py",
-                "        self.file.add(entries)\n"
-                "        self._server.xdel(self.key, *(entry.number for entry in entries))\n",
-                "        self._server.xdel(self.key, *(entry.number for entry in entries))\n"
+                "        self.file.add(entries)\n",
+                "        self._server.xtrim(self.key, minid=_after(entries[-1].number), approximate=False)\n"
                 "        self.file.add(entries)\n",
             ),
         ),

@@ -359,6 +359,7 @@ def test_items_that_are_not_moved_yet_are_moved_to_the_items_of_the_next_worker(
     other.frontier.open(made_with("stream s:items"), flush=flush)
     wait_until(lambda: not other.say().unmoved)
     assert 0 < left == server.xlen(key(worker))
+    assert len({fields[b"id"] for fields in streamed(server, worker)}) == left
 
 
 def test_items_that_are_not_moved_yet_need_a_worker_that_stores_items(

@@ -2,7 +2,8 @@
 -- The items of an exchange: of pages whose leases it releases, parts of pages with very many items, and items that no
 -- page of the frontier has led to.
 --
--- header.items: how many items there are; header.item_groups: for each page {its number of items, to, its URL, page, mark}
+-- header.items: how many items there are; header.item_groups: for each page {its number of items, to, its URL, page, mark}.
+-- The last three are left out if they are not needed.
 --   to: a number: the place of its lease among the finished ones; text: its lease, which is not finished yet; 0: no lease
 --   page: a text that is the same for each delivery of the page; '' if it has no lease
 --   mark: for an item of start(), which each worker yields: only one of them is stored
@@ -20,7 +21,7 @@ end
 
 -- -> whether an item of start() is the first of its kind in this crawl. To a worker that is late, the crawl is over.
 local function is_first(step, mark)
-  return not mark or not step.over and redis.call('SADD', STARTED, mark) == 1
+  return (mark or '') == '' or not step.over and redis.call('SADD', STARTED, mark) == 1
 end
 
 -- -> the page's text in the identities of its items. If its fingerprint was forgotten, it is crawled several times on
@@ -37,7 +38,6 @@ end
 -- Store the items of one page. -> how many
 local function store_page(step, group, first, last, number)
   local n, to, url, text, mark = unpack(group)
-  local page = {kind = header.items_as, feed = header.feed, worker = step.worker, url = url}
   local has_parts = step.meta.item_parts
   if type(to) == 'string' then
     if redis.call('HEXISTS', step.held, to) == 0 then return 0 end
@@ -54,8 +54,11 @@ local function store_page(step, group, first, last, number)
   elseif not is_first(step, mark) then
     return 0
   end
-  text = text ~= '' and text_of(step, text, lease) or step.worker .. '-' .. lease
-  page.id = string.format('%.0f-%s', number_of(step.meta.began, 0), text)
+  local page = {kind = header.items_as, feed = header.feed, worker = step.worker, url = url or '', id = ''}
+  if header.feed or header.items_as == 'stream' then
+    text = text ~= '' and text_of(step, text, lease) or step.worker .. '-' .. lease
+    page.id = string.format('%.0f-%s', number_of(step.meta.began, 0), text)
+  end
   items.release(step.worker .. '/' .. lease, page, ARGV, first, last, has_parts)
   return n
 end
@@ -81,6 +84,7 @@ function page_items.store(step)
     step.items = step.items + store_page(step, group, first + 1, first + group[1], number)
     first = first + group[1]
   end
+  items.flush()
   redis.call('HSET', step.own, 'items', whole(header.exchange) .. ' ' .. step.items .. ' ' .. step.no_items)
 end
 

@@ -1,7 +1,7 @@
 -- Needs: keys
 -- The items of pages (FRONTIER_ITEMS). They are stored in the step that releases the lease of their page, or not at all.
 --   ITEMS             the stored items, for consumers: a list of items, or a stream with the fields item, url, worker, id
---   FEED..<token>     the same stream for the file of a scrapy frontier crawl
+--   FEED..<token>     a stream with the fields item and id, for the file of a scrapy frontier crawl
 --   ITEM_PART..<worker>/<lease>  some items of a page whose lease is not released: it yields too many for one exchange
 --   ITEM_PARTS        the names <worker>/<lease> of all these
 --   ITEMS_RELEASED    the parts whose leases are released, in their order. Each exchange moves some of their items to ITEMS.
@@ -42,25 +42,44 @@ function items.unmoved()
   return type(count) == 'number' and count or 0
 end
 
--- The identity of an item is the same whenever its page is delivered.
-local function append_to_stream(key, page, values, first, last)
-  for i = first, last do
-    redis.call('XADD', key, '*', 'item', values[i], 'url', page.url, 'worker', page.worker,
-      'id', page.id .. '-' .. page.n + i - first)
+-- Items of several pages that follow each other in *values* are appended to a list together: one command is faster than
+-- many.
+local run = {values = nil, first = 1, last = 0}
+
+function items.flush()
+  if run.last >= run.first then
+    in_chunks(run.values, function(...) redis.call('RPUSH', ITEMS, ...) end, run.first, run.last)
   end
+  run = {values = nil, first = 1, last = 0}
+end
+
+local function append_to_list(values, first, last)
+  if run.values ~= values or run.last + 1 ~= first then
+    items.flush()
+    run = {values = values, first = first, last = first - 1}
+  end
+  run.last = last
 end
 
 -- Append *values* from *first* to *last*. page: its fields kind (of ITEMS, if the items go there), feed (the tokens, if
--- they go to files), worker, url, id and n, the number of its first item here.
+-- they go to files), worker, url, id and n, the number of its first item here. The identity of an item is the same
+-- whenever its page is delivered. The caller must call items.flush() in the end.
 local function append(page, values, first, last)
-  if page.kind == 'list' then
-    in_chunks(values, function(...) redis.call('RPUSH', ITEMS, ...) end, first, last)
-  elseif page.kind then
-    append_to_stream(ITEMS, page, values, first, last)
+  if page.kind == 'list' then append_to_list(values, first, last) end
+  for i = first, page.kind == 'stream' and last or 0 do
+    redis.call('XADD', ITEMS, '*', 'item', values[i], 'url', page.url, 'worker', page.worker,
+      'id', page.id .. '-' .. page.n + i - first)
   end
   for token in string.gmatch(page.feed or '', '[^,]+') do
-    append_to_stream(FEED .. token, page, values, first, last)
+    for i = first, last do
+      redis.call('XADD', FEED .. token, '*', 'item', values[i], 'id', page.id .. '-' .. page.n + i - first)
+    end
   end
+end
+
+local function append_now(...)
+  append(...)
+  items.flush()
 end
 
 -- Keep items of a page until its lease is released.
@@ -71,7 +90,8 @@ function items.keep(worker, lease, values, first, last)
   redis.call('HSET', META, 'item_parts', 1)
 end
 
--- Store all items of a page whose lease is released in this script: those that are kept, and the last ones.
+-- Store all items of a page whose lease is released in this script: those that are kept, and the last ones. The caller
+-- must call items.flush() in the end.
 -- name: <worker>/<lease>, or any new name; has_parts: whether any part may exist
 function items.release(name, page, values, first, last, has_parts)
   page.n = 0
@@ -106,8 +126,10 @@ local function move_some(record, at_a_time, kind)
     return 0, 0
   end
   page.kind = page.kind and kind or page.kind
+  -- Without a stream, the items of the page had no identity.
+  page.id = page.id ~= '' and page.id or page.name
   -- All or nothing: of two keys, none must get them again.
-  if wrong_type(items.types(page.kind, page.feed)) or not pcall(append, page, some, 1, #some) then return end
+  if wrong_type(items.types(page.kind, page.feed)) or not pcall(append_now, page, some, 1, #some) then return end
   redis.call('LTRIM', ITEM_PART .. page.name, #some, -1)
   page.n = page.n + #some
   redis.call('LSET', ITEMS_RELEASED, 0, cjson.encode(page))
