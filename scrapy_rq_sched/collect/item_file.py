@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..codec.values import text_of
-from ..errors import FrontierError, a_type, counted, one_line
+from ..errors import FrontierError, a_type, one_line
 from .item_format import ITEM_ERRORS, ItemFormat
 from .journal import ChangedFileError, Journal, check_place
 
@@ -234,9 +234,9 @@ class ItemFile:
     @property
     def summary(self) -> str:
         """A line about what was written."""
-        were = "was" if self.count == 1 else "were"
+        were = "item was" if self.count == 1 else "items were"
         how = "added" if self.adds else "written"
-        return f"{counted(self.count, 'item')} {were} {how} to {self.path}"
+        return f"{self.count:,} {were} {how} to {self.path}"
 
     @property
     def _opened(self) -> tuple[Journal, io.FileIO]:
