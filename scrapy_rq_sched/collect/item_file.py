@@ -60,11 +60,13 @@ class _Batch:
     """What a file gets of some entries.
 
     :ivar counts: how many items the file has then of each page.
+    :ivar crawl: when the crawl of the last one began.
     :ivar known: how many of the entries the file has already.
     """
 
     def __init__(self) -> None:
         self.counts: dict[bytes, int] = {}
+        self.crawl = ""
         self.lines: list[bytes] = []
         self.problems: list[str] = []
         self.known = 0
@@ -81,6 +83,7 @@ class ItemFile:
     :ivar passed: how many entries were not written: the file has them already, or cannot have them.
     :ivar problems: a line for each item that the file cannot have.
     :ivar adds: whether they were added to items that were in the file before.
+    :ivar crawl: when the crawl began of which an incomplete file has items; empty if it has none.
     :raises SettingError: if the format cannot be written.
     """
 
@@ -89,7 +92,7 @@ class ItemFile:
         self.count = self.passed = 0
         self.problems: list[str] = []
         self.adds = False
-        self.token = ""
+        self.token = self.crawl = ""
         self._format = ItemFormat(path, format_, settings)
         #: Where the items are written, and the journal of it.
         self.data = path if self._format.has_lines else path.with_name(path.name + SPOOL)
@@ -98,6 +101,8 @@ class ItemFile:
         self._file: io.FileIO | None = None
         # Whether a file that is replaced is still as it was, because no item has come yet; and its size.
         self._is_old, self._old_size = False, 0
+        # Whether the journal is still that of an earlier writer, whose file is replaced.
+        self._is_pending = False
         # Whether the file may have bytes that the journal does not have.
         self._is_torn = False
         self._made: list[Path] = []
@@ -133,18 +138,23 @@ class ItemFile:
             self.token = journal.token
             self._remove_spool(lacks_items=journal.get("is_complete") == _LACKING)
             journal.begin(token="", is_complete="")
-        if not journal.token or (overwrites and is_new):
-            self._begin(overwrites, secrets.token_hex(8))
+        self.token = journal.token or secrets.token_hex(8)
+        if not journal.token:
+            self._begin(overwrites)
+        elif overwrites and is_new:
+            self.token = secrets.token_hex(8)
+            self._is_pending = True
         elif journal.get("is_old") and not overwrites:
             # An earlier writer was to replace the file, and has not begun to.
-            self._begin(False, journal.token)
+            self._begin(False)
         else:
             self._check_version()
-        self.token = journal.token
-        self.adds = journal.size > 0
-        self._is_old = bool(journal.get("is_old"))
+        size = 0 if self._is_pending else journal.size
+        self.adds = size > 0
+        self.crawl = "" if self._is_pending else journal.get("crawl")
+        self._is_old = self._is_pending or bool(journal.get("is_old"))
         there = self.data.stat().st_size if self.data.exists() else 0
-        if there < journal.size:
+        if there < size:
             raise FrontierError(
                 f"{self.data} has {there} bytes, but {journal.size} were written: another program has "
                 f"changed it. Move it away together with {self.journal_path}, and start again"
@@ -155,6 +165,15 @@ class ItemFile:
         self._old_size = there
         if not self._is_old:
             self._file.truncate(journal.size)
+
+    def begin(self) -> None:
+        """Note that a file of an earlier writer is replaced. What that one has not written is not continued.
+
+        :raises OSError: if the journal cannot be written.
+        """
+        if self._is_pending:
+            self._begin(True)
+            self._is_pending = False
 
     def withdraw(self) -> None:
         """Close the file, and remove what :meth:`open` has made, because nothing will be written."""
@@ -176,6 +195,7 @@ class ItemFile:
         :raises FrontierError: if the journal is damaged. Then too.
         """
         journal, file = self._opened
+        self.begin()
         if self._is_torn:
             self._cut()
         self._check()
@@ -185,12 +205,16 @@ class ItemFile:
             data = b"".join(batch.lines)
             self._is_torn = True
             try:
-                file.truncate(size)  # to nothing, if the file is replaced
+                if self._is_old:
+                    # If this writer dies now, the next one cuts off what is there.
+                    journal.note({}, is_old="")
+                    self._is_old = False
+                file.truncate(size)
                 file.seek(size)
                 _write_whole(file, data)
                 os.fsync(file.fileno())
-                journal.note(batch.counts, size=size + len(data), is_old="")
-                self._is_old = self._is_torn = False
+                journal.note(batch.counts, size=size + len(data), crawl=batch.crawl)
+                self._is_torn = False
             except BaseException:
                 # If this fails, too, the next call does it.
                 with contextlib.suppress(OSError, FrontierError):
@@ -213,6 +237,8 @@ class ItemFile:
         journal, file = self._journal, self._file
         is_removed = False
         try:
+            if is_complete:
+                self.begin()
             if self._is_torn:
                 self._cut()
             self._check()
@@ -243,7 +269,7 @@ class ItemFile:
         assert self._journal is not None and self._file is not None  # noqa: S101, PT018 - open() comes first
         return self._journal, self._file
 
-    def _begin(self, replaces: bool, token: str) -> None:
+    def _begin(self, replaces: bool) -> None:
         """Begin a file: its first item comes after those that are there, if they are kept."""
         assert self._journal is not None  # noqa: S101 - open() has made it
         if not self._format.has_lines:
@@ -252,7 +278,8 @@ class ItemFile:
             _end_line(self.path)
         is_kept = not replaces and self.data.exists()
         self._journal.begin(
-            token=token,
+            token=self.token,
+            crawl="",
             size=self.data.stat().st_size if is_kept else 0,
             is_old="1" if replaces else "",
             was=_version(self.path),
@@ -268,6 +295,8 @@ class ItemFile:
             )
         if not self.data.exists():
             self._made.append(self.data)
+        if replaces and self.data.exists():
+            return  # it is cut when the first item comes
         with self.data.open("wb") as lines:
             for item in self._format.read() if not replaces else ():
                 lines.write(json.dumps(item).encode() + b"\n")
@@ -283,6 +312,7 @@ class ItemFile:
                 batch.known += 1
                 continue
             batch.counts[page] = n + 1
+            batch.crawl = entry.identity.partition("-")[0]
             problem = "is not an item as JSON, and"
             try:
                 item = json.loads(entry.data)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from scrapy.utils.project import data_path
 
 from .. import connection
-from ..codec.values import whole_of
+from ..codec.values import text_of, whole_of
 from ..errors import FrontierError, InspectionError
 from ..inspect import Status, View, read_status
 from ..inspect.entries import read_requests
@@ -134,6 +134,8 @@ class Crawl(Action):
         screen = Screen(context, run, opts.spider, opts.workers)
         begun = time.time()
         writer = _open_files(context, arguments, view, bool(opts.overwrite_output), screen.say)
+        if any(_is_over(view, file.crawl) for file in arguments.files):
+            return _complete_files(context, writer)
         is_finished = False
         with _signals() as pressed:
             try:
@@ -172,7 +174,7 @@ def _open_files(
     part of a crawl that is continued.
     """
     files = arguments.files
-    is_new = bool(files) and _patiently(lambda: read_status(view).state) in ("new", "finished")
+    is_new = bool(files) and _patiently(lambda: _is_new(view))
     if overwrite and not is_new and any(file.is_begun for file in files):
         context.output.say(
             "An earlier run's crawl is continued: its files are appended to, not replaced (-O)"
@@ -192,6 +194,35 @@ def _open_files(
             file.withdraw()
         raise
     return writer
+
+
+def _is_new(view: View) -> bool:
+    """Return whether a worker that starts now begins a new crawl, also if those of the last one have died."""
+    status = read_status(view)
+    is_done = status.waiting + status.leased + status.delayed + status.seeds == 0
+    return status.state in ("new", "finished") or (
+        is_done and view.server.hexists(view.keys.meta, "finished")
+    )
+
+
+def _is_over(view: View, crawl: str) -> bool:
+    """Return whether *crawl* is finished, of which an incomplete file has items: its writer was killed then.
+
+    :param crawl: when it began; empty: there is none.
+    """
+    began = text_of(_patiently(lambda: view.server.hget(view.keys.meta, "began")) or b"")
+    return bool(crawl) and (crawl != began or _patiently(lambda: _is_new(view)))
+
+
+def _complete_files(context: Context, writer: FeedWriter) -> int:
+    """Write the last items of a crawl that is finished; return the exit code."""
+    writer.end(is_complete=True)
+    are_there = _say_items(context, writer, {})
+    context.output.say(
+        "The crawl that an earlier run of this command has begun is finished. Its items were completed, and "
+        "nothing was crawled. To crawl again, run the command once more"
+    )
+    return 0 if are_there else 1
 
 
 def _patiently(call: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ from ..collect.item_file import ItemFile
 from ..collect.journal import TOKEN
 from ..errors import InspectionError, bounded
 from ..inspect import View, read_status
-from ..supervise.feeds import Feed, forget, owners, path_of
+from ..supervise.feeds import Feed, forget, owners, path_of, unwritten
 from .action import Action, Context
 from .output import Table
 
@@ -81,7 +81,10 @@ class Items(Action):
             feed.release()
             _warn(context, feed)
         context.output.say(file.summary)
-        return None
+        left = unwritten(view.server, view.keys, [file.token, opts.feed or ""], str(file.path))
+        for line in left:
+            context.output.warn(line)
+        return 1 if left else None
 
 
 def _write(context: Context, view: View, feed: Feed, opts: argparse.Namespace) -> None:

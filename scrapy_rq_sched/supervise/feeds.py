@@ -25,6 +25,7 @@ from ..collect.item_file import JOURNAL, Entry, ItemFile
 from ..collect.journal import TOKEN, ChangedFileError
 from ..connection import RedisError, describe_error
 from ..errors import FrontierError, bounded, counted, frontier_command
+from ..frontier.scripts import Script
 from ..keys import Keys
 from .stream_lock import StreamLock
 
@@ -34,14 +35,19 @@ FIRST_ITEMS, MOST_ITEMS, BATCH_BYTES = 10, 1000, 4_000_000
 INTERVAL, AGAIN = 0.2, 2.0
 #: Seconds for which the rest is tried to be moved when the workers have ended, if Redis does not answer.
 PATIENCE = 30.0
+# The first write lets the second one succeed in a Redis that is full of the items that are to be moved.
+_NOTE = b"redis.call('HDEL', KEYS[1], ARGV[1]) redis.call('HSET', KEYS[1], unpack(ARGV))"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 def path_of(uri: str) -> str:
     """Return the path of the file that a feed's URI names; empty if it is not one file for all workers."""
+    if "%(" in uri or uri == "-":
+        return ""
     if uri.startswith("file://"):
-        return unquote(urlparse(uri).path)
-    return "" if _SCHEME.match(uri) or uri == "-" or "%(" in uri else uri
+        place = urlparse(uri)
+        return unquote(place.path) if place.netloc in ("", "localhost") else ""
+    return "" if _SCHEME.match(uri) else uri
 
 
 class Feed:
@@ -94,7 +100,7 @@ class Feed:
         """Note in Redis where the file is, for whoever finds items of it."""
         if not self._is_noted and self.key == self._keys.feed(self.file.token):
             owner = {"host": socket.gethostname(), "path": str(self.file.path)}
-            self._server.hset(self._keys.feeds, self.file.token, json.dumps(owner))
+            Script(self._server, _NOTE)([self._keys.feeds], [self.file.token, json.dumps(owner)])
             self._is_noted = True
 
     def take_problems(self) -> list[str]:
@@ -169,6 +175,8 @@ class FeedWriter:
         """
         for feed in self.feeds:
             feed.lock.acquire(self._tell)
+        for feed in self.feeds:
+            feed.file.begin()
         self._thread.start()
 
     def end(self, is_complete: bool) -> None:
@@ -299,16 +307,23 @@ def _some(count: int | None, where: str = "") -> str:
     return f"{text} {where}" if where else text
 
 
-def unwritten(server: Any, keys: Keys, own: Sequence[str]) -> list[str]:
+def unwritten(server: Any, keys: Keys, own: Sequence[str], path: str = "") -> list[str]:
     """Return a line for each file of another run that lacks items, with the command that writes them.
 
     :param own: the tokens of this run.
+    :param path: only those of this file of this machine; empty: of all files.
     """
     lines = []
     for token, owner in owners(server, keys):
-        waiting = 0 if token in own else int(server.xlen(keys.feed(token)))
+        if path and owner != (socket.gethostname(), path):
+            continue
+        stream = keys.feed(token)
+        # A program that moves them has a lock.
+        is_moved = token in own or server.exists(keys.stream_writer(stream))
+        waiting = 0 if is_moved else int(server.xlen(stream))
         if waiting:
-            command = frontier_command("items", keys.spider, "--feed", token, "-o", owner.place)
+            place = owner.place or f"items-{token}.jsonl"
+            command = frontier_command("items", keys.spider, "--feed", token, "-o", place)
             lines.append(
                 f"{counted(waiting, 'item')} of an earlier run, for {bounded(owner.path)} on "
                 f"{bounded(owner.host)}, are not written. To write them: {command}"
@@ -333,12 +348,12 @@ class Owner(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file for a shell; a word for any file, unless it is on this machine and its journal is there.
+        """The file for a shell; empty, unless it is on this machine and its journal is there.
 
         Only the journal tells which items the file has already.
         """
         is_here = self.host == socket.gethostname() and self.path.isprintable()
-        return shlex.quote(self.path) if is_here and os.path.isfile(self.path + JOURNAL) else "FILE"
+        return shlex.quote(self.path) if is_here and os.path.isfile(self.path + JOURNAL) else ""
 
 
 def owners(server: Any, keys: Keys) -> list[tuple[str, Owner]]:

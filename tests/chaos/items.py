@@ -89,7 +89,7 @@ def items_own_files(arena: Arena) -> Outcome:
     kills = _kill_workers(arena, most)
     arena.settle()
     files = arena.folder.glob("items-*.jsonl")
-    found = Counter(json.loads(line)["name"] for file in files for line in file.read_text().splitlines())
+    found = Counter(json.loads(line)["title"] for file in files for line in file.read_text().splitlines())
     missing = sum((_wanted(pages) - found).values())
     assert not missing, f"{missing} items are missing"
     return Outcome(kills, kills * UNRELEASED)

@@ -259,7 +259,9 @@ def items_database(arena: Arena) -> Outcome:
         return was_possible
 
     faults = Faults(arena, kill)
-    arena.crawl("sheaf", workers=3, pages=pages, FRONTIER_ITEMS="stream", **_settings(arena))
+    # The outage is as long as a worker that joins is patient by default.
+    settings = {"FRONTIER_ITEMS": "stream", "FRONTIER_JOIN_TIMEOUT": 120, **_settings(arena)}
+    arena.crawl("sheaf", workers=3, pages=pages, **settings)
     faults.play(most)
     arena.proxy.swallow(0)
     check_titles(consumer.end(lambda: not waiting(arena)), pages)

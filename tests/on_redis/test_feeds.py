@@ -256,7 +256,7 @@ def test_a_command_of_another_run_is_made_of_no_foreign_text(make: Files, server
         server.xadd(KEYS.feed(token), {"item": "{}"})
     (line,) = unwritten(server, KEYS, [])
     assert line.isprintable()
-    assert line.endswith(f"scrapy frontier items pages --feed {good} -o FILE")
+    assert line.endswith(f"scrapy frontier items pages --feed {good} -o items-{good}.jsonl")
 
 
 def test_a_file_of_another_run_that_has_its_journal_is_named_in_the_command(
@@ -269,7 +269,7 @@ def test_a_file_of_another_run_that_has_its_journal_is_named_in_the_command(
     assert shlex.split(line)[-2:] == ["-o", str(file.path)]
     file.journal_path.unlink()
     (line,) = unwritten(server, KEYS, [])
-    assert line.endswith(" -o FILE")
+    assert line.endswith(f" -o items-{file.token}.jsonl")
 
 
 def test_a_path_in_a_command_is_quoted_for_a_shell(
@@ -419,3 +419,29 @@ def test_a_full_redis_gives_the_lock_to_a_program_that_makes_room(
         assert server.exists(LOCK)
     finally:
         server.config_set("maxmemory", 0)
+
+
+def test_a_full_redis_is_drained(make: Files, start: Start, server: redis.Redis) -> None:
+    file = make()
+    add(server, file, "a", "b")
+    server.config_set("maxmemory", 1)
+    try:
+        writer = start(file)
+        wait_until(lambda: not server.xlen(KEYS.feed(file.token)))
+    finally:
+        server.config_set("maxmemory", 0)
+    writer.end(is_complete=True)
+    assert [line["page"] for line in lines(file)] == ["a", "b"]
+
+
+def test_a_file_that_another_program_writes_now_is_not_one_of_an_earlier_run(
+    make: Files, start: Start, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make()
+    writer = start(file)
+    wait_until(lambda: server.hexists(KEYS.feeds, file.token))
+    monkeypatch.setattr(Feed, "move", lambda _: 0)
+    add(server, file, "a")
+    assert unwritten(server, KEYS, []) == []
+    writer.end(is_complete=False)
+    assert len(unwritten(server, KEYS, [])) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import resource
 import shlex
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -279,6 +282,42 @@ def test_the_file_of_one_page_is_that_of_scrapy_byte_for_byte(
     expected = (terminal.folder / "plain.jsonl").read_bytes()
     assert expected
     assert terminal.items.read_bytes() == expected
+
+
+# -- the same command once more ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["-o", pytest.param("-O", marks=pytest.mark.long)])
+@pytest.mark.parametrize("with_workers", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_command_that_was_killed_at_the_end_of_its_crawl_has_each_item_once(
+    terminal: Terminal, server: redis.Redis, flag: str, with_workers: bool
+) -> None:
+    command = ("pages", "-s", "GRAPH_PAGES=60", *SLOW, "-w", "2", flag, "items.jsonl")
+    process = terminal.start(*command)
+    workers: set[int] = set()
+
+    def is_finished() -> bool:
+        workers.update(children_of(process.pid))
+        return bool(server.exists("pages:finished") or server.hexists("pages:meta", "finished"))
+
+    wait_until(is_finished)
+    process.kill()
+    process.communicate()
+    for pid in workers if with_workers else ():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    code, said = terminal.run(*command)
+    assert code == 0, said
+    assert terminal.found() == Counter(page_url(number) for number in range(60))
+    assert [path.name for path in terminal.folder.glob("items*")] == ["items.jsonl"]
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the process IDs of the workers of a command."""
+    try:
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except OSError:
+        return []
 
 
 # -- scrapy frontier items ----------------------------------------------------------------------------------

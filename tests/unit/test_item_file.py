@@ -439,3 +439,70 @@ def test_a_writer_that_dies_when_the_file_is_complete_leaves_nothing_for_the_nex
     second.close(is_complete=True)
     assert json.loads(second.path.read_text()) == [{"page": "a", "n": 0}] * 2
     assert make.names() == ["items.json"]
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("format_", ["jsonlines", "csv"])
+@pytest.mark.parametrize("step", ["write", "note"])
+def test_a_replacement_that_was_killed_leaves_no_half_of_the_first_items(
+    make: Files, monkeypatch: pytest.MonkeyPatch, format_: str, step: str
+) -> None:
+    name = "items.jsonl" if format_ == "jsonlines" else "items.csv"
+    (make.folder / name).write_text(
+        '{"page": "old", "n": 0}\n' if format_ == "jsonlines" else "page,n\nold,0\n"
+    )
+    file = make(name, format_, overwrites=True)
+    note = Journal.note
+
+    def write(opened: Any, data: bytes) -> None:
+        opened.write(data[:15])
+        raise Killed
+
+    def note_or_die(journal: Journal, counts: dict[bytes, int], **state: object) -> None:
+        if counts:
+            raise Killed
+        note(journal, counts, **state)
+
+    with monkeypatch.context() as context:
+        # Nothing is tidied up: the process is gone.
+        context.setattr(ItemFile, "_cut", lambda _: None)
+        if step == "write":
+            context.setattr(item_file, "_write_whole", write)
+        else:
+            context.setattr(Journal, "note", note_or_die)
+        with pytest.raises(Killed):
+            file.add([entry("a", 0), entry("a", 1)])
+    die(file)
+    second = make(name, format_)
+    second.add([entry("a", 0), entry("a", 1)])
+    second.close(is_complete=True)
+    text = (make.folder / name).read_text()
+    assert [text.count(f'"n": {n}' if format_ == "jsonlines" else f"a,{n}") for n in (0, 1)] == [1, 1]
+    assert "old" not in text
+
+
+@pytest.mark.parametrize(("name", "format_"), [("items.jsonl", "jsonlines"), ("items.csv", "csv")])
+def test_a_replacement_that_is_refused_leaves_an_interrupted_file_as_it_was(
+    make: Files, name: str, format_: str
+) -> None:
+    first = make(name, format_)
+    first.add([entry("a", 0)])
+    token = first.token
+    die(first)
+    make(name, format_, overwrites=True).withdraw()  # another file of the same command cannot be written
+    second = make(name, format_)
+    assert second.token == token
+    second.add([entry("a", 0), entry("a", 1)])
+    second.close(is_complete=True)
+    assert (second.count, second.passed) == (1, 1)
+
+
+def test_a_file_knows_the_crawl_of_which_it_has_items(make: Files) -> None:
+    first = make()
+    assert first.crawl == ""
+    first.add([entry("a", 0)])
+    die(first)
+    assert make().crawl == "1"

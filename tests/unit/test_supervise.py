@@ -32,6 +32,8 @@ from scrapy_rq_sched.supervise.log_tail import LogTail, is_error, without_time
         ("-", ""),
         ("stdout:", ""),
         ("%(name)s.csv", ""),
+        ("file:///a/b-%(worker)s.csv", ""),
+        ("file://other-host/a/b.csv", ""),
     ],
 )
 def test_a_uri_of_a_file_gives_its_path(uri: str, path: str) -> None:
