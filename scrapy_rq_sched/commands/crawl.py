@@ -206,9 +206,9 @@ def _is_new(view: View) -> bool:
 
 
 def _is_over(view: View, crawl: str) -> bool:
-    """Return whether *crawl* is finished, of which an incomplete file has items: its writer was killed then.
+    """Return whether a crawl is finished of which an incomplete file has items: its writer was killed then.
 
-    :param crawl: when it began; empty: there is none.
+    :param crawl: when the crawl began; empty: the file has no items.
     """
     began = text_of(_patiently(lambda: view.server.hget(view.keys.meta, "began")) or b"")
     return bool(crawl) and (crawl != began or _patiently(lambda: _is_new(view)))
