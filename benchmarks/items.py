@@ -106,7 +106,7 @@ def _crawl(arena: Arena, way: str, pages: int, size: int) -> Crawl:
 def _crawl_with_writer(arena: Arena, folder: Path, arguments: tuple[str, ...], pages: int) -> Crawl:
     """Move the items to a file beside the crawl, as ``scrapy frontier crawl`` does."""
     file = ItemFile(folder / "items.jsonl", "jsonlines", Settings())
-    file.open(replaces=True)
+    file.open(overwrites=True)
     writer = FeedWriter(arena.redis, Keys(SPIDER), [file], console.print)
 
     def follow(processes: list[subprocess.Popen[bytes]]) -> None:
