@@ -165,6 +165,7 @@ def test_a_closed_pipe_has_the_workers_finish_and_their_items_joined(terminal: T
     assert len(terminal.found()) >= 20
 
 
+@pytest.mark.long
 def test_a_signal_that_is_ignored_stays_ignored(terminal: Terminal) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
     try:

@@ -118,9 +118,11 @@ def test_the_command_for_items_says_that_the_disk_is_full_and_goes_on_if_it_foll
         server.xadd("pages:items", {"item": json.dumps({"url": page_url(number)}), "id": f"1-{number}-0"})
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, -1)); "
     items = "from scrapy.cmdline import execute; execute()"
-    # The file is there, and nearly as large as a file may be.
+    # The file is there, and nearly as large as a file may be. -B: no half of a module's bytecode is written.
     terminal.items.write_text("x" * 29_998 + "\n")
-    process = terminal.start_python("-c", full + items, "frontier", "items", "pages", "-o", "items.jsonl")
+    process = terminal.start_python(
+        "-B", "-c", full + items, "frontier", "items", "pages", "-o", "items.jsonl"
+    )
     code, said = ended(process)
     assert code == 1
     assert re.fullmatch(
@@ -131,7 +133,7 @@ def test_the_command_for_items_says_that_the_disk_is_full_and_goes_on_if_it_foll
     assert server.xlen("pages:items") == 3
     server.set("pages:finished", "1")
     follow = ("frontier", "items", "pages", "-o", "items.jsonl", "--follow")
-    process = terminal.start_python("-c", full + items, *follow)
+    process = terminal.start_python("-B", "-c", full + items, *follow)
     assert process.stdout is not None
     met = ""
     while "File too large" not in met:
@@ -162,6 +164,7 @@ def test_a_file_that_is_deleted_while_the_crawl_runs_is_said_and_the_rest_is_kep
     assert len(terminal.found()) == int(left)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_journal_that_is_deleted_while_the_crawl_runs_is_no_silent_success(
     terminal: Terminal, name: str
