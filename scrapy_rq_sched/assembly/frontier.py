@@ -52,10 +52,7 @@ def make_frontier(
     same = {
         one.name: getattr(settings, one.name) for one in fields(FleetConfig) if hasattr(settings, one.name)
     }
-    others = {
-        "policy": settings.max_waiting_policy,
-        "close": CloseLimits.of(settings),
-    }
+    others = {"policy": settings.max_waiting_policy, "close": CloseLimits.of(settings)}
     config = FleetConfig(**same | others | ({} if settings.by_slot else {"order": "slots"}))
     if not is_custom(queue):
         if settings.order == "priority" and not queue.has_priorities:

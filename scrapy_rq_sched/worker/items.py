@@ -73,7 +73,7 @@ class Items(Part):
     :param requests: the ledger, which has the items of each page.
     :param releases: the leases of finished pages, with the last items of each.
     :ivar size: about how many bytes of memory all items here take.
-    :ivar blocked: why there was no room for the last items: ``memory``, ``bound``; else empty.
+    :ivar blocked: why there was no room for the last items: ``memory``, ``bound``, ``feed``; else empty.
     :ivar is_held: whether to send no items now.
     """
 
@@ -293,7 +293,7 @@ class Items(Part):
 
     def _send_parts(self, entries: Iterable[Entry]) -> None:
         """Send the items of pages before these are released, or without a lease if they have none."""
-        for entry in list(entries):
+        for entry in entries:
             page = entry.items
             if page is None or not page.items or entry.failure is not None:
                 continue
@@ -342,8 +342,6 @@ class Items(Part):
 
     def _fail(self, entry: Entry, reason: str) -> None:
         """Set a page aside, and drop its items; also those of the same request object."""
-        entry.failure = reason, ""
-        self.drop(entry)
         self._requests.mark_failed(entry.request, reason, "")
         for one in self._requests.all_of(entry.request):
             self.drop(one)

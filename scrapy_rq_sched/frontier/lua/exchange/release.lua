@@ -6,7 +6,7 @@ local release = {}
 local ARGV = ARGV
 
 -- -> whether there is no room for the items of a lease's page
-function release.lacks_room(step, lease)
+local function lacks_room(step, lease)
   return step.with_items and step.no_items ~= '' and step.with_items[lease]
 end
 
@@ -14,7 +14,7 @@ end
 local function let_go(step, lease, after)
   if step.repeated then return end
   local value = redis.call('HGET', step.held, lease)
-  if value and (after > step.stored or release.lacks_room(step, lease)) then
+  if value and (after > step.stored or lacks_room(step, lease)) then
     step.kept = step.kept + 1
     return
   end

@@ -7,7 +7,7 @@
 --   ITEMS_RELEASED    the parts whose leases are released, in their order. Each exchange moves some of their items to ITEMS.
 --                     As long as it has any, further items wait behind them: the items of a page stay together.
 --   ITEMS_FORGOTTEN   for each page whose fingerprint was forgotten: how often. Its items get other identities from then on
--- META's field item_parts is '1' if any of the last three keys may exist.
+-- META's field item_parts is '1' if ITEM_PARTS or ITEMS_RELEASED may exist.
 local items = {}
 -- How many items, and about how many bytes, one exchange moves; how many it moves at a time, and from how many bytes on
 -- it moves fewer at a time.
