@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import re
 from collections.abc import Iterator
@@ -19,8 +18,6 @@ from .engine.bridge import find_scheduler
 from .engine.remarks import Remark
 from .runtime.identity import worker_name
 from .servers.addresses import show_feed
-
-logger = logging.getLogger(__name__)
 
 #: The value of ``FEED_URI_PARAMS`` that the add-on sets.
 URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
