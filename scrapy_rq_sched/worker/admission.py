@@ -24,7 +24,7 @@ from typing import NamedTuple
 from ..codec.slot_limits import UNLIMITED
 from ..engine.bridge import EngineBridge
 from ..frontier.messages import Push
-from ..frontier.replies import Lease
+from ..frontier.replies import Lease, Reply
 from ..settings import FrontierSettings
 from .outbox import Outgoing
 from .ready import LATE, Block, Cause, Timed
@@ -70,6 +70,8 @@ class RateEstimate:
 NEAR = 0.005
 #: How many finished requests may wait to be released, for each request that may be begun at a time.
 UNRELEASED = 2
+#: How many seconds further ahead than needed to get turns, while only politeness limits this worker.
+FAR = 1.0
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -78,6 +80,8 @@ class Capacity:
     """Decide how many requests a worker may begin, from its state and its speed.
 
     :ivar cut_off: whether Redis does not answer; then no request waits for a reply of Redis.
+    :ivar waits_for_turns: whether only politeness limits this worker: the frontier gave all that it could, and
+        less than this worker wanted.
     """
 
     def __init__(self, state: State, settings: FrontierSettings) -> None:
@@ -87,7 +91,7 @@ class Capacity:
         self._rate = RateEstimate()
         self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
-        self.cut_off = False
+        self.cut_off = self.waits_for_turns = False
 
     def begun(self) -> None:
         """Note that the engine was given a request."""
@@ -98,23 +102,42 @@ class Capacity:
         self._rate.exchanged(latency)
         self.cut_off = False
 
+    def note_turns(self, reply: Reply, wanted: int) -> None:
+        """Note what the frontier gave for *wanted* leases, and when there is more."""
+        if reply.next_turn is None or reply.now is None:
+            self.waits_for_turns = False
+        elif wanted:
+            given = sum(lease.kind == "request" for lease in reply.leases)
+            self.waits_for_turns = given < wanted and reply.next_turn > reply.now
+
     @property
     def cycle(self) -> float:
         """Seconds from one exchange until the reply of the next."""
         return 2 * (self._rate.latency + self._settings.flush_interval)
 
     @property
-    def ahead(self) -> float:
-        """How many seconds ahead of its time to get a turn of a slot: one cycle and one flush interval."""
+    def near(self) -> float:
+        """How many seconds ahead of its time to ask for a turn of a slot: one cycle and one flush interval."""
         now = time.monotonic()
         if self._state.ready.is_late(now - LATE, now):
             return 0.0  # a worker that is late with its turns leaves the next ones to other workers
-        return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 4)
+        return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 8)
+
+    @property
+    def ahead(self) -> float:
+        """How many seconds ahead of their time turns of slots may be given to this worker.
+
+        While only politeness limits it, it would make an exchange for each turn otherwise.
+        """
+        near = self.near
+        far = min(FAR, self._settings.lease_timeout / 8) if self.waits_for_turns else 0.0
+        return near + far if near else 0.0
 
     @property
     def target(self) -> int:
-        """How many leases to have ready: the number that this worker begins during one cycle."""
-        needed = max(self._settings.concurrency, math.ceil(self._rate.rate * self.cycle))
+        """How many leases to have ready: the number that this worker begins until the reply after the next."""
+        far = min(FAR, self._settings.lease_timeout / 8) if self.waits_for_turns else 0.0
+        needed = max(self._settings.concurrency, math.ceil(self._rate.rate * (self.cycle + 2 * far)))
         return min(self._settings.prefetch, needed)
 
     @property
@@ -165,6 +188,11 @@ class Capacity:
         """Whether the next release should be sent now, so that no request has to wait for it."""
         unreleased = 0 if self._state.outbox.blocked else len(self._state.releases)
         return unreleased >= 3 * UNRELEASED * self._limit // 4
+
+    @property
+    def has_enough_unreleased(self) -> bool:
+        """Whether so many pages are finished, and not released, that a kill would repeat many."""
+        return self._state.releases.not_sent >= max(1, self._limit // 2)
 
     @property
     def _has_to_await_release(self) -> bool:
@@ -283,6 +311,20 @@ class Admission:
         if not (self._state.outbox.blocked and waits):
             return False
         return _first((*self._of_worker, self._load), time.monotonic()) is not None
+
+    def may_begin(self, slot: str) -> float | None:
+        """Return when the next request of *slot* may begin that is not here yet; None if this is unknown."""
+        gap = self._politeness.gap_of(slot) if slot else None
+        last = self._state.grants.last(slot)
+        if not gap or last is None:
+            return None
+        return max(last, self._state.ready.last_time(slot)) + gap
+
+    @property
+    def has_freed_turns(self) -> bool:
+        """Whether the frontier may have a turn for another request as soon as this worker reports."""
+        unused, downloaded = self._state.grants.unreported
+        return bool(unused) or any(self._politeness.of(slot).concurrency for slot in downloaded)
 
     def next_time(self, now: float) -> float | None:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""

@@ -75,6 +75,8 @@ class Outbox(Part):
         self.safe = 0
         self.blocked = self.takes_few = self.is_held = False
         self.outcome = BatchOutcome()
+        #: The slots of the requests that are not sent.
+        self.slots: set[str] = set()
         self._replicated = replicated
         self._waiting: deque[Outgoing] = deque()
         self._sent: list[Outgoing] = []
@@ -106,6 +108,7 @@ class Outbox(Part):
         """Put *outgoing* at the end."""
         self.enqueued += 1
         self._waiting.append(outgoing)
+        self.slots.add(outgoing.push.slot)
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
         sent = self._take()
@@ -121,6 +124,7 @@ class Outbox(Part):
                 break
             self._sent.append(self._waiting.popleft())
         self.taken += len(self._sent)
+        self.slots = {outgoing.push.slot for outgoing in self._waiting}
         return self._sent
 
     def applied(self, reply: Reply) -> None:
@@ -143,6 +147,7 @@ class Outbox(Part):
         settled, left = self._sent[:stored], self._sent[stored:]
         self._sent = []
         self._waiting.extendleft(reversed(left))
+        self.slots.update(outgoing.push.slot for outgoing in left)
         self.taken -= len(left)
         if replicated:
             self.safe = self.taken
@@ -176,6 +181,7 @@ class Outbox(Part):
         again = [outgoing for _, _, outgoing in self._starts]
         self._starts.clear()
         self._waiting.extendleft(reversed(again))
+        self.slots.update(outgoing.push.slot for outgoing in again)
         self.enqueued += len(again)
 
     def _keep_starts(self, settled: list[Outgoing]) -> None:
@@ -238,6 +244,11 @@ class Releases(Part):
     def has_news(self) -> bool:
         """Whether there is something to send."""
         return bool(self._ended or self._given_back or self._refused or self._forgotten)
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether there are leases for other workers, or fingerprints that no longer count as seen."""
+        return bool(self._given_back or self._refused or self._forgotten)
 
     @property
     def has_undone(self) -> bool:

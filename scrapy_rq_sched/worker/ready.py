@@ -235,6 +235,11 @@ class Ready:
         """Return how many leases of *slot* there are."""
         return len(self._slots.get(slot, ()))
 
+    def last_time(self, slot: str) -> float:
+        """Return from when the last lease of *slot* may begin; 0 if there is none, or at once."""
+        queue = self._slots.get(slot)
+        return queue[-1].at if queue else 0.0
+
     def _judge(self, now: float) -> None:
         """File the heads that are new, or whose answer may have changed."""
         while self._later and self._later[0].order <= now:

@@ -238,6 +238,15 @@ class SlotGrants(Part):
         is_sent = self._sending and self._sending[0][0] <= time.monotonic()
         return bool(self._used or self._downloaded or is_sent)
 
+    @property
+    def unreported(self) -> tuple[Collection[str], Collection[str]]:
+        """The slots of turns that were not used, and of downloads that are over, as far as not reported."""
+        return self._unused, self._downloaded
+
+    def last(self, slot: str) -> float | None:
+        """Return when the last turn of *slot* was used, or was to be used; None if this is unknown."""
+        return max(self._last[slot]) if slot in self._last else None
+
     def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
         """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
 

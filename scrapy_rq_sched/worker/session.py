@@ -110,7 +110,7 @@ class Session(Part):
             *(state.start_reports, state.grants, state.local_only),
             *(self.slot_sync, self._totals, self._bottleneck, self),
         )
-        self._batches = 0
+        self._batches = self._asked = 0
         self._exceeds = False
         self.finished = Stopwatch()
         self.last_reply: Reply | None = None
@@ -194,6 +194,7 @@ class Session(Part):
         """Put into *batch* what this worker wants, and whether it has anything else to do."""
         state = self.state
         batch.want = 0 if self.capacity.is_full else max(0, self.wanted - self.capacity.at_hand)
+        self._asked = batch.want
         batch.want_seeds = self.settings.seed_batch if batch.want else 0
         into_memory = any(not push.payload for push in batch.pushes)
         batch.busy = self.is_busy or bool(state.in_memory or state.outbox or into_memory)
@@ -276,6 +277,7 @@ class Session(Part):
         order_before, unbegun = state.order, len(state.ready)
         self.last_reply = reply
         self.capacity.exchanged(latency)
+        self.capacity.note_turns(reply, self._asked)
         self._totals.exchanged(latency)
         outcome = self.apply(reply)
         if reply.order != order_before:

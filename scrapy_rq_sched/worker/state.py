@@ -228,6 +228,11 @@ class State(Part):
         return bool(news) or self._memory_is_done or self.items.has_news
 
     @property
+    def has_urgent_news(self) -> bool:
+        """Whether there is something to send, besides turns, for which this or another worker may wait."""
+        return self.releases.has_returned or self.start_reports.has_news or self._memory_is_done
+
+    @property
     def lacks_room(self) -> bool:
         """Whether the last exchange found no room for requests, or for items."""
         return self.outbox.blocked or bool(self.items.blocked)

@@ -12,7 +12,8 @@ from twisted.internet.defer import succeed
 from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.client import Left
 from scrapy_rq_sched.frontier.replies import Reply
-from scrapy_rq_sched.worker.loop import PLENTY, POLL_UNKNOWN, ExchangeLoop, ExchangeSchedule
+from scrapy_rq_sched.worker.loop import ExchangeLoop
+from scrapy_rq_sched.worker.schedule import PLENTY, POLL_UNKNOWN, ExchangeSchedule
 from scrapy_rq_sched.worker.session import Session
 
 from .test_worker import a_worker, answer, finish
