@@ -9,7 +9,7 @@ from .session import Session
 
 #: Seconds between exchanges of an idle worker: while others hold requests, whose children may come at any
 #: moment; while the state of the fleet is unknown; and when the fleet has no requests.
-POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.0
+POLL_BUSY_FLEET, POLL_UNKNOWN, POLL_FINISHED = 0.1, 0.25, 1.8
 #: Exchanges per second that all idle workers of a fleet may make together.
 POLLS = 200
 #: How many times longer news may wait while Redis has more waiting requests than all workers want to have
@@ -94,7 +94,7 @@ class ExchangeSchedule:
     def _is_due_for_turns(self, reply: Reply, now: float, silence: float) -> bool:
         """Return whether an exchange is due although, by the last reply, all that waits must wait for turns."""
         session = self._session
-        if session.state.has_news and self._news_due() <= now:
+        if session.state.has_news and self._news_due(reply) <= now:
             return True
         if session.slot_sync.asks() and self._may_ask(reply, silence):
             return True
@@ -105,12 +105,13 @@ class ExchangeSchedule:
                 return True
         return silence >= min(POLL_FINISHED, self._lease_timeout / 3)
 
-    def _news_due(self) -> float:
+    def _news_due(self, reply: Reply) -> float:
         """Return the time by which the worker's news must be sent."""
         session, state = self._session, self._session.state
         if state.lacks_room:
             return self._last_exchange + POLL_FULL
-        is_dry = not (state.ready or state.requests.leased or state.in_memory)
+        # If few requests wait in the fleet, others may wait for the end of this worker's.
+        is_dry = reply.waiting <= reply.workers and not (state.ready or state.is_at_work or state.memory)
         is_urgent = state.has_urgent_news or session.admission.has_freed_turns
         if is_dry or is_urgent or session.capacity.has_enough_unreleased:
             return self._last_exchange

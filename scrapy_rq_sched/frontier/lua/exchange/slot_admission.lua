@@ -21,7 +21,9 @@ function slot_admission.report(step)
   for slot, used in pairs(header.grants or {}) do
     slot_reports.used(limits.of(slot, slot_policy.all), step.worker, used[1], used[2], used[3])
   end
-  for slot, n in pairs(header.downloaded or {}) do slot_reports.downloaded(slot, step.worker, n) end
+  for slot, n in pairs(header.downloaded or {}) do
+    slot_reports.downloaded(limits.of(slot, slot_policy.all), step.worker, n)
+  end
 end
 
 -- Begin no requests for a moment: Redis has come back with older data, or with none.

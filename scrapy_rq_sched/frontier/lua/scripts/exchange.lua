@@ -28,10 +28,8 @@ begin.orders(step)
 begin.rewind(step)
 
 -- Most crawls have no limits of slots, and do without this module.
-if step.is_limited or not step.has_policy or header.grants or header.downloaded then
-  slot_admission.learn(step)
-  slot_admission.report(step)
-end
+local has_limits = step.is_limited or not step.has_policy or header.grants or header.downloaded
+if has_limits then slot_admission.learn(step) end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)
 -- Items are stored with the release of their page. If they have identities, scripts/forget.lua must know.
@@ -50,6 +48,7 @@ upkeep.account(step)
 upkeep.note(step)
 upkeep.reclaim(step)
 
+if has_limits then slot_admission.report(step) end
 if header.asks then slot_admission.give(step) end
 if step.repeated then
   make_leases.again(step)

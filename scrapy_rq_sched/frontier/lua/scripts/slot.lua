@@ -55,4 +55,5 @@ end
 redis.call('HSET', META, 'limited', '1', 'limits_changed', exact_time())
 slots.at(slot, now)
 shared_slots.moved(slot)
+flush()
 return 1

@@ -29,7 +29,7 @@ function downloads.note(slot, worker, n)
   local before = string.match(not has_failed(value) and value or '', '^%d+')
   local count = number_of(before, 0) + n
   if count <= 0 then
-    if redis.call('HDEL', key, field) == 0 then return end
+    if redis.call('HDEL', key, field, 'kept') == 0 then return end
     -- If other workers download there, the state is kept long again when the slot is next asked.
     local times = redis.call('HMGET', key, 'tat', 'blocked')
     return slots.keep_state(slot, math.max(number_of(times[1], 0), number_of(times[2], 0)), false)

@@ -17,10 +17,14 @@
 --   blocked   the time until which the slot gives no request
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
+--   kept      the time until which the key is kept, if no worker downloads there
 -- If SLOT is not the frontier's own, other spiders keep the same limits with these states (FRONTIER_SLOTS_KEY).
 local limits = {}
 -- The time of a turn that may begin at once.
 limits.AT_ONCE = 1
+-- The states that this script has read with the limits in force, by slot; and those that write() will write. If other
+-- spiders use the states, too, each is read and written at once.
+local known, changed = {}, {}
 
 -- -> delay, jitter and concurrency of a slot; whether any of them was set during the crawl; and whether the delay was.
 -- The names in settings are in lower case, and apply to slots in any case.
@@ -47,38 +51,80 @@ end
 
 -- -> the state of a slot. A value of another type at its key is deleted.
 function limits.of(slot, all)
+  if all.delay and known[slot] then return known[slot] end
   local flat = redis.pcall('HGETALL', SLOT .. slot)
   if has_failed(flat) then
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local fields, active = {}, 0
+  local fields, active, workers = {}, 0, nil
   for i = 1, #flat, 2 do
-    fields[flat[i]] = flat[i + 1]
-    if string.sub(flat[i], 1, 2) == 'a:' then active = active + downloads.count(flat[i + 1], string.sub(flat[i], 3)) end
+    local worker = string.match(flat[i], '^a:(.*)$')
+    if worker then
+      workers = workers or {}
+      workers[worker], active = true, active + downloads.count(flat[i + 1], worker)
+    else
+      fields[flat[i]] = flat[i + 1]
+    end
   end
   local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
   local tat, was = number_of(fields.tat, 0), number_of(fields.delay, delay)
   if all.delay then tat = tat - math.max(0, was - delay) * (1 - math.min(1, jitter)) end
-  return {
-    slot = slot, stays = all.stays, is_set = is_set, sets_delay = sets_delay, active = active,
+  local state = {
+    slot = slot, stays = all.stays, is_set = is_set, sets_delay = sets_delay, active = active, workers = workers,
     owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
     is_delay_stored = number_of(fields.delay, -1) == delay, blocked = number_of(fields.blocked, 0),
     asked = number_of(fields.asked, 0), asked_by = fields.asked_by or '', last = fields.last or '',
+    owner_stored = fields.owner or '', sent_stored = number_of(fields.sent, 0), kept = number_of(fields.kept, 0),
   }
+  if all.delay and not slots.are_shared then known[slot] = state end
+  return state
 end
 
--- Write fields of a state, including the time of its next turn, and renew its time to live.
-function limits.keep(state, ...)
-  if state.is_delay_stored then
-    redis.call('HSET', SLOT .. state.slot, ...)
-  else
-    redis.call('HSET', SLOT .. state.slot, 'delay', state.delay, ...)
-    state.is_delay_stored = true
+-- Write a state, and renew its time to live if half of it is over.
+local function write_state(state)
+  local fields, latest = {'tat', decimal(state.tat)}, math.max(state.tat, state.blocked)
+  if state.delay > 0 then fields[3], fields[4] = 'pending', whole(state.pending) end
+  local n = #fields
+  if state.sent ~= state.sent_stored then
+    fields[n + 1], fields[n + 2], n, state.sent_stored = 'sent', decimal(state.sent), n + 2, state.sent
   end
-  slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
+  if state.delay > 0 and state.owner ~= state.owner_stored then
+    fields[n + 1], fields[n + 2], n, state.owner_stored = 'owner', state.owner, n + 2, state.owner
+  end
+  if not state.is_delay_stored then
+    fields[n + 1], fields[n + 2], n, state.is_delay_stored = 'delay', state.delay, n + 2, true
+  end
+  local till, is_renewed = slots.kept_until(latest), false
+  if state.active > 0 or not (state.kept <= till and 2 * state.kept > till + latest) then
+    is_renewed, state.kept = true, state.active > 0 and 0 or till
+    fields[n + 1], fields[n + 2] = 'kept', whole(state.kept)
+  end
+  redis.call('HSET', SLOT .. state.slot, unpack(fields))
+  if is_renewed then slots.keep_state(state.slot, latest, state.active > 0) end
+end
+
+local function write()
+  for slot, state in pairs(changed) do
+    changed[slot] = nil
+    write_state(state)
+  end
+end
+writers[#writers + 1] = write
+
+-- Note that a state has changed.
+local function change(state)
+  if slots.are_shared then return write_state(state) end
+  changed[state.slot] = state
+end
+limits.change = change
+
+-- Write the state of a slot that is about to be changed in Redis by other means, and read it again afterwards.
+function limits.forget(slot)
+  if changed[slot] then write_state(changed[slot]) end
+  changed[slot], known[slot] = nil, nil
 end
 
 function limits.interval(state)
@@ -104,23 +150,19 @@ end
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
   if slots.are_shared then shared_slots.had(state) end
+  local has_owner = state.owner == worker
+  if not has_owner and state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
-    if state.owner == worker then
-      limits.keep(state, 'tat', decimal(state.tat), 'pending', whole(state.pending + used))
-    else
-      limits.keep(state, 'tat', decimal(state.tat), 'owner', worker, 'pending', whole(used))
-    end
+    state.pending = has_owner and state.pending + used or used
   end
-  if state.owner ~= worker then
-    if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
-    state.owner = worker
-  end
+  state.owner = worker
   if state.concurrency > 0 then
     downloads.note(state.slot, worker, used)
-    state.active = state.active + used
-    limits.keep(state, 'tat', decimal(state.tat))
+    state.active, state.workers = state.active + used, state.workers or {}
+    state.workers[worker] = true
   end
+  change(state)
 end
 
 return limits -- seldom used

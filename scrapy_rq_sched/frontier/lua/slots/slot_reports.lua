@@ -16,17 +16,18 @@ function slot_reports.used(state, worker, n, last, unused)
     state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
     shared_slots.moved(state.slot)
   end
-  limits.keep(state, 'tat', decimal(state.tat), 'pending', whole(state.pending), 'sent', decimal(state.sent))
+  limits.change(state)
   slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
 end
 
 -- *n* downloads of *worker* have ended.
-function slot_reports.downloaded(slot, worker, n)
-  if redis.pcall('HEXISTS', SLOT .. slot, 'a:' .. worker) == 0 then return end
+function slot_reports.downloaded(state, worker, n)
+  if not (state.workers and state.workers[worker]) then return end
+  local slot = state.slot
+  limits.forget(slot)
   downloads.note(slot, worker, -n)
   shared_slots.moved(slot)
   if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then
-    local state = limits.of(slot, {})
     slots.at(slot, math.max(state.tat, state.blocked))
   end
 end
@@ -34,6 +35,7 @@ end
 -- The leases of *worker* for a slot went back: it no longer has turns or downloads there.
 function slot_reports.release(slot, worker)
   local key = SLOT .. slot
+  limits.forget(slot)
   if redis.call('EXISTS', key) == 0 then return end
   local state = limits.of(slot, {})
   redis.call('HDEL', key, 'a:' .. worker)

@@ -19,7 +19,7 @@ local CLOCK_KEPT = 86400000
 -- it has changed.
 local moment, given, known, changed_ahead = nil, 0, nil, nil
 -- The number of slots in the index, once this script has counted them; and the changes that write() will write.
-local count, turned, emptied = nil, {}, {}
+local count, moved, turned, emptied = nil, {}, {}, {}
 
 local function note_added(n)
   count = count and count + n
@@ -27,6 +27,10 @@ end
 
 -- Every other function that concerns the index calls this first.
 local function write()
+  if #moved > 0 then
+    in_chunks(moved, function(...) redis.call('ZADD', SLOTS, 'XX', ...) end)
+    moved = {}
+  end
   if #turned + #emptied == 0 then return end
   in_chunks(turned, function(...) note_added(redis.call('ZADD', SLOTS, ...)) end)
   in_chunks(emptied, function(...) note_added(-redis.call('ZREM', SLOTS, ...)) end)
@@ -160,6 +164,11 @@ function slots.served(slot, left, score)
   end
 end
 
+-- -> until when the state of a slot is kept if *latest* is the latest time in it, and no worker downloads there
+function slots.kept_until(latest)
+  return math.max(latest, slots.now()) + KEPT
+end
+
 -- Keep the state of a slot. latest: the latest time in it; has_downloads: whether any worker downloads there
 function slots.keep_state(slot, latest, has_downloads)
   local kept = has_downloads and KEPT_WITH_DOWNLOADS or KEPT
@@ -168,8 +177,8 @@ end
 
 -- Set a slot's next turn to *score*, if it has waiting requests.
 function slots.set(slot, score)
-  write()
-  redis.call('ZADD', SLOTS, 'XX', score, slot)
+  if #turned + #emptied > 0 then write() end
+  moved[#moved + 1], moved[#moved + 2] = score, slot
 end
 
 -- Set a slot's next turn to *time*, if it has waiting requests; 0: now.
