@@ -1,7 +1,7 @@
 """What politeness costs Redis: exchanges and processor time a page, while only the delays of hosts limit.
 
-By itself: ``python -m benchmarks.polite_cost --rounds 3``; with ``--against FOLDER``, another checkout of this
-package has every second turn.
+By itself: ``python -m benchmarks.polite_cost --rounds 3``; with ``--against FOLDER``, another checkout of
+this package has every second turn.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Window:
     calls: dict[str, int] = field(default_factory=dict)
 
     def watch(self, processes: list[subprocess.Popen[bytes]]) -> None:
-        """Wait until all workers have joined and the crawl has begun, watch it for some seconds, and stop it."""
+        """Wait until all workers have joined and the crawl has begun, watch it, and stop it."""
         deadline = time.monotonic() + 180
         while self._joined() < self.site.workers or not self.lines():
             if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
@@ -112,7 +112,7 @@ def measure(arena: Arena, options: Options, sites: tuple[Site, ...], against: st
     figures = Figures()
     for _ in options.turns("polite_cost", min(options.rounds, 3)):
         for site in sites:
-            for folder in (["", against] if against else [""]):
+            for folder in ["", against] if against else [""]:
                 _measure(arena, site, folder, figures)
     return figures
 

@@ -19,7 +19,7 @@ from ..keys import Keys
 from . import refusals
 from .messages import FORMAT, Batch, FleetConfig
 from .replies import Membership, Reply
-from .scripts import filter_step, register
+from .scripts import filter_step, register, register_function
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Frontier:
         # Whether the next exchange carries the limits of slots: the frontier does not know them.
         self._sends_policy = True
         self._open = register(server, "open", discipline, dupefilter)
-        self._exchange = register(server, "exchange", discipline, dupefilter)
+        self._exchange = register_function(server, "exchange", discipline, dupefilter)
         self._leave = register(server, "leave", discipline, dupefilter)
         self._sweep_slots = register(server, "sweep")
         self._filter_step = filter_step(server, keys.dupefilter, dupefilter)

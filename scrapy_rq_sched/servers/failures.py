@@ -17,6 +17,7 @@ from redis.exceptions import (
     MovedError,
     NoPermissionError,
     NoScriptError,
+    OutOfMemoryError,
     ReadOnlyError,
     RedisError,
     ResponseError,
@@ -37,6 +38,7 @@ __all__ = [
     "MovedError",
     "NoPermissionError",
     "NoScriptError",
+    "OutOfMemoryError",
     "RedisConnectionError",
     "RedisError",
     "RedisTimeoutError",
@@ -49,7 +51,7 @@ LONGEST_ERROR = 300
 #: user. Redis 6.2 puts it before the error, newer versions put it after the error.
 _OF_A_SCRIPT = re.compile(
     r"(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@?user_script: ?\d+: )*-?"
-    r"|,? ?script: [0-9a-f]{40}, on @user_script:\d+"
+    r"|,? ?script: (?:[0-9a-f]{40}, on @user_script|scrapy_rq_sched_\w+, on @user_function):\d+"
 )
 #: In Redis's error for a command in a script that the user may not call.
 _NOT_PERMITTED = "can't run this command"

@@ -80,8 +80,8 @@ class Capacity:
     """Decide how many requests a worker may begin, from its state and its speed.
 
     :ivar cut_off: whether Redis does not answer; then no request waits for a reply of Redis.
-    :ivar waits_for_turns: whether only politeness limits this worker: the frontier gave all that it could, and
-        less than this worker wanted.
+    :ivar waits_for_turns: whether only politeness limits this worker: the frontier gave all that it could,
+        and less than this worker wanted.
     """
 
     def __init__(self, state: State, settings: FrontierSettings) -> None:
@@ -117,7 +117,7 @@ class Capacity:
 
     @property
     def near(self) -> float:
-        """How many seconds ahead of its time to ask for a turn of a slot: one cycle and one flush interval."""
+        """How many seconds ahead of its time to ask for a turn: one cycle and one flush interval."""
         now = time.monotonic()
         if self._state.ready.is_late(now - LATE, now):
             return 0.0  # a worker that is late with its turns leaves the next ones to other workers
@@ -135,7 +135,7 @@ class Capacity:
 
     @property
     def target(self) -> int:
-        """How many leases to have ready: the number that this worker begins until the reply after the next."""
+        """How many leases to have ready: as many as this worker begins until the reply after the next."""
         far = min(FAR, self._settings.lease_timeout / 8) if self.waits_for_turns else 0.0
         needed = max(self._settings.concurrency, math.ceil(self._rate.rate * (self.cycle + 2 * far)))
         return min(self._settings.prefetch, needed)

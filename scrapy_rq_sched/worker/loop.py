@@ -21,8 +21,8 @@ from ..runtime.event_loop import EventLoop
 from ..runtime.outage import Outage
 from ..servers.failures import LONGEST_BACKOFF, DataError, RedisError, backoff, unreachable
 from .attempt import Attempt
-from .seeds import SeedWait
 from .schedule import ExchangeSchedule
+from .seeds import SeedWait
 from .session import Session
 
 logger = logging.getLogger(__name__)

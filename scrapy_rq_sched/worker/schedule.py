@@ -92,7 +92,7 @@ class ExchangeSchedule:
     # -- while only politeness limits ----------------------------------------------------------
 
     def _is_due_for_turns(self, reply: Reply, now: float, silence: float) -> bool:
-        """Return whether an exchange is due although, by the last reply, all that waits must wait for turns."""
+        """Return whether an exchange is due although all that waits must wait for turns."""
         session = self._session
         if session.state.has_news and self._news_due(reply) <= now:
             return True

@@ -1,7 +1,16 @@
 -- Helpers for all scripts: reading ARGV, lists, the time, errors, types of keys.
 
+-- Run *reset* now and at the begin of each later call. As a script, all of this code is made anew for each call. As a
+-- function of Redis, it lives on (see frontier/scripts/text.py): then each module resets its state like this.
+local resets = {}
+local function at_begin(reset)
+  resets[#resets + 1] = reset
+  reset()
+end
+
 -- Return the next argument: ARGV is read from the front, one value after the other.
-local next_argument = 0
+local next_argument
+at_begin(function() next_argument = 0 end)
 local function argument()
   next_argument = next_argument + 1
   return ARGV[next_argument]
@@ -40,7 +49,8 @@ local function in_chunks(list, use, first, last)
 end
 
 -- -> the server's time when this script first asked: seconds, and microseconds. Workers' clocks are never used.
-local started_at = nil
+local started_at
+at_begin(function() started_at = nil end)
 local function clock()
   started_at = started_at or redis.call('TIME')
   return started_at[1], started_at[2]

@@ -8,11 +8,13 @@
 -- Facts that the reply reports. set_aside: entries added to the failed list; dropped: older entries removed from it;
 -- parked: a request was set back for another worker; befell: a history was written; garbage: the key to which a value
 -- of a wrong type was moved.
-local tally = {set_aside = 0, dropped = 0, parked = false, befell = false, garbage = ''}
+local tally
+at_begin(function() tally = {set_aside = 0, dropped = 0, parked = false, befell = false, garbage = ''} end)
 
 -- A worker's cache of fingerprints is valid as long as the epoch is the same. A new epoch must differ from all earlier
 -- ones, even after Redis came back with older data. So it is the time, not a counter.
 local epoch
+at_begin(function() epoch = nil end)
 local function change_epoch()
   epoch = exact_time()
   redis.call('HSET', META, 'epoch', epoch)

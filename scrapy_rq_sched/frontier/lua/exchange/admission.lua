@@ -38,7 +38,7 @@ local function is_blocked(state, ask)
 end
 
 local function is_of_another_spider(state)
-  if shared_slots.is_left_to_another(state) then return state.asked, 'spider' end
+  if slots.are_shared and shared_slots.is_left_to_another(state) then return state.asked, 'spider' end
 end
 
 -- The slot is asked again when a download has ended; or after a lease's time, in case no worker reports that.
@@ -64,8 +64,7 @@ local function is_too_soon(state, ask)
   if ask.first > horizon then return ask.first, 'delay', true end
 end
 
-local OF_SLOT = {is_blocked, has_no_room, has_another_worker, is_too_soon}
-if slots.are_shared then table.insert(OF_SLOT, 2, is_of_another_spider) end
+local OF_SLOT = {is_blocked, is_of_another_spider, has_no_room, has_another_worker, is_too_soon}
 
 -- -> the times of at most ask.most turns; and when there may be more
 local function turns_from(state, ask)

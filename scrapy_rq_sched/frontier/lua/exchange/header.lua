@@ -16,4 +16,4 @@ header.first = {
   forgotten = list(header.forgotten, 2), items = list(header.items, 1),
 }
 
-return header
+return header -- of each call

@@ -11,7 +11,6 @@
 --   no_items: '', or why there is no room for items: 'memory', 'bound', 'feed'. Then their leases are not released;
 --   unmoved: 'more' if the next exchange can move more items of released parts, 'bound' if there is no room for them
 local page_items = {}
-local ARGV = ARGV
 
 -- -> '' if there is room for further items; 'bound' if too many wait for a consumer, 'feed' if too many wait for a file
 local function bound()

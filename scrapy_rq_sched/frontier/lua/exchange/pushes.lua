@@ -4,7 +4,6 @@
 -- step: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
 -- stored or dropped; full: why there is no room: 'memory', 'bound'; or 'exceeded', if pushes were stored anyway
 local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true, ['start+filter'] = true}
-local ARGV = ARGV
 -- How many keys of cleared filters and slots each exchange deletes.
 local SWEPT = 100
 local pushes = {}

@@ -3,7 +3,6 @@
 --
 -- step: kept: the number of leases that are not released, because the new requests of their pages are not stored yet
 local release = {}
-local ARGV = ARGV
 
 -- -> whether there is no room for the items of a lease's page
 local function lacks_room(step, lease)

@@ -10,10 +10,10 @@ local slot_policy = {}
 -- The form of META's field rules: the name of a policy, in which there are the number of its names and the length of its
 -- patterns; or a number that an older version of this package has written. And of the field slot_default.
 local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)$', '^%d+$', '^(%S+) (%S+) (%S+)$'
-slot_policy.all = {
+at_begin(function()
   -- With FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
-  stays = header.slot_order ~= 'priority' and not slots.are_shared,
-}
+  slot_policy.all = {stays = header.slot_order ~= 'priority' and not slots.are_shared}
+end)
 
 -- Store the limits of the slots that the settings name, but leave those that an older version has set: see slots/limits.lua.
 local function store_named(named, rules)

@@ -2,6 +2,7 @@
 -- An export reads the waiting requests and the leases in many steps while the crawl runs. It could miss a request that
 -- moves from one to the other meanwhile. So scripts note all leases that end, for the export to read.
 local export_notes = {}
+at_begin(function() export_notes.on = nil end)
 
 function export_notes.note(values, now)
   if export_notes.on == nil then export_notes.on = number_of(redis.call('HGET', META, 'exporting'), 0) > now end

@@ -3,9 +3,10 @@
 -- If the field in_slots_estimated is '1', that number is from a random sample of the slots.
 -- in_slots.missing: how many requests this script found to be missing, though no script has removed them: somebody has
 -- deleted, emptied or evicted the queues of slots
-local in_slots = {missing = 0}
+local in_slots = {}
 -- The number in META, once it was read; its change in this script; whether it is an estimate; and whether it was set.
-local known, changed, is_estimated, was_set = nil, 0, nil, false
+local known, changed, is_estimated, was_set
+at_begin(function() known, changed, is_estimated, was_set, in_slots.missing = nil, 0, nil, false, 0 end)
 
 -- Tell this module the values in META, if the caller has already read them.
 function in_slots.know(count, estimated)

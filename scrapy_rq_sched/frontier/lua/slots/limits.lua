@@ -24,7 +24,8 @@ local limits = {}
 limits.AT_ONCE = 1
 -- The states that this script has read with the limits in force, by slot; and those that write() will write. If other
 -- spiders use the states, too, each is read and written at once.
-local known, changed = {}, {}
+local known, changed
+at_begin(function() known, changed = {}, {} end)
 
 -- -> delay, jitter and concurrency of a slot; whether any of them was set during the crawl; and whether the delay was.
 -- The names in settings are in lower case, and apply to slots in any case.
@@ -133,7 +134,7 @@ function limits.interval(state)
 end
 
 -- Redis seeds the random numbers of every script with the same value.
-math.randomseed(slots.now() * 1000 % 2147483647)
+at_begin(function() math.randomseed(slots.now() * 1000 % 2147483647) end)
 
 -- -> whether a slot that is due is left for a moment to the worker that had it last
 function limits.is_left(state, worker)

@@ -8,7 +8,8 @@ local own_slots = {LEFT_FOR = 1000}
 -- How long an index is kept after its worker last wrote it, in milliseconds.
 local KEPT = 600000
 -- The changes that write() will write.
-local left = {}
+local left
+at_begin(function() left = {} end)
 
 -- Note that a slot has its next turn at *time* and is left to *worker*. -> its score in SLOTS
 function own_slots.leave(worker, slot, time)

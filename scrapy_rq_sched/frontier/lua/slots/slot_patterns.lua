@@ -5,6 +5,7 @@
 -- keeps nothing for a slot that has no requests.
 local slot_patterns = {}
 local patterns
+at_begin(function() patterns = nil end)
 
 local function decoded()
   local text = redis.call('HGET', META, 'slot_patterns')

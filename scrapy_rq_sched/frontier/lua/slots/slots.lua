@@ -8,18 +8,24 @@
 -- SET: before the name of a slot, the field of SLOT_LIMITS with the limits that were set for it during the crawl. No
 --   slot's name has a space.
 -- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
-local slots = {FIRST_TIME = 1e14, SET = 'set ', are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'}
+local slots = {FIRST_TIME = 1e14, SET = 'set ', are_shared = false}
 -- The longest time that a slot sleeps; and how long its state is kept after the last time in it, also with downloads,
 -- which may take longer than an unused state is kept. In milliseconds.
 local LONGEST, KEPT, KEPT_WITH_DOWNLOADS = 600000, 600000, 86400000
 -- The key of the frontier's time. Spiders that share states of slots also share the time.
-local CLOCK = slots.are_shared and SHARED_CLOCK or META
+local CLOCK
 local CLOCK_KEPT = 86400000
 -- This script's time; how many turns it has given; the fields of CLOCK, once they were read; and its field clock_ahead, if
 -- it has changed.
-local moment, given, known, changed_ahead = nil, 0, nil, nil
+local moment, given, known, changed_ahead
 -- The number of slots in the index, once this script has counted them; and the changes that write() will write.
-local count, moved, turned, emptied = nil, {}, {}, {}
+local count, moved, turned, emptied
+at_begin(function()
+  slots.are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'
+  CLOCK = slots.are_shared and SHARED_CLOCK or META
+  moment, given, known, changed_ahead = nil, 0, nil, nil
+  count, moved, turned, emptied = nil, {}, {}, {}
+end)
 
 local function note_added(n)
   count = count and count + n

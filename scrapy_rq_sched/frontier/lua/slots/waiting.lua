@@ -1,11 +1,12 @@
 -- Needs: keys, queue, slots/slots, slots/in_slots
 -- The waiting requests. Each slot has its own queue; REQUESTS has the requests without a known slot, whose slot is ''.
 -- waiting.empty: how many slots in the index had no requests, because somebody has removed them
-local waiting = {empty = 0}
+local waiting = {}
 -- The maximum number of slots that are counted again if the total is wrong.
 local COUNTED = 1000
 -- The number of requests without a known slot, once this script has counted them.
-local slotless = nil
+local slotless
+at_begin(function() slotless, waiting.empty = nil, 0 end)
 
 function waiting.key(slot)
   return slot == '' and REQUESTS or SLOT_REQUESTS .. slot

@@ -44,7 +44,8 @@ end
 
 -- Items of several pages that follow each other in *values* are appended to a list together: one command is faster than
 -- many.
-local run = {values = nil, first = 1, last = 0}
+local run
+at_begin(function() run = {values = nil, first = 1, last = 0} end)
 
 function items.flush()
   if run.last >= run.first then

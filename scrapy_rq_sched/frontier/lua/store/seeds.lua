@@ -6,10 +6,12 @@ seeds.length = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
 
 -- kind -> {key, its type}: the origin of a seed. The kind is 'list', 'set' or 'zset'; from the second key on, it has
 -- the key's number: 'list2'.
-seeds.kinds = {}
-for i, key in ipairs(SEEDS) do
-  for type in pairs(seeds.length) do seeds.kinds[type .. (i > 1 and i or '')] = {key, type} end
-end
+at_begin(function()
+  seeds.kinds = {}
+  for i, key in ipairs(SEEDS) do
+    for type in pairs(seeds.length) do seeds.kinds[type .. (i > 1 and i or '')] = {key, type} end
+  end
+end)
 
 function seeds.type_of(key)
   return redis.call('TYPE', key)['ok']

@@ -14,8 +14,8 @@
 -- of the buckets' keys; changed: by this script; converts: fingerprints of an exact filter are left
 local filter = {}
 local SPLITS, CONVERTED = 8, 250
-local state
-local has_converted = false
+local state, has_converted
+at_begin(function() state, has_converted = nil, false end)
 
 function filter.types()
   return {{DUPEFILTER, 'set'}, {SEEN_STATE, 'hash'}, {SEEN_CLEARED, 'list'}}
