@@ -273,6 +273,8 @@ class Admission:
         #: Redis, the rules about pushes in ``lua/exchange/admission.lua`` decide this.
         self._of_push: tuple[PushRule, ...] = (self._not_before,)
         state.ready.judge = self._judge
+        state.grants.needed_at = self._report_needed_at
+        state.grants.ahead = lambda: capacity.ahead
 
     def next(self, now: float) -> Timed | Granted | Block:
         """Return the next request to begin: a lease, or a request in memory; or why no request may begin."""
@@ -311,6 +313,10 @@ class Admission:
         if not (self._state.outbox.blocked and waits):
             return False
         return _first((*self._of_worker, self._load), time.monotonic()) is not None
+
+    def _report_needed_at(self, slot: str) -> float:
+        """Return when the next turn of *slot* may begin, before which nobody needs the report of the last."""
+        return 0.0 if self._politeness.of(slot).concurrency else self.may_begin(slot) or 0.0
 
     def may_begin(self, slot: str) -> float | None:
         """Return when the next request of *slot* may begin that is not here yet; None if this is unknown."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
@@ -220,6 +220,10 @@ class SlotGrants(Part):
     """Note which turns were used, and when.
 
     :param clock: the server's clock.
+    :ivar needed_at: returns the time before which nobody needs the report about a slot; 0: at once. It then
+        waits, so that Redis reads and writes the slot's state once for the report and the next turn.
+    :ivar ahead: returns how many seconds ahead of their time this worker gets turns.
+    :ivar closing: whether the spider closes, so that no report may wait.
     """
 
     def __init__(self, clock: ServerClock) -> None:
@@ -229,14 +233,27 @@ class SlotGrants(Part):
         # The times at which the downloader sends requests; a turn counts as used from then on.
         self._sending: list[tuple[float, str, int]] = []
         self._used: Counter[str] = Counter()
+        self._sent: dict[str, float] = {}
         self._unused: Counter[str] = Counter()
         self._downloaded: Counter[str] = Counter()
+        self.needed_at: Callable[[str], float] = lambda slot: 0.0
+        self.ahead: Callable[[], float] = lambda: 0.0
+        self.closing = False
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to report."""
-        is_sent = self._sending and self._sending[0][0] <= time.monotonic()
-        return bool(self._used or self._downloaded or is_sent)
+        """Whether there is something to report that may not wait."""
+        self._note_sent()
+        return next(self._due(), None) is not None
+
+    def _due(self) -> Iterator[str]:
+        """Yield the slots with a report that may not wait."""
+        if not (self._used or self._downloaded or self._sent):
+            return
+        till = time.monotonic() + self.ahead()
+        for slot in {*self._used, *self._downloaded, *self._sent}:
+            if self.closing or slot in self._unused or self.needed_at(slot) <= till:
+                yield slot
 
     @property
     def unreported(self) -> tuple[Collection[str], Collection[str]]:
@@ -295,28 +312,32 @@ class SlotGrants(Part):
         self._downloaded[slot] += 1
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
-        now, sent = time.monotonic(), dict[str, float]()
+        self._note_sent()
+        due = set(self._due())
+        batch.grants = {slot: self._take(slot) for slot in due & {*self._used, *self._sent}}
+        batch.downloaded = {slot: self._downloaded.pop(slot) for slot in due & self._downloaded.keys()}
+        while len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+
+    def _note_sent(self) -> None:
+        """Note the requests that the downloader has sent by now."""
+        now = time.monotonic()
         while self._sending and self._sending[0][0] <= now:
             at, slot, used = heapq.heappop(self._sending)
             self._used[slot] += used
-            sent[slot] = at
-        batch.grants = {
-            slot: UsedGrants(
-                count, round(self._clock.server(sent[slot]), 3) if slot in sent else 0.0, self._unused[slot]
-            )
-            for slot, count in self._used.items()
-        }
-        batch.downloaded = dict(self._downloaded)
-        self._used.clear()
-        self._unused.clear()
-        self._downloaded.clear()
-        while len(self._last) > REMEMBERED:
-            self._last.popitem(last=False)
+            self._sent[slot] = at
+
+    def _take(self, slot: str) -> UsedGrants:
+        """Return the report about *slot*, which is then no longer here."""
+        sent = self._sent.pop(slot, None)
+        at = 0.0 if sent is None else round(self._clock.server(sent), 3)
+        return UsedGrants(self._used.pop(slot, 0), at, self._unused.pop(slot, 0))
 
     def forget(self) -> None:
         """Note that the frontier has forgotten the turns and downloads of this worker."""
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
         self._used.clear()
+        self._sent.clear()
         self._unused.clear()
         self._downloaded.clear()
 

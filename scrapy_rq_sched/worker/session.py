@@ -183,7 +183,7 @@ class Session(Part):
         self._exceeds = self.closing or stands_still
         self.state.outbox.takes_few = stands_still and not self.closing
         self.state.take_turns()
-        self.slot_sync.closing = self.closing
+        self.slot_sync.closing = self.state.grants.closing = self.closing
         self._batches += 1
         batch = Batch(self._batches)
         for part in self.parts:

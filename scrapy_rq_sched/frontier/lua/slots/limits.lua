@@ -31,12 +31,12 @@ at_begin(function() known, changed = {}, {} end)
 -- The names in settings are in lower case, and apply to slots in any case.
 local function limits_in_force(slot, all)
   local delay, jitter, concurrency = all.delay or 0, all.jitter or 0, all.concurrency or 0
+  if not all.has_own then return delay, jitter, concurrency, false, false end
   local function apply(its_delay, its_jitter, its_concurrency)
     delay, jitter = number_of(its_delay, delay), number_of(its_jitter, jitter)
     concurrency = number_of(its_concurrency, concurrency)
     return its_delay and its_delay ~= '-'
   end
-  if not all.has_own then return delay, jitter, concurrency, false, false end
   local found = redis.call('HMGET', SLOT_LIMITS, slot, string.lower(slot), slots.SET .. slot)
   local named_delay, named_jitter, named_concurrency, rules = string.match(
     found[1] or found[2] or '', '^(%S+) (%S+) (%S+) (%S+)$')
@@ -50,6 +50,9 @@ local function limits_in_force(slot, all)
   return delay, jitter, concurrency, true, sets_delay
 end
 
+-- In the fields a:<worker>; no other field has one.
+local COLON = string.byte(':')
+
 -- -> the state of a slot. A value of another type at its key is deleted.
 function limits.of(slot, all)
   if all.delay and known[slot] then return known[slot] end
@@ -60,8 +63,8 @@ function limits.of(slot, all)
   end
   local fields, active, workers = {}, 0, nil
   for i = 1, #flat, 2 do
-    local worker = string.match(flat[i], '^a:(.*)$')
-    if worker then
+    if string.byte(flat[i], 2) == COLON then
+      local worker = string.sub(flat[i], 3)
       workers = workers or {}
       workers[worker], active = true, active + downloads.count(flat[i + 1], worker)
     else
@@ -128,13 +131,19 @@ function limits.forget(slot)
   changed[slot], known[slot] = nil, nil
 end
 
+local is_seeded
+at_begin(function() is_seeded = false end)
+
 function limits.interval(state)
+  if state.jitter == 0 then return state.delay end
+  if not is_seeded then
+    -- Redis seeds the random numbers of every script with the same value.
+    math.randomseed(slots.now() * 1000 % 2147483647)
+    is_seeded = true
+  end
   local least = state.delay * (1 - state.jitter)
   return least + 2 * (state.delay - least) * math.random()
 end
-
--- Redis seeds the random numbers of every script with the same value.
-at_begin(function() math.randomseed(slots.now() * 1000 % 2147483647) end)
 
 -- -> whether a slot that is due is left for a moment to the worker that had it last
 function limits.is_left(state, worker)
