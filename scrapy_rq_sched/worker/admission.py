@@ -72,6 +72,8 @@ NEAR = 0.005
 UNRELEASED = 2
 #: How many seconds further ahead than needed to get turns, while only politeness limits this worker.
 FAR = 1.0
+#: How many times more leases than requests at a time this worker then asks for, at least.
+BURST = 3
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -136,8 +138,11 @@ class Capacity:
     @property
     def target(self) -> int:
         """How many leases to have ready: as many as this worker begins until the reply after the next."""
-        far = min(FAR, self._settings.lease_timeout / 8) if self.waits_for_turns else 0.0
-        needed = max(self._settings.concurrency, math.ceil(self._rate.rate * (self.cycle + 2 * far)))
+        least, seconds = self._settings.concurrency, self.cycle
+        if self.waits_for_turns:
+            # Many slots may have their turns at the same time, after a time in which none had any.
+            least, seconds = BURST * least, seconds + 2 * min(FAR, self._settings.lease_timeout / 8)
+        needed = max(least, math.ceil(self._rate.rate * seconds))
         return min(self._settings.prefetch, needed)
 
     @property

@@ -273,8 +273,9 @@ def test_an_error_of_a_script_shows_neither_its_hash_nor_two_full_stops(
             script(["a"], [])
         Outage(client).failed(error.value, "it is tried again")
     (line,) = caplog.messages
-    assert line == (
-        f"Redis at {server.url} answers with an error: READONLY You can't write against a read only replica. "
+    # Newer servers begin the error with its code, which redis-py then leaves out.
+    assert line.replace("READONLY ", "") == (
+        f"Redis at {server.url} answers with an error: You can't write against a read only replica. "
         "This has lasted 0 s; it is tried again"
     )
 

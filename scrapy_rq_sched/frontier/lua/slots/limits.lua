@@ -50,9 +50,6 @@ local function limits_in_force(slot, all)
   return delay, jitter, concurrency, true, sets_delay
 end
 
--- In the fields a:<worker>; no other field has one.
-local COLON = string.byte(':')
-
 -- -> the state of a slot. A value of another type at its key is deleted.
 function limits.of(slot, all)
   if all.delay and known[slot] then return known[slot] end
@@ -61,28 +58,37 @@ function limits.of(slot, all)
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local fields, active, workers = {}, 0, nil
+  local tat, was, owner, pending, sent, blocked, kept, asked, asked_by, last, workers
+  local active = 0
   for i = 1, #flat, 2 do
-    if string.byte(flat[i], 2) == COLON then
-      local worker = string.sub(flat[i], 3)
+    local name, value = flat[i], flat[i + 1]
+    if name == 'tat' then tat = value
+    elseif name == 'delay' then was = value
+    elseif name == 'owner' then owner = value
+    elseif name == 'pending' then pending = value
+    elseif name == 'sent' then sent = value
+    elseif name == 'kept' then kept = value
+    elseif name == 'blocked' then blocked = value
+    elseif name == 'asked' then asked = value
+    elseif name == 'asked_by' then asked_by = value
+    elseif name == 'last' then last = value
+    elseif string.sub(name, 1, 2) == 'a:' then
+      local worker = string.sub(name, 3)
       workers = workers or {}
-      workers[worker], active = true, active + downloads.count(flat[i + 1], worker)
-    else
-      fields[flat[i]] = flat[i + 1]
+      workers[worker], active = true, active + downloads.count(value, worker)
     end
   end
   local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
-  -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
-  local tat, was = number_of(fields.tat, 0), number_of(fields.delay, delay)
-  if all.delay then tat = tat - math.max(0, was - delay) * (1 - math.min(1, jitter)) end
+  tat, was = number_of(tat, 0), number_of(was, nil)
   local state = {
-    slot = slot, stays = all.stays, is_set = is_set, sets_delay = sets_delay, active = active, workers = workers,
-    owner = fields.owner or '', pending = number_of(fields.pending, 0), sent = number_of(fields.sent, 0),
-    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
-    is_delay_stored = number_of(fields.delay, -1) == delay, blocked = number_of(fields.blocked, 0),
-    asked = number_of(fields.asked, 0), asked_by = fields.asked_by or '', last = fields.last or '',
-    owner_stored = fields.owner or '', sent_stored = number_of(fields.sent, 0), kept = number_of(fields.kept, 0),
+    slot = slot, stays = all.stays, active = active, workers = workers, owner = owner or '', pending = number_of(pending, 0),
+    sent = number_of(sent, 0), delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
+    is_delay_stored = was == delay, blocked = number_of(blocked, 0), kept = number_of(kept, 0),
   }
+  -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
+  if all.delay and was and was > delay then state.tat = tat - (was - delay) * (1 - state.jitter) end
+  if is_set then state.is_set, state.sets_delay = true, sets_delay end
+  if slots.are_shared then state.asked, state.asked_by, state.last = number_of(asked, 0), asked_by or '', last or '' end
   if all.delay and not slots.are_shared then known[slot] = state end
   return state
 end
@@ -92,11 +98,11 @@ local function write_state(state)
   local fields, latest = {'tat', decimal(state.tat)}, math.max(state.tat, state.blocked)
   if state.delay > 0 then fields[3], fields[4] = 'pending', whole(state.pending) end
   local n = #fields
-  if state.sent ~= state.sent_stored then
-    fields[n + 1], fields[n + 2], n, state.sent_stored = 'sent', decimal(state.sent), n + 2, state.sent
+  if state.is_sent_new then
+    fields[n + 1], fields[n + 2], n, state.is_sent_new = 'sent', decimal(state.sent), n + 2, nil
   end
-  if state.delay > 0 and state.owner ~= state.owner_stored then
-    fields[n + 1], fields[n + 2], n, state.owner_stored = 'owner', state.owner, n + 2, state.owner
+  if state.delay > 0 and state.is_owner_new then
+    fields[n + 1], fields[n + 2], n, state.is_owner_new = 'owner', state.owner, n + 2, nil
   end
   if not state.is_delay_stored then
     fields[n + 1], fields[n + 2], n, state.is_delay_stored = 'delay', state.delay, n + 2, true
@@ -161,7 +167,10 @@ function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
   if slots.are_shared then shared_slots.had(state) end
   local has_owner = state.owner == worker
-  if not has_owner and state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
+  if not has_owner then
+    if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
+    state.is_owner_new = true
+  end
   if state.delay > 0 then
     state.tat = begins[used + 1] or following
     state.pending = has_owner and state.pending + used or used

@@ -8,7 +8,7 @@ function slot_reports.used(state, worker, n, last, unused)
   local now = slots.now()
   if last > 0 then
     local least = state.delay * (1 - state.jitter)
-    state.sent = math.max(state.sent, math.min(last, now))
+    state.sent, state.is_sent_new = math.max(state.sent, math.min(last, now)), true
     state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
   end
   -- An unused turn, as for a response from the HTTP cache, costs the slot no time.

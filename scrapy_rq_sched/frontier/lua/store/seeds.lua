@@ -1,7 +1,9 @@
 -- Needs: keys
 -- Seeds. Each key in SEEDS is a list, which is read from its head as in scrapy-redis; or a set; or a sorted set, which
 -- is read from its highest score. The first key is read before the second.
+-- has_none: a script has just found that there is no seed
 local seeds = {}
+at_begin(function() seeds.has_none = false end)
 seeds.length = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
 
 -- kind -> {key, its type}: the origin of a seed. The kind is 'list', 'set' or 'zset'; from the second key on, it has
@@ -20,6 +22,7 @@ end
 -- A key of any other type is a mistake: it counts as empty, and the crawl continues.
 -- -> the number of seeds; and nil, or {key, its type, a right type} for the first key of a wrong type
 function seeds.count()
+  if seeds.has_none then return 0 end
   local count, problem = 0, nil
   for _, key in ipairs(SEEDS) do
     -- Nearly always there is a list, or nothing.
@@ -41,6 +44,7 @@ function seeds.take(n)
     if wanted <= 0 then break end
     local popped = redis.pcall('LPOP', key, wanted)
     local type = has_failed(popped) and seeds.type_of(key)
+    if not popped and #SEEDS == 1 then seeds.has_none = true end
     if not type then
       for _, seed in ipairs(popped or {}) do taken[#taken + 1] = {'list' .. suffix, '0', seed} end
     elseif type == 'set' then
@@ -57,6 +61,7 @@ end
 
 -- Put a seed back. -> whether that was possible: its key may have another type by now
 function seeds.put_back(kind, score, seed)
+  seeds.has_none = false
   local key, type = unpack(seeds.kinds[kind])
   local is = seeds.type_of(key)
   if is ~= 'none' then type = is end
