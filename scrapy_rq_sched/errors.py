@@ -34,6 +34,8 @@ def _escape(character: str) -> str:
 
 def one_line(text: object) -> str:
     """Return *text* as one printable line of limited length: *text* may quote untrusted data."""
+    if isinstance(text, str) and len(text) <= LONGEST_REASON and text.isascii() and text.isprintable():
+        return text  # as each fingerprint
     line = escaped(str(text)[:LONGEST_REASON])
     return line if len(str(text)) <= LONGEST_REASON else f"{line}…"
 

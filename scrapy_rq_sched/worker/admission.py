@@ -162,13 +162,13 @@ class Capacity:
 
     def load_block(self) -> Block | None:
         """Return the first block by this worker's load; None if it permits one more request."""
-        rules = (
-            (self._was_silent, Cause.SILENCE),
-            (self._has_too_many_unreleased, Cause.UNRELEASED),
-            (self.is_at_its_limit, Cause.CAPACITY),
-            (self._has_to_await_release, Cause.RELEASE),
-        )
-        return next((Block(cause) for holds, cause in rules if holds), None)
+        if self._was_silent:
+            return Block(Cause.SILENCE)
+        if self._has_too_many_unreleased:
+            return Block(Cause.UNRELEASED)
+        if self.is_at_its_limit:
+            return Block(Cause.CAPACITY)
+        return Block(Cause.RELEASE) if self._has_to_await_release else None
 
     @property
     def _was_silent(self) -> bool:
@@ -287,15 +287,17 @@ class Admission:
         block = _first(self._of_worker, now)
         if block is not None:
             return block
-        state.memory.note_time(now)
-        if state.memory.has_free:
-            return Granted()
+        if state.memory:
+            state.memory.note_time(now)
+            if state.memory.has_free:
+                return Granted()
         block = _first(self._of_load, now)
         if block is not None:
             return block
-        for slot, at in state.memory.grants():
-            if self._of(slot, at, now) is None:
-                return Granted(slot, at)
+        if state.memory:
+            for slot, at in state.memory.grants():
+                if self._of(slot, at, now) is None:
+                    return Granted(slot, at)
         head = state.ready.next(now)
         if head is None:
             # Scrapy reports the end of a download a moment before it makes room for the next one.
@@ -419,4 +421,8 @@ class Admission:
 
 
 def _first(rules: tuple[Rule, ...], now: float) -> Block | None:
-    return next((block for rule in rules if (block := rule(now)) is not None), None)
+    # Not a generator: this is asked for each request.
+    for rule in rules:
+        if (block := rule(now)) is not None:
+            return block
+    return None
