@@ -337,7 +337,6 @@ class SlotGrants(Part):
         """Note that the frontier has forgotten the turns and downloads of this worker."""
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
         self._used.clear()
-        self._sent.clear()
         self._unused.clear()
         self._downloaded.clear()
 

@@ -103,6 +103,10 @@ def test_a_lua_file_names_all_that_it_needs_and_nothing_else(name: str) -> None:
     assert used_modules(name) == set(scripts.needs(name)) - {"helpers", "keys"}
 
 
+#: Variables that live on from one call of the exchange to the next.
+LASTING = {"resets"}
+
+
 def plain(text: bytes) -> bytes:
     """Return Lua code without the room that modules' tables have for their functions."""
     return re.sub(rb"(\w+ = nil, )+", b"", text)
@@ -116,6 +120,27 @@ def test_a_script_leaves_room_for_a_few_more_shared_names(name: str, queue: str,
     used = set(re.findall(rb"\b\w+\b", re.sub(rb"--.*", b"", modules)))
     # Lua permits 60 variables of outer blocks in a function; beyond, no script could be loaded.
     assert len(names & used) <= 55
+
+
+def changed_state(name: str) -> set[str]:
+    """Return the variables of a Lua file, outside its functions, that its functions set."""
+    code = re.sub(r"--.*|'[^'\n]*'", "", scripts.part(name).decode())
+    declared = re.findall(r"^local ([\w, ]+?)(?: =.*)?$", code, re.MULTILINE)
+    names = {each.strip() for names in declared for each in names.split(",")}
+    inside = "\n".join(line for line in code.splitlines() if re.match(r"  (?!.*\blocal\b)", line))
+    return {each for each in names if re.search(rf"(?<![\w.]){each}(?:\[.*\])?(?:, [\w.]+)* = ", inside)}
+
+
+@pytest.mark.parametrize("name", sorted(all_needs("scripts/exchange")))
+def test_a_module_of_the_exchange_resets_what_its_functions_change(name: str) -> None:
+    """As a function of Redis, the exchange lives on: what one call leaves, the next one finds."""
+    files = [f"store/{name}/{variant}" for variant in VARIANTS[name]] if name in VARIANTS else [name]
+    for file in files:
+        code = scripts.part(file).decode()
+        resets = "".join(re.findall(r"at_begin\(function\(\)(.*?)end\)", code, re.DOTALL))
+        if not code.endswith("-- of each call\n"):
+            missing = {each for each in changed_state(file) if not re.search(rf"\b{each}\b", resets)}
+            assert not missing - LASTING
 
 
 def test_a_part_that_several_need_is_there_once() -> None:

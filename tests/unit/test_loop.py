@@ -7,16 +7,18 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from scrapy import Request
 from twisted.internet.defer import succeed
 
 from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.client import Left
-from scrapy_rq_sched.frontier.replies import Reply
+from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.worker.admission import FAR
 from scrapy_rq_sched.worker.loop import ExchangeLoop
-from scrapy_rq_sched.worker.schedule import PLENTY, POLL_UNKNOWN, ExchangeSchedule
+from scrapy_rq_sched.worker.schedule import NEW_SLOT, NEWS, PLENTY, POLL_UNKNOWN, ExchangeSchedule
 from scrapy_rq_sched.worker.session import Session
 
-from .test_worker import a_worker, answer, finish
+from .test_worker import URL, a_worker, answer, enqueue, finish
 
 INTERVAL = 0.05
 
@@ -127,6 +129,116 @@ def test_a_worker_that_closes_does_not_wait(rhythm: ExchangeSchedule, clock: Wai
     rhythm.exchanged()
     rhythm._session.closing = True
     assert is_due(rhythm, Reply(b"1", waiting=9, workers=2))
+
+
+# -- while only politeness limits --------------------------------------------------------------------
+
+#: The server's time at the last reply, in milliseconds, if the test begins at 0; and a turn in four seconds.
+NOW, TURN = 1_000_000.0, 1_004_000.0
+
+
+def waits_for_turns(clock: Waited, next_turn: float = TURN, **settings: object) -> ExchangeSchedule:
+    """Return the schedule of a worker that was given less than it wanted: the next turn is in four seconds."""
+    worker = a_worker(concurrency=8, flush_interval=INTERVAL, **settings)
+    reply = Reply(b"1", waiting=9, now=NOW, next_turn=next_turn)
+    worker.state.clock.note(clock.now, clock.now, NOW)
+    worker.last_reply = reply
+    worker.capacity.exchanged(0.001)
+    worker.capacity.note_turns(reply, wanted=4)
+    schedule = ExchangeSchedule(worker)
+    schedule.exchanged(asked=True)
+    return schedule
+
+
+def due_after(schedule: ExchangeSchedule, clock: Waited) -> float:
+    """Return after how many seconds the next exchange is due."""
+    begun = clock.now
+    while not schedule.is_due():
+        clock.now += 0.01
+    return clock.now - begun
+
+
+def test_a_worker_that_was_given_nothing_sleeps_until_the_next_turn_is_near(clock: Waited) -> None:
+    schedule = waits_for_turns(clock, next_turn=NOW + 1000)
+    assert due_after(schedule, clock) == pytest.approx(1.0 - schedule._session.capacity.near, abs=0.02)
+
+
+def test_a_worker_that_waits_for_a_late_turn_hears_the_orders_in_two_seconds(clock: Waited) -> None:
+    assert 1.5 < due_after(waits_for_turns(clock), clock) < 2.0
+
+
+def test_a_worker_that_was_given_all_that_it_wanted_does_not_wait_for_turns(clock: Waited) -> None:
+    capacity = waits_for_turns(clock)._session.capacity
+    leases = [Lease(f"1.{number}", "request", 0, b"x") for number in range(4)]
+    capacity.note_turns(Reply(b"1", waiting=9, now=NOW, next_turn=TURN, leases=leases), wanted=4)
+    assert not capacity.waits_for_turns
+
+
+def test_a_worker_gets_its_turns_further_ahead_while_it_waits_for_turns(clock: Waited) -> None:
+    capacity = waits_for_turns(clock)._session.capacity
+    assert capacity.ahead == pytest.approx(capacity.near + FAR)
+    capacity.waits_for_turns = False
+    assert capacity.ahead == capacity.near
+
+
+def busy_with(schedule: ExchangeSchedule) -> None:
+    """Give the worker a request that it has begun, and one to begin later."""
+    state = schedule._session.state
+    state.begin(Request(URL), Lease("1.1", "request", 0, b"x"))
+    state.ready.append(Lease("1.2", "request", 0, b"x", "b.example", NOW + 2000), time.monotonic() + 2)
+
+
+def test_a_finished_page_waits_for_a_second_while_the_worker_waits_for_turns(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    finish(schedule._session, 1)
+    assert due_after(schedule, clock) == pytest.approx(NEWS, abs=0.02)
+
+
+def test_many_finished_pages_do_not_wait(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    finish(schedule._session, 4)
+    assert schedule.is_due()
+
+
+def test_the_last_finished_page_does_not_wait_if_few_requests_wait_in_the_fleet(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    finish(schedule._session, 1)
+    assert not schedule.is_due()
+    schedule._session.last_reply = Reply(b"1", waiting=1, workers=2, now=NOW, next_turn=TURN)
+    assert schedule.is_due()
+
+
+def test_a_request_of_a_slot_that_the_worker_does_not_know_waits_for_half_a_second(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    enqueue(schedule._session, 1)
+    assert due_after(schedule, clock) == pytest.approx(NEW_SLOT, abs=0.02)
+
+
+def test_a_request_does_not_wait_if_the_worker_has_nothing_to_begin(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    enqueue(schedule._session, 1)
+    assert schedule.is_due()
+
+
+def test_a_lease_that_goes_back_does_not_wait(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    schedule._session.state.releases.give_back(Lease("1.3", "request", 0, b"x"))
+    assert schedule.is_due()
+
+
+def test_a_worker_that_closes_does_not_wait_for_turns(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    finish(schedule._session, 1)
+    schedule._session.closing = True
+    assert schedule.is_due()
+
+
+# -- in all other cases ------------------------------------------------------------------------------
 
 
 def test_a_worker_without_leases_does_not_ask_for_waiting_requests_at_every_moment(clock: Waited) -> None:

@@ -200,3 +200,47 @@ def test_the_last_grants_of_many_slots_are_remembered() -> None:
         grants.begun(f"{number}.test", now, now)
     grants.fill(Batch(1))
     assert grants.earliest("first.test", now - 4, 1.0) >= now + 0.9
+
+
+# -- reports that wait -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def patient() -> SlotGrants:
+    """Grants whose reports are needed when the next turn of the slot is near: in ten seconds."""
+    grants = SlotGrants(ServerClock())
+    grants.needed_at = lambda slot: time.monotonic() + 10
+    grants.ahead = lambda: 1.0
+    grants.sending("a", 7.0, used=True)
+    return grants
+
+
+def test_a_report_that_nobody_needs_yet_waits(patient: SlotGrants) -> None:
+    assert not patient.has_news
+    assert said(patient) == {}
+
+
+def test_a_report_that_has_waited_is_sent_when_the_next_turn_is_near(patient: SlotGrants) -> None:
+    said(patient)
+    patient.sending("a", 9.0, used=True)
+    patient.ahead = lambda: 10.5
+    assert patient.has_news
+    assert said(patient) == {"a": UsedGrants(2, 9000)}
+    assert not patient.has_news
+
+
+def test_a_turn_that_was_not_used_is_reported_at_once(patient: SlotGrants) -> None:
+    patient.returned(lease("1", "a", 8000))
+    assert said(patient) == {"a": UsedGrants(2, 7000, 1)}
+
+
+def test_no_report_waits_while_the_spider_closes(patient: SlotGrants) -> None:
+    patient.closing = True
+    assert said(patient) == {"a": UsedGrants(1, 7000)}
+
+
+def test_of_forgotten_turns_only_the_time_of_the_last_request_is_reported(patient: SlotGrants) -> None:
+    said(patient)
+    patient.forget()
+    patient.closing = True
+    assert said(patient) == {"a": UsedGrants(0, 7000)}
