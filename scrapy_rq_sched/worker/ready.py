@@ -203,6 +203,15 @@ class Ready:
             del self._slots[slot]
             self._stale.discard(slot)
 
+    def bring_forward(self, slot: str, at: float) -> None:
+        """Let each lease of *slot* begin in the turn before its own: the turn of *at* was not used."""
+        queue = self._slots.get(slot)
+        if queue is None or not at or queue[0].at <= at:
+            return
+        times = [at, *(timed.at for timed in queue)]
+        self._slots[slot] = deque(timed._replace(at=its) for timed, its in zip(queue, times, strict=False))
+        self._stale.add(slot)
+
     def heads(self) -> Iterator[Timed]:
         """Yield the next lease of each slot."""
         return (queue[0] for queue in self._slots.values())
@@ -236,7 +245,7 @@ class Ready:
         return len(self._slots.get(slot, ()))
 
     def last_time(self, slot: str) -> float:
-        """Return from when the last lease of *slot* may begin; 0 if there is none, or at once."""
+        """Return the time from which the last lease of *slot* may begin; 0 without a lease, or at once."""
         queue = self._slots.get(slot)
         return queue[-1].at if queue else 0.0
 

@@ -264,6 +264,10 @@ class SlotGrants(Part):
         """Return when the last turn of *slot* was used, or was to be used; None if this is unknown."""
         return max(self._last[slot]) if slot in self._last else None
 
+    def planned(self, slot: str) -> float:
+        """Return the time of the last turn of *slot* that a request was begun in; 0 if it is unknown."""
+        return self._last[slot][0] if slot in self._last else 0.0
+
     def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
         """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
 

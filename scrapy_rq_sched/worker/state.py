@@ -152,6 +152,7 @@ class State(Part):
         self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
             self.grants.unused(Counter({entry.slot: 1}))
+            self.ready.bring_forward(entry.slot, self.grants.planned(entry.slot))
         elif entry.has_grant and entry.place is Place.DOWNLOADING:
             self.grants.downloaded(entry.slot)
         items = self.items.finished(entry)

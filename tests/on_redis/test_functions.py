@@ -69,7 +69,7 @@ def test_a_worker_that_joins_removes_the_library_of_another_version(modern: redi
     assert sorted(libraries(modern)) == ["of_the_user", LIBRARY.name]
 
 
-def test_a_library_that_somebody_has_removed_is_loaded_again(modern: redis.Redis) -> None:
+def test_a_library_that_was_removed_is_loaded_again(modern: redis.Redis) -> None:
     frontier = joined(modern)
     frontier.exchange(Batch(1, pushes=[push("a")]))
     modern.execute_command("FUNCTION", "FLUSH")
@@ -78,7 +78,7 @@ def test_a_library_that_somebody_has_removed_is_loaded_again(modern: redis.Redis
 
 
 @pytest.mark.parametrize("right", ["-fcall", "-function|load", "-function|list"])
-def test_a_user_who_may_not_use_functions_calls_a_script(modern: redis.Redis, right: str) -> None:
+def test_a_user_without_the_rights_for_functions_calls_a_script(modern: redis.Redis, right: str) -> None:
     options = modern.connection_pool.connection_kwargs
     modern.acl_setuser(
         "limited", enabled=True, passwords=["+secret"], keys=["*"], channels=["*"], categories=["+@all"]

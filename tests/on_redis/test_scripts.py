@@ -132,7 +132,7 @@ def changed_state(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(all_needs("scripts/exchange")))
-def test_a_module_of_the_exchange_resets_what_its_functions_change(name: str) -> None:
+def test_a_module_of_the_exchange_resets_its_state(name: str) -> None:
     """As a function of Redis, the exchange lives on: what one call leaves, the next one finds."""
     files = [f"store/{name}/{variant}" for variant in VARIANTS[name]] if name in VARIANTS else [name]
     for file in files:

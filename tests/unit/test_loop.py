@@ -138,7 +138,7 @@ NOW, TURN = 1_000_000.0, 1_004_000.0
 
 
 def waits_for_turns(clock: Waited, next_turn: float = TURN, **settings: object) -> ExchangeSchedule:
-    """Return the schedule of a worker that was given less than it wanted: the next turn is in four seconds."""
+    """Return the schedule of a worker that was given less than it wanted; the next turn is in 4 s."""
     worker = a_worker(concurrency=8, flush_interval=INTERVAL, **settings)
     reply = Reply(b"1", waiting=9, now=NOW, next_turn=next_turn)
     worker.state.clock.note(clock.now, clock.now, NOW)

@@ -215,7 +215,7 @@ def patient() -> SlotGrants:
     return grants
 
 
-def test_a_report_that_nobody_needs_yet_waits(patient: SlotGrants) -> None:
+def test_a_report_waits_until_the_next_turn_is_near(patient: SlotGrants) -> None:
     assert not patient.has_news
     assert said(patient) == {}
 
@@ -244,3 +244,11 @@ def test_of_forgotten_turns_only_the_time_of_the_last_request_is_reported(patien
     patient.forget()
     patient.closing = True
     assert said(patient) == {"a": UsedGrants(0, 7000)}
+
+
+def test_the_next_leases_of_a_slot_begin_sooner_if_a_turn_was_not_used() -> None:
+    ready = Ready()
+    ready.append(lease("1", "a"), 20.0)
+    ready.append(lease("2", "a"), 30.0)
+    ready.bring_forward("a", 10.0)
+    assert [taken(ready, now=now) for now in (9, 10, 19, 20)] == [[], ["1"], [], ["2"]]
