@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import (
     broad,
+    checkout,
     commands,
     connections,
     cores,
@@ -27,6 +28,7 @@ from .arena import ROOT, Arena
 from .figures import Figures, Options, console
 from .report import Results
 
+DOCS = ROOT / "docs"
 WORKLOADS: dict[str, Callable[[Arena, Options], Figures]] = {
     "crawl": crawl.run,
     "growing": crawl.run_growing,
@@ -55,19 +57,37 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default: 5)")
     parser.add_argument("--quick", action="store_true", help="small crawls: to see that everything works")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder for the tables (docs)")
+    parser.add_argument("--out", type=Path, default=DOCS, help="folder for the tables (docs)")
+    parser.add_argument("--ages", action="store_true", help="only print how old the figures are")
     options = parser.parse_args()
+    if options.quick and options.out == DOCS:
+        parser.error(
+            "--quick needs --out FOLDER: its figures mean nothing, and must not replace those of docs/"
+        )
     options.out.mkdir(parents=True, exist_ok=True)
     results = Results.read(options.out / "benchmarks.json")
+    if not options.ages:
+        _measure(options, results)
+        console.print(f"Written: {options.out / 'benchmarks.md'}")
+    for line in results.ages(_today()):
+        print(line)
+
+
+def _measure(options: argparse.Namespace, results: Results) -> None:
     with Arena.open() as arena:
         server = str(arena.redis.info("server")["redis_version"])
         for name in options.only or WORKLOADS:
+            commit = checkout.commit()
             figures = WORKLOADS[name](arena, Options(options.rounds, options.quick))
-            date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-            results.add(name, figures, server, date)
+            if checkout.commit() != commit:  # it has changed meanwhile
+                commit = commit.removesuffix(checkout.CHANGED) + checkout.CHANGED
+            results.add(name, figures, server, _today().isoformat(), commit)
             # After each: what is measured is not lost if the next one fails.
             results.write(options.out)
-    console.print(f"Written: {options.out / 'benchmarks.md'}")
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.timezone.utc).date()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What politeness costs Redis: exchanges and processor time a page, while only the delays of hosts limit.
+"""What politeness costs Redis: exchanges and processor time a page, while only delays limit the crawl.
 
 By itself: ``python -m benchmarks.polite_cost --rounds 3``; with ``--against FOLDER``, another checkout of
 this package has every second turn.
@@ -71,7 +71,7 @@ class _Window:
     calls: dict[str, int] = field(default_factory=dict)
 
     def watch(self, processes: list[subprocess.Popen[bytes]]) -> None:
-        """Wait until all workers have joined and the crawl has begun, watch it, and stop it."""
+        """Wait until all workers have joined and the crawl has begun; watch it for some seconds; stop it."""
         deadline = time.monotonic() + 180
         while self._joined() < self.site.workers or not self.lines():
             if time.monotonic() > deadline or any(process.poll() is not None for process in processes):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from os import cpu_count
 from pathlib import Path
 from typing import Any
 
+from . import checkout
 from .arena import MEMORY, OURS, PEER
 from .figures import Figures
 from .targets import targets
@@ -140,12 +142,17 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         ],
     ),
 }
+_ONE_COMMIT = "All figures: {}."
+_COMMITS = """**The tables are of different commits.** Each table names its own: do not compare figures of two
+tables. The figures to reach are taken from all of them."""
 _HEAD = """# Benchmarks
 
 `make bench` writes this page. Contenders take turns within one run. Each figure is the median of its rounds,
 with the smallest and the largest round in parentheses. **In memory** is Scrapy's own scheduler without a
 disk; a ratio to it is the median of the ratios of the rounds. Compare ratios: absolute figures are those of
 one machine. [How the benchmarks are made](benchmarking.md).
+
+{commits}
 
 ![Pages a second, as a ratio to Scrapy in memory](benchmarks.svg)
 
@@ -156,10 +163,14 @@ one machine. [How the benchmarks are made](benchmarking.md).
 
 @dataclass
 class Results:
-    """The figures of each workload, and the versions of the software."""
+    """The figures of each workload, with the versions of the software and the commit that was measured.
+
+    :ivar commits: as :func:`checkout.commit` returns them; none for old figures.
+    """
 
     figures: dict[str, Figures] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -167,11 +178,12 @@ class Results:
         if not path.exists():
             return cls()
         raw = json.loads(path.read_text())
-        return cls({name: Figures(**values) for name, values in raw["figures"].items()}, raw["about"])
+        figures = {name: Figures(**values) for name, values in raw["figures"].items()}
+        return cls(figures, raw["about"], raw.get("commits", {}))
 
-    def add(self, workload: str, figures: Figures, server: str, date: str) -> None:
-        """Add the figures of a workload."""
-        self.figures[workload] = figures
+    def add(self, workload: str, figures: Figures, server: str, date: str, commit: str) -> None:
+        """Replace the figures of a workload."""
+        self.figures[workload], self.commits[workload] = figures, commit
         names = ("scrapy", "redis", "hiredis", "twisted", "scrapy-redis", "scrapy-rq-sched")
         versions = ", ".join(f"{name} {version(name)}" for name in names)
         python = f"Python {platform.python_version()}"
@@ -179,7 +191,8 @@ class Results:
 
     def write(self, folder: Path) -> None:
         """Write the tables, the chart and the raw figures."""
-        raw = {"about": self.about, "figures": {name: asdict(each) for name, each in self.figures.items()}}
+        figures = {name: asdict(each) for name, each in self.figures.items()}
+        raw = {"about": self.about, "commits": self.commits, "figures": figures}
         text = json.dumps(raw, indent=1)
         # One line for the rounds of a figure.
         text = re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\s+", " ", found.group()), text)
@@ -191,11 +204,33 @@ class Results:
     def page(self) -> str:
         """Return the page of tables."""
         heads = ["", PEER, OURS, "to reach", ""]
-        parts = [_HEAD + _table(heads, (target.cells() for target in targets(self.figures)))]
+        commits = {self.commits.get(name, "") for name in self.figures}
+        is_one = len(commits) == 1 and "" not in commits
+        head = _HEAD.format(commits=_ONE_COMMIT.format(checkout.named(*commits)) if is_one else _COMMITS)
+        parts = [head + _table(heads, (target.cells() for target in targets(self.figures)))]
         for name, (title, columns) in WORKLOADS.items():
             if name in self.figures:
-                parts.append(f"## {title}\n\n{_workload(self.figures[name], columns)}\n{self.about[name]}.\n")
+                about = self.about[name] + ("" if is_one else f"; {self._commit(name)}")
+                parts.append(f"## {title}\n\n{_workload(self.figures[name], columns)}\n{about}.\n")
         return "\n".join(parts)
+
+    def ages(self, today: datetime.date, folder: Path = checkout.ROOT) -> Iterator[str]:
+        """Yield a line for each workload: how many commits and days its figures are behind."""
+        for name in WORKLOADS:
+            if name not in self.figures:
+                yield f"{name:12} not measured"
+                continue
+            days = (today - datetime.date.fromisoformat(self.about[name].partition(":")[0])).days
+            measured = self.commits.get(name, "")
+            since = checkout.commits_since(measured, folder) if measured else None
+            if since is not None:
+                behind = f", {since} commit{'' if since == 1 else 's'} since"
+            else:
+                behind = ", which this checkout does not have" if measured else ""
+            yield f"{name:12} {days} day{'' if days == 1 else 's'} old, {self._commit(name)}{behind}"
+
+    def _commit(self, workload: str) -> str:
+        return checkout.named(self.commits.get(workload, ""))
 
 
 def _workload(figures: Figures, columns: list[tuple[str, str, str]]) -> str:

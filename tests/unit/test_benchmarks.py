@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from scrapy.http import TextResponse
 
-from benchmarks import __main__, items, report
+from benchmarks import __main__, checkout, items, report
 from benchmarks.arena import MEMORY, OURS, PEER, Contender
 from benchmarks.figures import Figures
 from benchmarks.project.bench import spiders
@@ -54,11 +57,113 @@ def test_a_ratio_is_formed_within_each_round() -> None:
 
 
 def test_figures_are_the_same_when_they_are_written_and_read(tmp_path: Path) -> None:
-    results = Results({"growing": crawl_figures(0.5)}, {"growing": "some day"})
+    results = Results({"growing": crawl_figures(0.5)}, {"growing": "some day"}, {"growing": "a" * 40})
     results.write(tmp_path)
     again = Results.read(tmp_path / "benchmarks.json")
     assert again == results
     assert "| scrapy-rq-sched | 100 (50 to 200) | 0.500 (0.500 to 0.500) |" in again.page()
+
+
+def results_of(**commits: str) -> Results:
+    figures = {name: crawl_figures(1.0) for name in commits}
+    about = dict.fromkeys(commits, "2026-11-21: 2 cores")
+    return Results(figures, about, {name: commit for name, commit in commits.items() if commit})
+
+
+def test_a_page_of_one_commit_names_it_once() -> None:
+    page = results_of(crawl="a" * 40, growing="a" * 40).page()
+    assert "\nAll figures: commit `aaaaaaaaaaaa`.\n" in page
+    assert page.count("aaaaaaaaaaaa") == 1
+
+
+def test_a_page_of_several_commits_names_that_of_each_table_and_warns() -> None:
+    page = results_of(crawl="a" * 40, growing="b" * 40).page()
+    assert "**The tables are of different commits.**" in page
+    assert "\n2026-11-21: 2 cores; commit `aaaaaaaaaaaa`.\n" in page
+    assert "\n2026-11-21: 2 cores; commit `bbbbbbbbbbbb`.\n" in page
+
+
+def test_a_table_of_changed_code_says_so() -> None:
+    page = results_of(crawl="a" * 40 + checkout.CHANGED, growing="a" * 40).page()
+    assert "; commit `aaaaaaaaaaaa`, with changes that are in no commit.\n" in page
+
+
+def test_figures_without_a_commit_are_of_an_unknown_one() -> None:
+    page = results_of(crawl="", growing="b" * 40).page()
+    assert "\n2026-11-21: 2 cores; unknown commit.\n" in page
+
+
+class Repository:
+    """A git repository with one commit."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.git("init", "--quiet")
+        self.change("code.py")
+
+    def git(self, *arguments: str) -> str:
+        author = ["-c", "user.name=tests", "-c", "user.email=tests@example.org"]
+        command = ["git", *author, *arguments]
+        done = subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def write(self, name: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a") as file:
+            file.write("a line\n")
+
+    def change(self, name: str) -> None:
+        self.write(name)
+        self.git("add", name)
+        self.git("commit", "--quiet", "--message", name)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    if shutil.which("git") is None:
+        pytest.skip("git is not here")
+    return Repository(tmp_path)
+
+
+def test_the_commit_of_a_clean_checkout_is_its_head(repository: Repository) -> None:
+    assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("name", ["code.py", "new.py"])
+def test_the_commit_of_a_checkout_with_changed_code_is_marked(repository: Repository, name: str) -> None:
+    repository.write(name)
+    assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD") + checkout.CHANGED
+
+
+@pytest.mark.parametrize("name", ["docs/benchmarks.json", "README.md"])
+def test_changed_figures_do_not_mark_a_commit(repository: Repository, name: str) -> None:
+    repository.write(name)
+    assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD")
+
+
+def test_a_folder_that_is_no_checkout_has_no_commit(tmp_path: Path) -> None:
+    assert checkout.commit(tmp_path) == ""
+
+
+def test_the_commits_since_are_those_that_changed_the_code(repository: Repository) -> None:
+    measured = checkout.commit(repository.folder)
+    repository.change("code.py")
+    repository.change("docs/benchmarks.json")
+    repository.change("code.py")
+    assert checkout.commits_since(measured, repository.folder) == 2
+
+
+def test_the_age_of_each_workload_is_told_in_days_and_commits(repository: Repository) -> None:
+    results = results_of(crawl=checkout.commit(repository.folder), growing="", http="c" * 40)
+    repository.change("code.py")
+    ages = list(results.ages(datetime.date(2026, 11, 25), repository.folder))
+    assert ages[:4] == [
+        f"crawl        4 days old, commit `{results.commits['crawl'][:12]}`, 1 commit since",
+        "growing      4 days old, unknown commit",
+        "http         4 days old, commit `cccccccccccc`, which this checkout does not have",
+        "items        not measured",
+    ]
 
 
 def test_each_workload_has_a_table() -> None:
