@@ -87,6 +87,15 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("redis_us", "Redis CPU a page (µs)", ".0f"),
         ],
     ),
+    "polite_cost": (
+        "Cost of politeness in Redis",
+        [
+            ("pages_per_second", "pages/s", ".0f"),
+            ("exchanges", "exchanges a page", ".2f"),
+            ("exchanges_per_second", "exchanges a second and worker", ".1f"),
+            ("redis_us", "Redis CPU a page (µs)", ".0f"),
+        ],
+    ),
     "slots": (
         "Cost of slots in Redis",
         [("redis_us", "Redis CPU a page (µs)", ".1f"), ("bytes_a_slot", "bytes a slot", ".0f")],

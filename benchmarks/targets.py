@@ -9,6 +9,10 @@ from typing import Literal
 from .arena import MEMORY, OURS, PEER
 from .figures import Figures
 from .items import COMMAND, LIST, STREAM
+from .polite_cost import SITES
+
+#: Exchanges a page, at most, of a fleet that only delays limit: by hosts and workers.
+_POLITE_EXCHANGES = {(500, 4): 0.3, (3000, 20): 0.35}
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
             None,
         )
     )
-    return found + _of_slots(all_figures) + _of_items(all_figures)
+    return found + _of_slots(all_figures) + _of_politeness(all_figures) + _of_items(all_figures)
 
 
 def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
@@ -143,6 +147,19 @@ def _of_slots(all_figures: Mapping[str, Figures]) -> list[Target]:
         ),
         Target("… 1,000,000 slots, ratio to 100", "at most", 1.1, slots.ratio(many, some, "redis_us"), None),
     ]
+
+
+def _of_politeness(all_figures: Mapping[str, Figures]) -> list[Target]:
+    """Return the figures to reach for crawls that only the delays of hosts limit."""
+    polite = all_figures.get("polite_cost", Figures())
+    found = []
+    for site in SITES:
+        cpu, exchanges = (polite.median(str(site), name) for name in ("redis_us", "exchanges"))
+        found.append(Target(f"{site}: Redis CPU a page (µs)", "at most", 150, cpu, None, ".0f"))
+        most = _POLITE_EXCHANGES.get((site.hosts, site.workers))
+        if most is not None:
+            found.append(Target("… exchanges a page", "at most", most, exchanges, None))
+    return found
 
 
 def _of_items(all_figures: Mapping[str, Figures]) -> list[Target]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scrapy.http import TextResponse
 
-from benchmarks import __main__, checkout, items, report
+from benchmarks import __main__, checkout, items, polite_cost, report
 from benchmarks.arena import MEMORY, OURS, PEER, Contender
 from benchmarks.figures import Figures
 from benchmarks.project.bench import spiders
@@ -176,6 +176,14 @@ def test_the_targets_of_items_are_found_in_the_figures_of_the_workload() -> None
         figures.add(f"{OURS}, {way}", of_file=0.97, more_redis_us=10.0)
     found = [target for target in targets({"items": figures}) if target.ours is not None]
     assert [target.verdict for target in found] == ["met"] * 6
+
+
+def test_the_targets_of_politeness_are_found_in_the_figures_of_the_workload() -> None:
+    figures = Figures()
+    for site in polite_cost.SITES:
+        figures.add(str(site), redis_us=150.0, exchanges=0.3)
+    found = [target for target in targets({"polite_cost": figures}) if target.ours is not None]
+    assert [target.verdict for target in found] == ["met"] * 7
 
 
 def test_an_item_has_the_size_that_it_is_asked_for() -> None:
