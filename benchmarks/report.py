@@ -116,6 +116,14 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("drained", "number of seeds", ".0f"),
         ],
     ),
+    "idle": (
+        "Idle workers",
+        [
+            ("redis_percent", "Redis CPU (% of a core)", ".2f"),
+            ("more_percent", "of that for the workers", ".2f"),
+            ("latency_ms", "seed to first request (ms)", ".1f"),
+        ],
+    ),
     "memory": (
         "Memory in Redis",
         [("bytes_a_url", "bytes a URL seen", ".1f"), ("bytes_a_request", "bytes a waiting request", ".0f")],

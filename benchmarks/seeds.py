@@ -48,22 +48,28 @@ def _latencies(arena: Arena, contender: Contender, count: int) -> list[float]:
         each.touch()
 
         def ask(processes: list[subprocess.Popen[bytes]]) -> None:
-            choose = random.Random(0)
-            for number in range(count + 1):
-                pushed = time.monotonic()
-                arena.redis.lpush(f"{spider}:start_urls", page_url(number) + "?leaf")
-                while len(lines := each.read_text().splitlines()) <= number:
-                    if time.monotonic() - pushed > _PATIENCE + 30 * (number == 0):
-                        raise BenchmarkError(f"{contender}: a seed was not begun")
-                    time.sleep(0.001)
-                if number:  # the first one had to wait for the worker
-                    found.append(float(lines[-1].split()[0]) - pushed)
-                # At any moment of whatever the worker does regularly.
-                time.sleep(0.3 + choose.random() / 2)
+            push_one(arena, spider, each, 0)  # it has to wait for the worker
+            found.extend(push_one(arena, spider, each, number) for number in range(1, count + 1))
             stop(processes)
 
         arena.crawl(contender, spider, during=ask, environment={"EACH": str(each)})
     return found
+
+
+def push_one(arena: Arena, spider: str, each: Path, number: int) -> float:
+    """Push a seed at any moment of whatever the workers do regularly; return the seconds until it is begun.
+
+    :param each: what the meter writes.
+    :param number: of the seed: so many were begun before.
+    """
+    time.sleep(0.3 + random.Random(number).random() / 2)
+    pushed = time.monotonic()
+    arena.redis.lpush(f"{spider}:start_urls", page_url(number) + "?leaf")
+    while len(lines := each.read_text().splitlines()) <= number:
+        if time.monotonic() - pushed > _PATIENCE + 30 * (number == 0):
+            raise BenchmarkError(f"seed {number} of {spider!r} was not begun")
+        time.sleep(0.001)
+    return float(lines[-1].split()[0]) - pushed
 
 
 def _push(arena: Arena, key: str, count: int) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from .arena import MEMORY, OURS, PEER
 from .figures import Figures
+from .idle import IDLE
 from .items import COMMAND, LIST, STREAM
 from .polite_cost import SITES
 
@@ -80,6 +81,10 @@ def targets(all_figures: Mapping[str, Figures]) -> list[Target]:
     found.append(_pair(seeds, "seed to first request, idle, median (ms)", "latency_ms", 20, ".1f"))
     worst = [max(seeds.of(name, "latency_ms"), default=None) for name in (OURS, PEER)]
     found.append(Target("… worst (ms)", "at most", 100, *worst, ".1f"))
+    idle = all_figures.get("idle", none)
+    more, latency = (idle.median(IDLE, name) for name in ("more_percent", "latency_ms"))
+    found.append(Target(f"{IDLE}: Redis CPU (% of a core)", "at most", 1, more, None))
+    found.append(Target("… seed to first request, median (ms)", "at most", 20, latency, None, ".1f"))
     for kind in ("PriorityQueue", "FifoQueue", "LifoQueue"):
         most, least = (f"{OURS}, {kind}, {level} waiting" for level in ("1,000,000", "10,000"))
         ours = large.ratio(most, least, "pages_per_second")

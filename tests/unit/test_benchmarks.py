@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scrapy.http import TextResponse
 
-from benchmarks import __main__, checkout, items, polite_cost, report
+from benchmarks import __main__, checkout, idle, items, polite_cost, report
 from benchmarks.arena import MEMORY, OURS, PEER, Contender
 from benchmarks.figures import Figures
 from benchmarks.project.bench import spiders
@@ -168,6 +168,13 @@ def test_the_age_of_each_workload_is_told_in_days_and_commits(repository: Reposi
 
 def test_each_workload_has_a_table() -> None:
     assert list(__main__.WORKLOADS) == list(report.WORKLOADS)
+
+
+def test_the_targets_of_idle_workers_are_found_in_the_figures_of_the_workload() -> None:
+    figures = Figures()
+    figures.add(idle.IDLE, more_percent=1.0, latency_ms=20.0)
+    found = [target for target in targets({"idle": figures}) if target.ours is not None]
+    assert [target.verdict for target in found] == ["met"] * 2
 
 
 def test_the_targets_of_items_are_found_in_the_figures_of_the_workload() -> None:
