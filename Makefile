@@ -19,7 +19,7 @@ help:
 	@echo "make test        run the tests (nine minutes)"
 	@echo "make test-all    run also the long ones (twelve minutes)"
 	@echo "make docs        build the documentation as a site, in docs/_build/html"
-	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (45 min)"
+	@echo "make bench       measure against Scrapy's scheduler and scrapy-redis (an hour)"
 	@echo "make chaos       crawl under every fault of docs/ledger.md (an hour)"
 	@echo "make fuzz        feed hostile data to every entry: seeds, queue, files, API (an hour)"
 	@echo "make matrix      run the tests on old and new versions of Python and Scrapy"

@@ -22,6 +22,7 @@ from . import (
     memory,
     metrics,
     polite_cost,
+    quotes,
     seeds,
     slots,
     start_stop,
@@ -62,19 +63,31 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender (default: 5)")
     parser.add_argument("--quick", action="store_true", help="small crawls: to see that everything works")
     parser.add_argument("--out", type=Path, default=DOCS, help="folder for the tables (docs)")
-    parser.add_argument("--ages", action="store_true", help="only print how old the figures are")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--ages", action="store_true", help="only print how old the figures are")
+    only.add_argument("--readme", action="store_true", help="only write the figures of docs/ into all pages")
     options = parser.parse_args()
-    if options.quick and options.out == DOCS:
+    if options.quick and options.out.resolve() == DOCS:
         parser.error(
             "--quick needs --out FOLDER: its figures mean nothing, and must not replace those of docs/"
         )
+    if options.readme:
+        _fill_pages(Results.read(DOCS / "benchmarks.json"))
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     results = Results.read(options.out / "benchmarks.json")
     if not options.ages:
         _measure(options, results)
         console.print(f"Written: {options.out / 'benchmarks.md'}")
+        if options.out.resolve() == DOCS:
+            _fill_pages(results)
     for line in results.ages(_today()):
         print(line)
+
+
+def _fill_pages(results: Results) -> None:
+    for page in quotes.fill_pages(results.figures):
+        console.print(f"Written: {page}")
 
 
 def _measure(options: argparse.Namespace, results: Results) -> None:

@@ -604,23 +604,3 @@ def test_the_site_is_built_from_these_pages_and_fails_on_a_warning() -> None:
     assert (ROOT / config["sphinx"]["configuration"]).exists()
     assert config["sphinx"]["fail_on_warning"] is True
     assert config["python"]["install"][0]["extra_requirements"] == ["docs"]
-
-
-# -- sizing --------------------------------------------------------------------------------------
-
-
-def measured(name: str) -> float:
-    """Return a figure of the table of memory in the benchmarks."""
-    (row,) = [row for row in rows(section(DOCS / "benchmarks.md", "## Memory in Redis")) if row[0] == name]
-    return float(row[1] or row[2])
-
-
-@pytest.mark.parametrize("row", rows(section(DOCS / "sizing.md", "## Memory")), ids=lambda row: row[0])
-def test_a_figure_of_the_sizes_equals_its_measurement(row: list[str]) -> None:
-    name = re.findall(r"`(.+?)`", row[0])[0]
-    if name.endswith("DupeFilter"):
-        names = [f"scrapy-rq-sched, {name}, {count} URLs" for count in ("100,000", "1,000,000")]
-    else:
-        names = [f"scrapy-rq-sched, {queue}, {name}" for queue in ("PriorityQueue", "FifoQueue")]
-    said = [float(cell) for cell in row[1:]] * (len(names) // len(row[1:]))
-    assert said == pytest.approx([measured(name) for name in names], rel=0.1)

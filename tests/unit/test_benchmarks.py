@@ -146,7 +146,7 @@ def test_a_folder_that_is_no_checkout_has_no_commit(tmp_path: Path) -> None:
     assert checkout.commit(tmp_path) == ""
 
 
-def test_the_commits_since_are_those_that_changed_the_code(repository: Repository) -> None:
+def test_commits_that_change_only_pages_do_not_count_as_newer(repository: Repository) -> None:
     measured = checkout.commit(repository.folder)
     repository.change("code.py")
     repository.change("docs/benchmarks.json")
