@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DOCS, help="folder for the tables (docs)")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--ages", action="store_true", help="only print how old the figures are")
-    only.add_argument("--readme", action="store_true", help="only write the figures of docs/ into all pages")
+    only.add_argument("--readme", action="store_true", help="only write docs/benchmarks.json into the pages")
     options = parser.parse_args()
     if options.quick and options.out.resolve() == DOCS:
         parser.error(
@@ -86,6 +86,7 @@ def main() -> None:
 
 
 def _fill_pages(results: Results) -> None:
+    (DOCS / "benchmarks.md").write_text(results.page())
     for page in quotes.fill_pages(results.figures):
         console.print(f"Written: {page}")
 

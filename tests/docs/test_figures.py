@@ -36,7 +36,7 @@ def test_a_number_that_links_to_the_benchmarks_has_a_mark(page: Path) -> None:
 
 
 def test_the_tables_are_written_from_the_file_of_figures() -> None:
-    assert (DOCS / "benchmarks.md").read_text() == RESULTS.page()
+    assert (DOCS / "benchmarks.md").read_text() == RESULTS.page(), "`python -m benchmarks --readme` mends it"
 
 
 def test_each_figure_that_can_be_quoted_is_quoted() -> None:
