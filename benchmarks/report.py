@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import checkout
-from .arena import MEMORY, OURS, PEER
+from .arena import MEMORY, OURS, PEER, ROOT
 from .figures import Figures
 from .targets import targets
 
@@ -231,7 +231,7 @@ class Results:
                 parts.append(f"## {title}\n\n{_workload(self.figures[name], columns)}\n{about}.\n")
         return "\n".join(parts)
 
-    def ages(self, today: datetime.date, folder: Path = checkout.ROOT) -> Iterator[str]:
+    def ages(self, today: datetime.date, folder: Path = ROOT) -> Iterator[str]:
         """Yield a line for each workload: how many commits and days its figures are behind."""
         for name in WORKLOADS:
             if name not in self.figures:
