@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..codec.slot_limits import SlotPolicy
-from ..connection import RedisError, RedisTimeoutError, ResponseError
+from ..connection import RedisError, RedisTimeoutError, ResponseError, socket_timeout
 from ..keys import Keys
 from . import refusals
 from .messages import FORMAT, Batch, FleetConfig
@@ -257,6 +257,10 @@ class Frontier:
         """Return the arguments that ``lua/store/queue/custom.lua`` reads from the end of ARGV."""
         return () if self._length is None else (self._length(),)
 
+    def has_seed(self) -> bool:
+        """Return whether there is a seed in any of the seeds' keys."""
+        return any(self.server.exists(key) for key in self.keys.start_urls)
+
     def wait_for_seed(self, timeout: float) -> bool:
         """Wait for a seed in the next of the seeds' keys, without taking it.
 
@@ -265,6 +269,9 @@ class Frontier:
         """
         key = next(self._awaited)
         timeout /= len(self.keys.start_urls)
+        patience = socket_timeout(self.server)
+        if patience:
+            timeout = min(timeout, 0.8 * patience)
         try:
             # Moving the first seed from the head to the head does not change the list.
             return self.server.blmove(key, key, timeout, "LEFT", "LEFT") is not None

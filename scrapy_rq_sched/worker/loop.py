@@ -266,7 +266,7 @@ class ExchangeLoop:
 
     def _wait_for_seed(self, reply: Reply) -> None:
         if self._session.state.is_quiet and not (reply.waiting or reply.seeds):
-            self._seed_wait.begin()
+            self._seed_wait.begin(reply.workers)
 
     def _seed_awaited(self, came: bool) -> None:
         if self._stopping is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,8 +26,11 @@ from .state import State
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that one wait for a seed lasts at most.
-SEED_WAIT = 1.0
+#: Seconds that one wait for a seed lasts at most: in the only key, and in several keys together.
+SEED_WAIT, SEED_WAIT_OF_SEVERAL = 4.0, 1.0
+#: A new seed wakes all idle workers. One of them takes it at once, and the others look again after a random
+#: time of up to so many seconds for each of them, at most the second number: else all would ask at once.
+SPREAD, LONGEST_SPREAD = 0.001, 0.1
 #: Seconds until the next attempt, if Redis has refused to wait.
 SEED_WAIT_AGAIN = 60.0
 #: How many requests of a seed to make before the first of them is queued.
@@ -46,12 +50,25 @@ class SeedWait:
         self._is_waiting = False
         self._not_before = 0.0
 
-    def begin(self) -> None:
-        """Begin to wait, unless a wait is going on, or Redis has recently refused it."""
+    def begin(self, workers: int) -> None:
+        """Begin to wait, unless a wait is going on, or Redis has recently refused it.
+
+        :param workers: how many workers may wait for the same seed.
+        """
         if self._is_waiting or time.monotonic() < self._not_before:
             return
         self._is_waiting = True
-        self._thread.call(lambda: self._frontier.wait_for_seed(SEED_WAIT), self._ended)
+        self._thread.call(lambda: self._wait(workers), self._ended)
+
+    def _wait(self, workers: int) -> bool:
+        """Wait, in the thread; return whether there is a seed that no other worker has taken."""
+        is_only = len(self._frontier.keys.start_urls) == 1
+        if not self._frontier.wait_for_seed(SEED_WAIT if is_only else SEED_WAIT_OF_SEVERAL):
+            return False
+        if workers <= 1:
+            return True
+        time.sleep(random.uniform(0, min(SPREAD * workers, LONGEST_SPREAD)))  # noqa: S311 - no secret
+        return self._frontier.has_seed()
 
     def close(self) -> None:
         """End the thread."""

@@ -591,3 +591,11 @@ def test_a_parent_stays_leased_while_its_children_are_left_out_of_the_exchange(j
     assert worker.frontier.exchange(rest).waiting == 2
     assert payloads([*other.take(2), *other.take(2)]) == ["child 0", "child 1"]
     assert other.say().leased == 2
+
+
+def test_a_worker_sees_whether_another_one_has_taken_the_seed(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    server.lpush("s:start_urls", "x")
+    assert worker.frontier.has_seed()
+    server.lpop("s:start_urls")
+    assert not worker.frontier.has_seed()
