@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from .. import connection
-from ..frontier.scripts import register
+from ..frontier.scripts import register, why_no_function
 from ..keys import never
 from ..servers.releases import FIXES_OF, needed_update
 from .finding import NOT_PERMITTED, Finding, if_permitted, ok, problem, warning
@@ -77,6 +77,7 @@ def check_server(client: Any, key: str, wait_replicas: int) -> Iterator[Finding]
     yield _latency(server)
     yield _slow_commands(server)
     yield _scripts(client, key)
+    yield _functions(client, key)
     yield _seeds(server, never(key))
     yield _clock(server)
 
@@ -246,6 +247,13 @@ def _scripts(client: Any, key: str) -> Finding:
         names = ", ".join(name.decode() for name in refused)
         return problem("scripts", f"this user may not call all commands of a worker; missing: {names}", allow)
     return ok("scripts", "this user may run scripts, with all commands of a worker")
+
+
+def _functions(client: Any, key: str) -> Finding:
+    reason = why_no_function(client, never(key))
+    if reason:
+        return ok("functions", f"each exchange of a worker is a script: {reason}")
+    return ok("functions", "each exchange of a worker is a function, which costs Redis less than a script")
 
 
 def _seeds(server: Any, probe: str) -> Finding:

@@ -283,6 +283,22 @@ def test_a_worker_with_the_rights_of_the_page_has_no_problem(as_user: Callable[.
     ]
 
 
+@pytest.mark.single("functions are not used on a Cluster")
+def test_the_doctor_says_whether_the_exchange_is_a_function(
+    server: redis.Redis, redis_url: str, as_user: Callable[..., str]
+) -> None:
+    def functions(url: str) -> str:
+        return next(finding.text for finding in findings(url) if finding.what == "functions")
+
+    if int(server.info("server")["redis_version"].split(".")[0]) < 7:
+        assert "is a script: this server has no functions" in functions(redis_url)
+        return
+    assert "is a function" in functions(redis_url)
+    assert "is a script: this user lacks a right" in functions(as_user(*rights()))
+    more = ("+fcall", "+function|load", "+function|list", "+function|delete")
+    assert "is a function" in functions(as_user(*rights(), *more))
+
+
 def test_the_commands_of_the_scripts_are_the_ones_that_the_page_allows(server: redis.Redis) -> None:
     text = part("scripts/doctor").decode()
     tried = {name.lower() for name in re.findall(r"[{(]'([A-Z]+)'", text)}

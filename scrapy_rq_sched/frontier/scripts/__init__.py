@@ -26,7 +26,7 @@ from ...connection import (
     socket_timeout,
 )
 from ...keys import never
-from .text import RETURNS, Library, compose, compose_library, needs, part, variants
+from .text import LIBRARY, RETURNS, Library, compose, compose_library, needs, part, variants
 
 __all__ = [
     "RETURNS",
@@ -39,6 +39,7 @@ __all__ = [
     "register",
     "register_function",
     "variants",
+    "why_no_function",
 ]
 
 logger = logging.getLogger(__name__)
@@ -172,6 +173,31 @@ class Script:
             return False
         self.is_function = True
         return True
+
+
+def why_no_function(server: Any, key: Any) -> str:
+    """Return why the exchange is called as a script on *server*; empty if it is called as a function.
+
+    :param key: a key that does not exist.
+    """
+    if needs_hash_tag(server):
+        return "on a Redis Cluster, each node would need the function"
+    # What each of them answers if the user may call it.
+    probes = {
+        ("FUNCTION", "LIST", "LIBRARYNAME", f"{LIBRARY}*"): "",
+        ("FUNCTION", "LOAD", "no library"): "Missing library metadata",
+        ("FUNCTION", "DELETE", f"{LIBRARY}none"): "Library not found",
+        ("FCALL", f"{LIBRARY}none", 1, key): _NOT_FOUND,
+    }
+    for probe, answer in probes.items():
+        try:
+            server.execute_command(*probe)
+        except NoPermissionError as error:
+            return f"this user lacks a right: {error}"
+        except ResponseError as error:
+            if not answer or answer not in str(error):
+                return f"this server has no functions, which came with Redis 7.0: {error}"
+    return ""
 
 
 def _library_name(listed: Any) -> str:
