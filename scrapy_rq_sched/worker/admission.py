@@ -90,6 +90,8 @@ class Capacity:
         self._state = state
         self._settings = settings
         self._limit = settings.concurrency
+        # With priorities over all slots, a turn that is given early keeps a more important request waiting.
+        self._far = 0.0 if settings.order == "priority" else min(FAR, settings.lease_timeout / 8)
         self._rate = RateEstimate()
         self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
@@ -106,7 +108,7 @@ class Capacity:
 
     def note_turns(self, reply: Reply, wanted: int) -> None:
         """Note what the frontier gave for *wanted* leases, and when there is more."""
-        if reply.next_turn is None or reply.now is None:
+        if reply.next_turn is None or reply.now is None or reply.seeds:
             self.waits_for_turns = False
         elif wanted:
             given = sum(lease.kind == "request" for lease in reply.leases)
@@ -132,8 +134,7 @@ class Capacity:
         While only politeness limits it, it would make an exchange for each turn otherwise.
         """
         near = self.near
-        far = min(FAR, self._settings.lease_timeout / 8) if self.waits_for_turns else 0.0
-        return near + far if near else 0.0
+        return near + self._far if near and self.waits_for_turns else near
 
     @property
     def target(self) -> int:
@@ -141,7 +142,7 @@ class Capacity:
         least, seconds = self._settings.concurrency, self.cycle
         if self.waits_for_turns:
             # Many slots may have their turns at the same time, after a time in which none had any.
-            least, seconds = BURST * least, seconds + 2 * min(FAR, self._settings.lease_timeout / 8)
+            least, seconds = BURST * least, seconds + 2 * self._far
         needed = max(least, math.ceil(self._rate.rate * seconds))
         return min(self._settings.prefetch, needed)
 
@@ -337,7 +338,11 @@ class Admission:
     def has_freed_turns(self) -> bool:
         """Whether the frontier may have a turn for another request as soon as this worker reports."""
         unused, downloaded = self._state.grants.unreported
-        return bool(unused) or any(self._politeness.of(slot).concurrency for slot in downloaded)
+        if unused:
+            return True
+        # If this worker's settings have no limits for the slot, those of another worker have some.
+        limits = map(self._politeness.of, downloaded)
+        return any(its.concurrency or not its.delay for its in limits)
 
     def next_time(self, now: float) -> float | None:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""

@@ -265,7 +265,8 @@ class ExchangeLoop:
         self._event_loop.call_later(wait, self._exchange)
 
     def _wait_for_seed(self, reply: Reply) -> None:
-        if self._session.state.is_quiet and not (reply.waiting or reply.seeds):
+        is_idle = self._session.state.is_quiet and not reply.waiting
+        if not reply.seeds and (is_idle or self._session.capacity.waits_for_turns):
             self._seed_wait.begin(reply.workers)
 
     def _seed_awaited(self, came: bool) -> None:

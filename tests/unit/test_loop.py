@@ -181,6 +181,17 @@ def test_a_worker_gets_its_turns_further_ahead_while_it_waits_for_turns(clock: W
     assert capacity.ahead == capacity.near
 
 
+def test_a_worker_does_not_wait_for_turns_while_there_are_seeds(clock: Waited) -> None:
+    capacity = waits_for_turns(clock)._session.capacity
+    capacity.note_turns(Reply(b"1", waiting=9, seeds=1, now=NOW, next_turn=TURN), wanted=4)
+    assert not capacity.waits_for_turns
+
+
+def test_turns_do_not_come_further_ahead_if_the_highest_priority_comes_first(clock: Waited) -> None:
+    capacity = waits_for_turns(clock, order="priority")._session.capacity
+    assert capacity.ahead == capacity.near
+
+
 def busy_with(schedule: ExchangeSchedule) -> None:
     """Give the worker a request that it has begun, and one to begin later."""
     state = schedule._session.state
