@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...codec.values import text_of
@@ -120,7 +120,7 @@ class Script:
 
     def load(self, key: Any) -> None:
         """Load the script into the server that has *key*, as a function if that server permits it."""
-        if not self._load_function():
+        if not self._load_function(removes=True):
             server_of(self.server, key).script_load(self.text)
 
     def _call(self, way: str, script: Any, keys: Sequence[Any], args: Sequence[Any]) -> Any:
@@ -135,6 +135,9 @@ class Script:
                 pass
             except NoPermissionError:
                 self.is_function = False
+            except ResponseError as error:
+                if _NOT_FOUND not in str(error):
+                    raise
         try:
             return call("EVALSHA", self.sha, keys, args)
         except NoScriptError:
@@ -152,11 +155,8 @@ class Script:
                 raise
         return call("FCALL", self.library.name, keys, args)
 
-    def _load_function(self) -> bool:
-        """Load the library, and remove those of other versions; return whether the server has it now.
-
-        A worker of another version that still runs loads its library again when it misses it.
-        """
+    def _load_function(self, removes: bool = False) -> bool:
+        """Load the library, unless the server has it; return whether the server has it now."""
         self.is_function = False
         if self.library is None or needs_hash_tag(self.server):
             return False
@@ -165,14 +165,23 @@ class Script:
             names = {_library_name(each) for each in listed}
             if self.library.name not in names:
                 self.server.execute_command("FUNCTION", "LOAD", "REPLACE", self.library.text)
-            for name in names - {self.library.name}:
-                self.server.execute_command("FUNCTION", "DELETE", name)
         except ResponseError as error:
             # The server is older than Redis 7.0, or the user may not do this.
             logger.debug("The exchange is called as a script, and not as a function: %s", error)
             return False
         self.is_function = True
+        if removes and self.library.name not in names:
+            self._remove(names)
         return True
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Remove libraries of other versions. A worker that uses one loads it again, and removes none."""
+        for name in names:
+            try:
+                self.server.execute_command("FUNCTION", "DELETE", name)
+            except ResponseError as error:
+                # Another worker has just removed it, or the user may not do this.
+                logger.debug("The library %s of another version is not removed: %s", name, error)
 
 
 def why_no_function(server: Any, key: Any) -> str:
