@@ -252,7 +252,9 @@ class SlotGrants(Part):
             return
         till = time.monotonic() + self.ahead()
         for slot in {*self._used, *self._downloaded, *self._sent}:
-            if self.closing or slot in self._unused or self.needed_at(slot) <= till:
+            # Without a turn of this worker, another worker may begin the next request of the slot.
+            has_turn = self._used[slot] or slot not in self._sent
+            if self.closing or slot in self._unused or not has_turn or self.needed_at(slot) <= till:
                 yield slot
 
     @property

@@ -252,3 +252,21 @@ def test_the_next_leases_of_a_slot_begin_sooner_if_a_turn_was_not_used() -> None
     ready.append(lease("2", "a"), 30.0)
     ready.bring_forward("a", 10.0)
     assert [taken(ready, now=now) for now in (9, 10, 19, 20)] == [[], ["1"], [], ["2"]]
+
+
+def grants_whose_reports_may_wait() -> SlotGrants:
+    grants = SlotGrants(ServerClock())
+    grants.needed_at = lambda slot: time.monotonic() + 60
+    return grants
+
+
+def test_a_report_of_a_turn_waits_until_the_next_turn_is_near() -> None:
+    grants = grants_whose_reports_may_wait()
+    grants.sending("a", time.monotonic(), used=True)
+    assert not grants.has_news
+
+
+def test_a_report_of_a_request_without_a_turn_does_not_wait() -> None:
+    grants = grants_whose_reports_may_wait()
+    grants.sending("a", time.monotonic(), used=False)
+    assert grants.has_news
