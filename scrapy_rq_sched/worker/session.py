@@ -165,6 +165,7 @@ class Session(Part):
             if not self.engine.reads_start():
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
+        self.slot_sync.closing = state.grants.closing = self.closing
         if self.closing or state.order in (Order.PAUSE, Order.WAIT):
             state.give_back()
         state.ready.look_at_stuck()
@@ -183,7 +184,6 @@ class Session(Part):
         self._exceeds = self.closing or stands_still
         self.state.outbox.takes_few = stands_still and not self.closing
         self.state.take_turns()
-        self.slot_sync.closing = self.state.grants.closing = self.closing
         self._batches += 1
         batch = Batch(self._batches)
         for part in self.parts:

@@ -538,3 +538,14 @@ def test_several_suspect_seeds_are_sown_when_redis_knows_of_the_last() -> None:
     answer(worker)
     assert worker.state.start_reports.may_expand(first)
     assert worker.state.start_reports.may_expand(second)
+
+
+def test_a_worker_that_closes_has_its_waiting_reports_of_turns_as_news() -> None:
+    worker = a_worker()
+    worker.state.grants.needed_at = lambda slot: math.inf
+    worker.state.grants.sending("a", time.monotonic(), used=True)
+    worker.prepare()
+    assert not worker.state.has_news
+    worker.close(finished=False)
+    worker.prepare()
+    assert worker.state.has_news
