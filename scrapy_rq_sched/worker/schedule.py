@@ -119,7 +119,11 @@ class ExchangeSchedule:
         due = self._last_exchange + min(NEWS, longest)
         for slot in state.outbox.slots:
             begins = session.admission.may_begin(slot)
-            if begins is None:
+            if not (slot and session.politeness.gap_of(slot)):
+                # A worker can begin it at once: this one, unless it has others of the slot.
+                has_others = state.ready.count(slot) > 0
+                its_due = self._last_exchange + (PLENTY * self.interval if has_others else 0.0)
+            elif begins is None:
                 # Perhaps a worker can begin it at once. This one has enough to do, or it would not wait.
                 its_due = self._last_exchange + (min(NEW_SLOT, longest) if state.ready else 0.0)
             else:

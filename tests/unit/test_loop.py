@@ -10,13 +10,16 @@ import pytest
 from scrapy import Request
 from twisted.internet.defer import succeed
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.client import Left
+from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.worker.admission import FAR
 from scrapy_rq_sched.worker.loop import ExchangeLoop
 from scrapy_rq_sched.worker.schedule import NEW_SLOT, NEWS, PLENTY, POLL_UNKNOWN, ExchangeSchedule
 from scrapy_rq_sched.worker.session import Session
+from scrapy_rq_sched.worker.slots import Politeness
 
 from .test_worker import URL, a_worker, answer, enqueue, finish
 
@@ -280,6 +283,29 @@ def test_an_idle_worker_sleeps_until_the_first_request_that_was_set_back_is_due(
     assert not is_due(rhythm, reply)
     clock.now += 0.02
     assert is_due(rhythm, reply)
+
+
+def a_worker_that_waits_for_turns(**delays: float) -> Session:
+    """Return a worker with a request that waits for its time; all slots but *delays* have a delay of 9 s."""
+    worker = a_worker(concurrency=4, flush_interval=INTERVAL)
+    limits = {slot: SlotLimits(delay) for slot, delay in delays.items()}
+    worker.politeness = Politeness(SlotLimits(9.0), limits, fleet=frozenset({"delay"}))
+    worker.state.ready.append(Lease("1.1", "request", 0, b"x", "polite", 9000.0), time.monotonic() + 9)
+    worker.state.clock.note(time.monotonic(), time.monotonic(), 0.0)
+    worker.capacity.waits_for_turns = True
+    return worker
+
+
+@pytest.mark.parametrize(("slot", "is_sent"), [("free", True), ("polite2", False)])
+def test_a_link_to_a_slot_without_a_delay_does_not_wait_for_the_turns_of_others(
+    clock: Waited, slot: str, is_sent: bool
+) -> None:
+    worker = a_worker_that_waits_for_turns(free=0.0)
+    worker.state.enqueue(Push("force", "", 0, b"x", slot), Request("http://example.com/"))
+    rhythm = ExchangeSchedule(worker)
+    rhythm.exchanged()
+    clock.now += 2 * INTERVAL
+    assert is_due(rhythm, Reply(b"1", waiting=300, now=0.0, next_turn=9000.0)) is is_sent
 
 
 def test_nothing_is_wanted_soon_while_there_is_no_room(clock: Waited) -> None:
