@@ -227,7 +227,8 @@ def test_the_last_finished_page_does_not_wait_if_few_requests_wait_in_the_fleet(
 def test_a_request_of_a_slot_that_the_worker_does_not_know_waits_for_half_a_second(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
     busy_with(schedule)
-    enqueue(schedule._session, 1)
+    schedule._session.politeness = Politeness(SlotLimits(delay=4.0), fleet=frozenset({"delay"}))
+    schedule._session.state.enqueue(Push("force", "", 0, b"x", "c.example"), Request(URL))
     assert due_after(schedule, clock) == pytest.approx(NEW_SLOT, abs=0.02)
 
 
