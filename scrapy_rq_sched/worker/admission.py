@@ -108,7 +108,8 @@ class Capacity:
 
     def note_turns(self, reply: Reply, wanted: int) -> None:
         """Note what the frontier gave for *wanted* leases, and when there is more."""
-        if reply.next_turn is None or reply.now is None or reply.seeds:
+        if reply.next_turn is None or reply.now is None or reply.seeds or self._state.ready.saturated:
+            # Saturated slots may have requests that need no turn.
             self.waits_for_turns = False
         elif wanted:
             given = sum(lease.kind == "request" for lease in reply.leases)
@@ -336,9 +337,9 @@ class Admission:
 
     @property
     def has_freed_turns(self) -> bool:
-        """Whether the frontier may have a turn for another request as soon as this worker reports."""
-        unused, downloaded = self._state.grants.unreported
-        if unused:
+        """Whether a turn of another request depends on the reports of this worker."""
+        unused, downloaded, has_no_turn = self._state.grants.unreported
+        if unused or has_no_turn:
             return True
         # If this worker's settings have no limits for the slot, those of another worker have some.
         limits = map(self._politeness.of, downloaded)

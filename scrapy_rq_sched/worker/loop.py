@@ -162,6 +162,7 @@ class ExchangeLoop:
         if self._batch is None:
             if not is_prepared:
                 self._session.prepare()
+            self._schedule.sending()
             self._batch = self._session.batch()
             self._attempt.begin(self._batch)
         sent = self._attempt.sent
@@ -182,7 +183,7 @@ class ExchangeLoop:
         self._outage.over()
         self._has_sent_the_end = self._batch.finishing
         asked, self._batch = self._batch.want > 0, None
-        self._schedule.exchanged(asked)
+        self._schedule.exchanged(asked, reply.leases)
         try:
             self._session.take_reply(self._attempt.reply_of(reply), latency)
         except Exception:  # handlers of signals and statistics collectors may raise any exception

@@ -258,9 +258,9 @@ class SlotGrants(Part):
                 yield slot
 
     @property
-    def unreported(self) -> tuple[Collection[str], Collection[str]]:
-        """The slots of turns that were not used, and of downloads that are over, as far as not reported."""
-        return self._unused, self._downloaded
+    def unreported(self) -> tuple[Collection[str], Collection[str], Collection[str]]:
+        """The slots of turns not used, of downloads that are over, and of requests that had no turn."""
+        return self._unused, self._downloaded, [slot for slot in self._sent if not self._used[slot]]
 
     def last(self, slot: str) -> float | None:
         """Return when the last turn of *slot* was used, or was to be used; None if this is unknown."""

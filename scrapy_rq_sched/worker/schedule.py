@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
-from ..frontier.replies import Reply
+from ..frontier.replies import Lease, Reply
 from .session import Session
 
 #: Seconds between exchanges of an idle worker: while others hold requests, whose children may come at any
@@ -39,11 +40,26 @@ class ExchangeSchedule:
         self._lease_timeout = settings.lease_timeout
         self._last_exchange = time.monotonic()
         self._has_asked = False
+        # The slots of the sent requests of which this worker does not know when they may begin; and whether
+        # the last exchange gave it a request of such a slot.
+        self._unknown: set[str] = set()
+        self._new_slots_begin = False
 
-    def exchanged(self, asked: bool = False) -> None:
-        """Note that an exchange has ended; *asked*: it asked for leases."""
+    def sending(self) -> None:
+        """Note that an exchange is about to be made."""
+        may_begin = self._session.admission.may_begin
+        self._unknown = {slot for slot in self._session.state.outbox.slots if may_begin(slot) is None}
+
+    def exchanged(self, asked: bool = False, leases: Collection[Lease] = ()) -> None:
+        """Note that an exchange has ended.
+
+        :param asked: whether it asked for leases.
+        :param leases: those that it was given.
+        """
         self._last_exchange = time.monotonic()
         self._has_asked = asked
+        if self._unknown:
+            self._new_slots_begin = any(lease.slot in self._unknown for lease in leases)
 
     @property
     def _in_vain(self) -> bool:
@@ -124,8 +140,9 @@ class ExchangeSchedule:
                 has_others = state.ready.count(slot) > 0
                 its_due = self._last_exchange + (PLENTY * self.interval if has_others else 0.0)
             elif begins is None:
-                # Perhaps a worker can begin it at once. This one has enough to do, or it would not wait.
-                its_due = self._last_exchange + (min(NEW_SLOT, longest) if state.ready else 0.0)
+                # If it is a new slot, a worker can begin it at once; but most such slots are those of others.
+                waits = state.ready and not self._new_slots_begin
+                its_due = self._last_exchange + (min(NEW_SLOT, longest) if waits else 0.0)
             else:
                 its_due = begins - session.capacity.near
             due = min(due, its_due)

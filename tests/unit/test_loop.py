@@ -232,6 +232,25 @@ def test_a_request_of_a_slot_that_the_worker_does_not_know_waits_for_half_a_seco
     assert due_after(schedule, clock) == pytest.approx(NEW_SLOT, abs=0.02)
 
 
+def test_a_request_of_a_new_slot_does_not_wait_if_the_last_new_slot_began_at_once(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    schedule._session.politeness = Politeness(SlotLimits(delay=4.0), fleet=frozenset({"delay"}))
+    state = schedule._session.state
+    state.enqueue(Push("force", "", 0, b"x", "c.example"), Request(URL))
+    schedule.sending()
+    schedule.exchanged(asked=True, leases=[Lease("2.1", "request", 0, b"x", "c.example")])
+    state.enqueue(Push("force", "", 0, b"x", "d.example"), Request(URL))
+    assert schedule.is_due()
+
+
+def test_a_worker_does_not_wait_for_turns_while_a_slot_has_more_than_it_can_begin(clock: Waited) -> None:
+    session = waits_for_turns(clock)._session
+    session.state.ready.set_saturated(["a.example"])
+    session.capacity.note_turns(Reply(b"1", waiting=9, now=NOW, next_turn=TURN), wanted=4)
+    assert not session.capacity.waits_for_turns
+
+
 def test_a_request_does_not_wait_if_the_worker_has_nothing_to_begin(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
     enqueue(schedule._session, 1)
