@@ -72,6 +72,9 @@ NEAR = 0.005
 UNRELEASED = 2
 #: How many seconds further ahead than needed to get turns, while only politeness limits this worker.
 FAR = 1.0
+#: For how many seconds after its time a slot is reserved for the worker that had it last: LEFT_FOR in
+#: ``lua/slots/own_slots.lua``.
+RESERVED = 1.0
 #: How many times more leases than requests at a time this worker then asks for, at least.
 BURST = 3
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
@@ -328,12 +331,16 @@ class Admission:
         return 0.0 if self._politeness.of(slot).concurrency else self.may_begin(slot) or 0.0
 
     def may_begin(self, slot: str) -> float | None:
-        """Return when the next request of *slot* may begin that is not here yet; None if this is unknown."""
+        """Return when the next request of *slot* may begin that is not here yet; None if this is unknown.
+
+        It is unknown if another worker may have the turns of the slot by now.
+        """
         gap = self._politeness.gap_of(slot) if slot else None
         last = self._state.grants.last(slot)
         if not gap or last is None:
             return None
-        return max(last, self._state.ready.last_time(slot)) + gap
+        begins = max(last, self._state.ready.last_time(slot)) + gap
+        return begins if begins > time.monotonic() - RESERVED else None
 
     @property
     def has_freed_turns(self) -> bool:
