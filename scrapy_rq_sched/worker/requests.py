@@ -230,6 +230,8 @@ class SlotGrants(Part):
         self._clock = clock
         # By slot, the planned time of its last turn, and the time at which it was used.
         self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # By slot, the planned time of the last begun turn, as long as no request was sent since.
+        self._begun: dict[str, float] = {}
         # The times at which the downloader sends requests; a turn counts as used from then on.
         self._sending: list[tuple[float, str, int]] = []
         self._used: Counter[str] = Counter()
@@ -266,9 +268,9 @@ class SlotGrants(Part):
         """Return when the last turn of *slot* was used, or was to be used; None if this is unknown."""
         return max(self._last[slot]) if slot in self._last else None
 
-    def planned(self, slot: str) -> float:
-        """Return the time of the last turn of *slot* that a request was begun in; 0 if it is unknown."""
-        return self._last[slot][0] if slot in self._last else 0.0
+    def take_begun(self, slot: str) -> float:
+        """Return the time of the last turn of *slot*, and forget it; 0 if a request was sent since."""
+        return self._begun.pop(slot, 0.0)
 
     def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
         """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
@@ -282,6 +284,7 @@ class SlotGrants(Part):
 
     def begun(self, slot: str, at: float, now: float) -> None:
         """Note that a request was begun in the turn of *at*; 0 for a turn without a time."""
+        self._begun[slot] = at
         self._note(slot, at or now, now)
 
     def returned(self, lease: Lease) -> None:
@@ -298,6 +301,7 @@ class SlotGrants(Part):
     def sending(self, slot: str, at: float, used: bool) -> None:
         """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot."""
         if slot:
+            self._begun.pop(slot, None)
             heapq.heappush(self._sending, (at, slot, used))
             planned, _ = self._last.get(slot, (at, at))
             self._note(slot, planned, at)

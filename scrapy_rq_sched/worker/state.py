@@ -152,7 +152,9 @@ class State(Part):
         self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
             self.grants.unused(Counter({entry.slot: 1}))
-            self.ready.bring_forward(entry.slot, self.grants.planned(entry.slot))
+            if not self.requests.coming(entry.slot):
+                # No other request of the slot has taken a later turn.
+                self.ready.bring_forward(entry.slot, self.grants.take_begun(entry.slot))
         elif entry.has_grant and entry.place is Place.DOWNLOADING:
             self.grants.downloaded(entry.slot)
         items = self.items.finished(entry)

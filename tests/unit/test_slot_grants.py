@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
+from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Batch, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
+from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker.clock import ServerClock
 from scrapy_rq_sched.worker.ready import Block, Cause, Ready, Timed
 from scrapy_rq_sched.worker.requests import SlotGrants
+from scrapy_rq_sched.worker.state import State
 
 from ..support.crawl import wait_until
 
@@ -270,3 +273,18 @@ def test_a_report_of_a_request_without_a_turn_does_not_wait() -> None:
     grants = grants_whose_reports_may_wait()
     grants.sending("a", time.monotonic(), used=False)
     assert grants.has_news
+
+
+@pytest.mark.parametrize("second_is_sent", [False, True])
+def test_a_turn_that_was_not_used_is_not_used_after_a_later_one(second_is_sent: bool) -> None:
+    """As if robots.txt forbids the first request while the second is on its way, or sent."""
+    state, now = State(FrontierSettings()), time.monotonic()
+    first, second = Request("http://a/1"), Request("http://a/2")
+    for number, request in enumerate((first, second)):
+        state.begin(request, lease(f"1.{number}", "a", 1.0), "a", has_grant=True)
+        state.grants.begun("a", now + number, now + number)
+    state.ready.append(lease("1.3", "a", 1.0), now + 2)
+    if second_is_sent:
+        state.reached_downloader(second, "a", now + 1, "a")
+    state.finish_requests([first])
+    assert [head.at for head in state.ready.heads()] == [now + 2]
