@@ -157,7 +157,6 @@ class Script:
 
     def _load_function(self, removes: bool = False) -> bool:
         """Load the library, unless the server has it; return whether the server has it now."""
-        self.is_function = False
         if self.library is None or needs_hash_tag(self.server):
             return False
         try:
@@ -168,6 +167,7 @@ class Script:
         except ResponseError as error:
             # The server is older than Redis 7.0, or the user may not do this.
             logger.debug("The exchange is called as a script, and not as a function: %s", error)
+            self.is_function = False
             return False
         self.is_function = True
         if removes and self.library.name not in names:
@@ -205,7 +205,9 @@ def why_no_function(server: Any, key: Any) -> str:
             return f"this user lacks a right: {error}"
         except ResponseError as error:
             if not answer or answer not in str(error):
-                return f"this server has no functions, which came with Redis 7.0: {error}"
+                if "unknown command" in str(error):
+                    return f"this server has no functions, which came with Redis 7.0: {error}"
+                return f"Redis refuses functions at present: {error}"
     return ""
 
 

@@ -95,8 +95,7 @@ end
 
 -- Write a state, and renew its time to live if half of it is over.
 local function write_state(state)
-  local fields, latest = {'tat', decimal(state.tat)}, math.max(state.tat, state.blocked)
-  if state.delay > 0 then fields[3], fields[4] = 'pending', whole(state.pending) end
+  local fields, latest = {'tat', decimal(state.tat), 'pending', whole(state.pending)}, math.max(state.tat, state.blocked)
   local n = #fields
   if state.is_sent_new then
     fields[n + 1], fields[n + 2], n, state.is_sent_new = 'sent', decimal(state.sent), n + 2, nil
