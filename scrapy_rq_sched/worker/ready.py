@@ -206,7 +206,7 @@ class Ready:
     def bring_forward(self, slot: str, at: float) -> None:
         """Let each lease of *slot* begin in the turn before its own: the turn of *at* was not used."""
         queue = self._slots.get(slot)
-        if queue is None or not at or queue[0].at <= at:
+        if queue is None or queue[0].at <= at:
             return
         times = [at, *(timed.at for timed in queue)]
         self._slots[slot] = deque(timed._replace(at=its) for timed, its in zip(queue, times, strict=False))

@@ -230,8 +230,10 @@ class SlotGrants(Part):
         self._clock = clock
         # By slot, the planned time of its last turn, and the time at which it was used.
         self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        # By slot, the planned time of the last begun turn, as long as no request was sent since.
+        # By slot, the planned time of the last begun turn, as long as no request was sent since; and of a turn
+        # that was not used, as long as the frontier does not know this.
         self._begun: dict[str, float] = {}
+        self._free: dict[str, float] = {}
         # The times at which the downloader sends requests; a turn counts as used from then on.
         self._sending: list[tuple[float, str, int]] = []
         self._used: Counter[str] = Counter()
@@ -268,9 +270,18 @@ class SlotGrants(Part):
         """Return when the last turn of *slot* was used, or was to be used; None if this is unknown."""
         return max(self._last[slot]) if slot in self._last else None
 
-    def take_begun(self, slot: str) -> float:
-        """Return the time of the last turn of *slot*, and forget it; 0 if a request was sent since."""
-        return self._begun.pop(slot, 0.0)
+    def begun_unused(self, slot: str, is_last: bool) -> None:
+        """Note that a request that was begun in a turn of *slot* was not sent.
+
+        :param is_last: whether no other request of the slot is on its way to the downloader.
+        """
+        self.unused(Counter({slot: 1}))
+        if is_last and slot in self._begun:
+            self._free[slot] = self._begun.pop(slot)
+
+    def take_free(self, has_lease: Callable[[str], object]) -> dict[str, float]:
+        """Take the times of the turns that were not used, by slot, of those slots for which *has_lease*."""
+        return {slot: self._free.pop(slot) for slot in list(self._free) if has_lease(slot)}
 
     def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
         """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
@@ -284,7 +295,8 @@ class SlotGrants(Part):
 
     def begun(self, slot: str, at: float, now: float) -> None:
         """Note that a request was begun in the turn of *at*; 0 for a turn without a time."""
-        self._begun[slot] = at
+        self._begun[slot] = at or now
+        self._free.pop(slot, None)
         self._note(slot, at or now, now)
 
     def returned(self, lease: Lease) -> None:
@@ -302,6 +314,7 @@ class SlotGrants(Part):
         """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot."""
         if slot:
             self._begun.pop(slot, None)
+            self._free.pop(slot, None)
             heapq.heappush(self._sending, (at, slot, used))
             planned, _ = self._last.get(slot, (at, at))
             self._note(slot, planned, at)
@@ -341,14 +354,15 @@ class SlotGrants(Part):
         """Return the report about *slot*, which is then no longer here."""
         sent = self._sent.pop(slot, None)
         at = 0.0 if sent is None else round(self._clock.server(sent), 3)
+        # The frontier gives this turn again.
+        self._free.pop(slot, None)
         return UsedGrants(self._used.pop(slot, 0), at, self._unused.pop(slot, 0))
 
     def forget(self) -> None:
         """Note that the frontier has forgotten the turns and downloads of this worker."""
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
-        self._used.clear()
-        self._unused.clear()
-        self._downloaded.clear()
+        for turns in (self._used, self._unused, self._downloaded, self._free):
+            turns.clear()
 
     def _note(self, slot: str, planned: float, now: float) -> None:
         self._last[slot] = planned, now

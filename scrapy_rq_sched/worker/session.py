@@ -288,6 +288,7 @@ class Session(Part):
                 state.ready.append(lease)
             elif lease.kind == "request":
                 self.slot_sync.take_lease(lease)
+        state.use_free_turns()
         self._keep(outcome, reply)
         self._expand_and_drop(outcome.orphans, [] if self.closing else reply.leases)
         self.duplicates = outcome.duplicates

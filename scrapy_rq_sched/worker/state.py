@@ -123,6 +123,11 @@ class State(Part):
         """
         return self.requests.mark_failed(request, reason, traceback)
 
+    def use_free_turns(self) -> None:
+        """Let the next leases of the slots begin sooner whose last turn was not used."""
+        for slot, at in self.grants.take_free(self.ready.count).items():
+            self.ready.bring_forward(slot, at)
+
     def finish(self, lease: Lease) -> None:
         """Note that *lease* is finished, after all its new requests were enqueued."""
         self.releases.end(lease, self.outbox.enqueued)
@@ -151,10 +156,8 @@ class State(Part):
         self._pages += 1
         self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
-            self.grants.unused(Counter({entry.slot: 1}))
-            if not self.requests.coming(entry.slot):
-                # No other request of the slot has taken a later turn.
-                self.ready.bring_forward(entry.slot, self.grants.take_begun(entry.slot))
+            self.grants.begun_unused(entry.slot, is_last=not self.requests.coming(entry.slot))
+            self.use_free_turns()
         elif entry.has_grant and entry.place is Place.DOWNLOADING:
             self.grants.downloaded(entry.slot)
         items = self.items.finished(entry)

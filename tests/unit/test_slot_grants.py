@@ -288,3 +288,27 @@ def test_a_turn_that_was_not_used_is_not_used_after_a_later_one(second_is_sent: 
         state.reached_downloader(second, "a", now + 1, "a")
     state.finish_requests([first])
     assert [head.at for head in state.ready.heads()] == [now + 2]
+
+
+@pytest.mark.parametrize("begin", [0.0, 5.0])
+def test_a_lease_that_comes_after_an_unused_turn_begins_in_it(begin: float) -> None:
+    """As if the first response comes from the HTTP cache while the second lease is on its way."""
+    state, now = State(FrontierSettings()), time.monotonic()
+    state.begin(request := Request("http://a/1"), lease("1.1", "a", 1.0), "a", has_grant=True)
+    state.grants.begun("a", begin and now - begin, now)
+    state.finish_requests([request])
+    for number in (1, 2):
+        state.ready.append(lease(f"1.{number + 1}", "a", 1.0), now + number)
+    state.use_free_turns()
+    assert [taken(state.ready, now=now + seconds) for seconds in (0, 0.9, 1)] == [["1.2"], [], ["1.3"]]
+
+
+def test_an_unused_turn_that_the_frontier_knows_is_not_used() -> None:
+    state, now = State(FrontierSettings()), time.monotonic()
+    state.begin(request := Request("http://a/1"), lease("1.1", "a", 1.0), "a", has_grant=True)
+    state.grants.begun("a", now, now)
+    state.finish_requests([request])
+    state.grants.fill(Batch(1))
+    state.ready.append(lease("1.2", "a", 1.0), now + 1)
+    state.use_free_turns()
+    assert [head.at for head in state.ready.heads()] == [now + 1]
