@@ -230,9 +230,9 @@ class SlotGrants(Part):
         self._clock = clock
         # By slot, the planned time of its last turn, and the time at which it was used.
         self._last: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        # By slot, the planned time of the last begun turn, as long as no request was sent since; and of a turn
-        # that was not used, as long as the frontier does not know this.
+        # By slot, the planned time of the last begun turn, as long as no request was sent since.
         self._begun: dict[str, float] = {}
+        # By slot, the time of a turn that was not used, as long as the frontier does not know this.
         self._free: dict[str, float] = {}
         # The times at which the downloader sends requests; a turn counts as used from then on.
         self._sending: list[tuple[float, str, int]] = []

@@ -6,7 +6,6 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills the state, t
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import chain
 
