@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from .arena import MEMORY, OURS, PEER, Arena, Contender
+from .arena import MEMORY, OURS, PEER, Arena, Contender, Crawl
 from .figures import Figures, Options, console
 from .project.bench.broad import sizes
 
@@ -56,29 +58,56 @@ def measure(arena: Arena, options: Options, site: Site, workers: list[int]) -> F
     return figures
 
 
-def _measure(arena: Arena, contender: Contender, workers: int, site: Site, figures: Figures) -> None:
+def crawl_broad(
+    arena: Arena,
+    contender: Contender,
+    site: Site,
+    asked: Path,
+    *,
+    workers: int,
+    environment: dict[str, str] | None = None,
+    during: Callable[[list[subprocess.Popen[bytes]]], object] = lambda processes: None,
+) -> Crawl:
+    """Crawl *site*; what it is asked goes to the file *asked*."""
     handlers = {"http": "bench.broad.Handler", "https": None, "ftp": None, "s3": None}
+    return arena.crawl(
+        contender,
+        "broad",
+        workers=workers,
+        during=during,
+        environment={"ASKED": str(asked), **(environment or {})},
+        DOWNLOAD_HANDLERS=json.dumps(handlers),
+        BROAD_HOSTS=site.hosts,
+        BROAD_PAGES=site.pages,
+        SITE_LATENCY=LATENCY,
+        DOWNLOAD_DELAY=site.delay,
+        RANDOMIZE_DOWNLOAD_DELAY=False,
+    )
+
+
+def asked_of(file: Path) -> list[tuple[float, str]]:
+    """Return what the site was asked so far, by time: when, and the host."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    # A killed worker may have begun the last line.
+    whole = [line.split() for line in lines if line.count(" ") == 2]
+    return sorted((float(at), url.split("/")[2]) for at, _, url in whole)
+
+
+def too_soon(asked: list[tuple[float, str]], delay: float) -> float:
+    """Return the share of requests that came too soon after the one before to the same host."""
+    by_host = defaultdict(list)
+    for at, host in asked:
+        by_host[host].append(at)
+    gaps = [after - before for its in by_host.values() for before, after in pairwise(its)]
+    return sum(gap < POLITE * delay for gap in gaps) / max(1, len(gaps))
+
+
+def _measure(arena: Arena, contender: Contender, workers: int, site: Site, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        asked = Path(folder) / "asked"
-        crawl = arena.crawl(
-            contender,
-            "broad",
-            workers=workers,
-            environment={"ASKED": str(asked)},
-            DOWNLOAD_HANDLERS=json.dumps(handlers),
-            BROAD_HOSTS=site.hosts,
-            BROAD_PAGES=site.pages,
-            SITE_LATENCY=LATENCY,
-            DOWNLOAD_DELAY=site.delay,
-            RANDOMIZE_DOWNLOAD_DELAY=False,
-        )
-        times, by_host = [], defaultdict(list)
-        for line in asked.read_text().splitlines():
-            at, _, url = line.split()
-            times.append(float(at))
-            by_host[url.split("/")[2]].append(float(at))
-    times.sort()
-    gaps = [after - before for its in by_host.values() for before, after in pairwise(sorted(its))]
+        file = Path(folder) / "asked"
+        crawl = crawl_broad(arena, contender, site, file, workers=workers)
+        asked = asked_of(file)
+    times = [at for at, _ in asked]
     whole = times[-1] - times[0]
     name = str(contender) + (f", {workers} workers" if workers > 1 else "")
     figures.add(
@@ -86,7 +115,7 @@ def _measure(arena: Arena, contender: Contender, workers: int, site: Site, figur
         seconds=whole,
         half=times[len(times) // 2] - times[0],
         of_limit=site.limit / whole,
-        too_soon=sum(gap < POLITE * site.delay for gap in gaps) / len(gaps),
+        too_soon=too_soon(asked, site.delay),
         redis_us=crawl.figures()["redis_us"],
     )
 

@@ -30,6 +30,7 @@ from tests.dashboard.filled import REASONS, failed_entry, fill
 from tests.support.client import Client
 
 from . import crowd
+from .arena import cpu_of
 
 SPIDER = "large"
 #: Requests of an exchange.
@@ -104,12 +105,6 @@ class Browsers:
         self._over.set()
 
 
-def cpu(server: redis.Redis) -> float:
-    """Return the seconds of a processor that Redis has used."""
-    info = server.info("cpu")
-    return float(info["used_cpu_user"] + info["used_cpu_sys"])
-
-
 def shares(server: redis.Redis, seconds: float) -> list[str]:
     """Return the commands that took most of Redis's time in so many seconds, since the last reset."""
     stats: dict[str, Any] = server.info("commandstats")
@@ -160,21 +155,21 @@ def main() -> None:
         fill_large(server, own.url, sizes)
         memory = server.info("memory")["used_memory_human"]
         print(f"filled in {time.monotonic() - begun:.0f} s, {memory} in Redis")
-        begun, before = time.monotonic(), cpu(server)
+        begun, before = time.monotonic(), cpu_of(server)
         time.sleep(10)
-        idle = (cpu(server) - before) / (time.monotonic() - begun)
+        idle = (cpu_of(server) - before) / (time.monotonic() - begun)
         with served(own.url, folder) as (url, dashboard):
             paint, filled = first_paint(url)
             print(f"first paint after {paint:.2f} s, all numbers after {filled:.2f} s")
             browsers = Browsers(url, sizes.browsers)
             time.sleep(5)
             server.config_resetstat()
-            begun, before, pictures = time.monotonic(), cpu(server), browsers.pictures
+            begun, before, pictures = time.monotonic(), cpu_of(server), browsers.pictures
             own_cpu = Path(f"/proc/{dashboard.pid}/stat")
             ticks = sum(map(int, own_cpu.read_text().rpartition(")")[2].split()[11:13]))
             time.sleep(sizes.seconds)
             passed = time.monotonic() - begun
-            used = (cpu(server) - before) / passed - idle
+            used = (cpu_of(server) - before) / passed - idle
             ticks = sum(map(int, own_cpu.read_text().rpartition(")")[2].split()[11:13])) - ticks
             a_second = (browsers.pictures - pictures) / passed / sizes.browsers
             print(f"{sizes.browsers} browsers, {passed:.0f} s: {a_second:.2f} pictures a second for each")
@@ -186,11 +181,11 @@ def main() -> None:
             )
             print("\n".join(shares(server, passed)))
             browsers.stop()
-            begun, before = time.monotonic(), cpu(server)
+            begun, before = time.monotonic(), cpu_of(server)
             target = f"https://host-7.example.com/page/{sizes.waiting - 3}"
             urllib.request.urlopen(f"{url}api/v1/explain?spider={SPIDER}&url={target}", timeout=300).read()  # noqa: S310
             passed = time.monotonic() - begun
-            print(f"a URL explained in {passed:.1f} s, of which Redis {cpu(server) - before:.1f} s")
+            print(f"a URL explained in {passed:.1f} s, of which Redis {cpu_of(server) - before:.1f} s")
 
 
 @contextmanager

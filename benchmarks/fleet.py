@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .arena import OURS, PEER, Arena, BenchmarkError, Contender, stop
+from .arena import OURS, PEER, Arena, BenchmarkError, Contender, cpu_of, stop
 from .figures import Figures, Options
 from .filling import fill
 
@@ -40,18 +40,14 @@ class _Window:
             if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
                 raise BenchmarkError(f"only {self._at_it()} of {self.workers} workers are at it")
             time.sleep(0.1)
-        before, self.begun = self._cpu(), time.monotonic()
+        before, self.begun = cpu_of(self.arena.redis), time.monotonic()
         time.sleep(self.seconds)
-        self.ended, self.redis_cpu = time.monotonic(), self._cpu() - before
+        self.ended, self.redis_cpu = time.monotonic(), cpu_of(self.arena.redis) - before
         stop(processes)
 
     def _at_it(self) -> int:
         lines = self.each.read_text().splitlines() if self.each.exists() else []
         return len({line.split()[1] for line in lines if line.count(" ") == 2})
-
-    def _cpu(self) -> float:
-        info = self.arena.redis.info("cpu")
-        return float(info["used_cpu_user"] + info["used_cpu_sys"])
 
 
 def run(arena: Arena, options: Options) -> Figures:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scrapy_rq_sched.keys import Keys
 
-from .arena import OURS, Arena, BenchmarkError, Contender, stop
+from .arena import OURS, Arena, BenchmarkError, Contender, cpu_of, stop
 from .figures import Figures, Options
 from .seeds import push_one
 
@@ -61,11 +61,6 @@ def _wait_until_joined(arena: Arena, processes: list[subprocess.Popen[bytes]]) -
 
 def _share(arena: Arena, seconds: float) -> float:
     """Return the share of a core, in per cent, that Redis uses in the next *seconds*."""
-    cpu, begun = _cpu(arena), time.monotonic()
+    cpu, begun = cpu_of(arena.redis), time.monotonic()
     time.sleep(seconds)
-    return 100 * (_cpu(arena) - cpu) / (time.monotonic() - begun)
-
-
-def _cpu(arena: Arena) -> float:
-    info = arena.redis.info("cpu")
-    return float(info["used_cpu_user"] + info["used_cpu_sys"])
+    return 100 * (cpu_of(arena.redis) - cpu) / (time.monotonic() - begun)

@@ -7,54 +7,48 @@ this package has every second turn.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import tempfile
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_rq_sched.keys import Keys
 
-from .arena import OURS, Arena, BenchmarkError, Contender, stop
-from .broad import LATENCY, POLITE
+from .arena import OURS, Arena, BenchmarkError, Contender, cpu_of, stop
+from .broad import Site, asked_of, crawl_broad, too_soon
 from .figures import Figures, Options, console
 
 #: The scripts of an exchange, as Redis counts their calls.
 _CALLS = ("evalsha", "fcall")
 
 
-class Site(NamedTuple):
+class Watched(NamedTuple):
     """What is crawled, and by how many workers.
 
-    :param delay: seconds between two requests to a host.
-    :param pages: of all hosts; so many that the crawl does not end while it is watched.
+    :param site: with so many pages that the crawl does not end while it is watched.
     :param seconds: for which it is watched, from when the last worker has joined.
     """
 
-    hosts: int
-    pages: int
-    delay: float
+    site: Site
     workers: int
     seconds: float
 
     def __str__(self) -> str:
         """Return its name in tables."""
         workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
-        return f"{self.hosts:,} hosts, delay {self.delay:g} s, {workers}"
+        return f"{self.site.hosts:,} hosts, delay {self.site.delay:g} s, {workers}"
 
 
-SITES = (
-    Site(60, 1500, 0.1, 1, 20),
-    Site(60, 1500, 0.1, 4, 20),
-    Site(500, 2500, 1.0, 1, 30),
-    Site(500, 2500, 1.0, 4, 30),
-    Site(3000, 9000, 8.0, 20, 40),
+CRAWLS = (
+    Watched(Site(60, 1500, 0.1), 1, 20),
+    Watched(Site(60, 1500, 0.1), 4, 20),
+    Watched(Site(500, 2500, 1.0), 1, 30),
+    Watched(Site(500, 2500, 1.0), 4, 30),
+    Watched(Site(3000, 9000, 8.0), 20, 40),
 )
-QUICK = (Site(20, 400, 0.1, 2, 3),)
+QUICK = (Watched(Site(20, 400, 0.1), 2, 3),)
 
 
 @dataclass
@@ -62,7 +56,7 @@ class _Window:
     """The time for which a crawl is watched."""
 
     arena: Arena
-    site: Site
+    crawl: Watched
     asked: Path
     begun: float = 0.0
     ended: float = 0.0
@@ -73,13 +67,13 @@ class _Window:
     def watch(self, processes: list[subprocess.Popen[bytes]]) -> None:
         """Wait until all workers have joined and the crawl has begun; watch it for some seconds; stop it."""
         deadline = time.monotonic() + 180
-        while self._joined() < self.site.workers or not self.lines():
+        while self._joined() < self.crawl.workers or not asked_of(self.asked):
             if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
-                raise BenchmarkError(f"only {self._joined()} of {self.site.workers} workers have joined")
+                raise BenchmarkError(f"only {self._joined()} of {self.crawl.workers} workers have joined")
             time.sleep(0.1)
-        cpu, calls, self.begun = self._cpu(), self._calls(), time.monotonic()
-        time.sleep(self.site.seconds)
-        self.ended, self.redis_cpu = time.monotonic(), self._cpu() - cpu
+        cpu, calls, self.begun = cpu_of(self.arena.redis), self._calls(), time.monotonic()
+        time.sleep(self.crawl.seconds)
+        self.ended, self.redis_cpu = time.monotonic(), cpu_of(self.arena.redis) - cpu
         after = self._calls()
         self.calls = {name: n - calls.get(name, 0) for name, n in after.items()}
         self.exchanges = sum(self.calls.get(name, 0) for name in _CALLS)
@@ -88,15 +82,6 @@ class _Window:
     def _joined(self) -> int:
         return int(self.arena.redis.zcard(Keys("broad").workers))
 
-    def lines(self) -> list[str]:
-        """Return what the site was asked so far: time, process, URL."""
-        lines = self.asked.read_text().splitlines() if self.asked.exists() else []
-        return [line for line in lines if line.count(" ") == 2]
-
-    def _cpu(self) -> float:
-        info = self.arena.redis.info("cpu")
-        return float(info["used_cpu_user"] + info["used_cpu_sys"])
-
     def _calls(self) -> dict[str, int]:
         info = self.arena.redis.info("commandstats")
         return {name.removeprefix("cmdstat_"): int(its["calls"]) for name, its in info.items()}
@@ -104,55 +89,43 @@ class _Window:
 
 def run(arena: Arena, options: Options) -> Figures:
     """Watch each of the crawls."""
-    return measure(arena, options, QUICK if options.quick else SITES)
+    return measure(arena, options, QUICK if options.quick else CRAWLS)
 
 
-def measure(arena: Arena, options: Options, sites: tuple[Site, ...], against: str = "") -> Figures:
-    """Watch crawls of *sites*; with *against*, also by the package in that folder."""
+def measure(arena: Arena, options: Options, crawls: tuple[Watched, ...], against: str = "") -> Figures:
+    """Watch *crawls*; with *against*, also by the package in that folder."""
     figures = Figures()
     for _ in options.turns("polite_cost", min(options.rounds, 3)):
-        for site in sites:
+        for crawl in crawls:
             for folder in ["", against] if against else [""]:
-                _measure(arena, site, folder, figures)
+                _measure(arena, crawl, folder, figures)
     return figures
 
 
-def _measure(arena: Arena, site: Site, folder: str, figures: Figures) -> None:
-    handlers = {"http": "bench.broad.Handler", "https": None, "ftp": None, "s3": None}
+def _measure(arena: Arena, crawl: Watched, folder: str, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as place:
-        window = _Window(arena, site, Path(place) / "asked")
-        environment = {"ASKED": str(window.asked)}
-        if folder:
-            environment["PYTHONPATH"] = folder
-        arena.crawl(
+        window = _Window(arena, crawl, Path(place) / "asked")
+        crawl_broad(
+            arena,
             Contender(OURS),
-            "broad",
-            workers=site.workers,
+            crawl.site,
+            window.asked,
+            workers=crawl.workers,
             during=window.watch,
-            environment=environment,
-            DOWNLOAD_HANDLERS=json.dumps(handlers),
-            BROAD_HOSTS=site.hosts,
-            BROAD_PAGES=site.pages,
-            SITE_LATENCY=LATENCY,
-            DOWNLOAD_DELAY=site.delay,
-            RANDOMIZE_DOWNLOAD_DELAY=False,
+            environment={"PYTHONPATH": folder} if folder else {},
         )
-        pages, by_host = 0, defaultdict(list)
-        for line in window.lines():
-            at, _, url = line.split()
-            pages += window.begun <= float(at) < window.ended
-            by_host[url.split("/")[2]].append(float(at))
-    gaps = [after - before for its in by_host.values() for before, after in pairwise(sorted(its))]
+        asked = asked_of(window.asked)
+    pages = sum(window.begun <= at < window.ended for at, _ in asked)
     seconds = window.ended - window.begun
     figures.add(
-        f"{site}{' (the other checkout)' if folder else ''}",
+        f"{crawl}{' (the other checkout)' if folder else ''}",
         pages_per_second=pages / seconds,
         exchanges=window.exchanges / pages,
-        exchanges_per_second=window.exchanges / seconds / site.workers,
+        exchanges_per_second=window.exchanges / seconds / crawl.workers,
         redis_us=1e6 * window.redis_cpu / pages,
         us_an_exchange=1e6 * window.redis_cpu / max(1, window.exchanges),
         calls=sum(window.calls.values()) / max(1, window.exchanges),
-        too_soon=sum(gap < POLITE * site.delay for gap in gaps) / max(1, len(gaps)),
+        too_soon=too_soon(asked, crawl.site.delay),
     )
 
 
@@ -164,8 +137,8 @@ def main() -> None:
     parser.add_argument("--only", type=int, nargs="+", help="which of the crawls, from 1")
     parser.add_argument("--quick", action="store_true", help="a small crawl: to see that it works")
     said = parser.parse_args()
-    sites = QUICK if said.quick else SITES
-    chosen = tuple(site for number, site in enumerate(sites, 1) if not said.only or number in said.only)
+    crawls = QUICK if said.quick else CRAWLS
+    chosen = tuple(crawl for number, crawl in enumerate(crawls, 1) if not said.only or number in said.only)
     with Arena.open() as arena:
         figures = measure(arena, Options(said.rounds, said.quick), chosen, said.against)
     for name, values in figures.values.items():

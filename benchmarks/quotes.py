@@ -13,7 +13,7 @@ from pathlib import Path
 from .arena import JOBDIR, MEMORY, OURS, PEER, ROOT, BenchmarkError
 from .figures import Figures
 from .items import COMMAND, LIST, PIPELINE, STREAM
-from .polite_cost import SITES
+from .polite_cost import CRAWLS
 
 #: By workload.
 AllFigures = Mapping[str, Figures]
@@ -160,10 +160,10 @@ def _of_cpu() -> dict[str, tuple[Quote, str]]:
         "crawl": _median("crawl", OURS, "redis_us"),
         "growing": _median("growing", OURS, "redis_us"),
     }
-    # Of the sites of polite_cost, these have enough hosts for their workers.
-    polite = {1: SITES[2], 4: SITES[3], 20: SITES[4]}
-    for workers, site in polite.items():
-        found[f"polite-{workers}"] = _median("polite_cost", str(site), "redis_us")
+    # Of the crawls of polite_cost, these have enough hosts for their workers.
+    polite = {1: CRAWLS[2], 4: CRAWLS[3], 20: CRAWLS[4]}
+    for workers, crawl in polite.items():
+        found[f"polite-{workers}"] = _median("polite_cost", str(crawl), "redis_us")
     cpu = {f"{name}-cpu": (quote, ".0f") for name, quote in found.items()}
     return cpu | {f"{name}-full": (_of(_full, quote), ",.0f") for name, quote in found.items()}
 

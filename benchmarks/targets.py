@@ -10,7 +10,7 @@ from .arena import MEMORY, OURS, PEER
 from .figures import Figures
 from .idle import IDLE
 from .items import COMMAND, LIST, STREAM
-from .polite_cost import SITES
+from .polite_cost import CRAWLS
 
 #: Exchanges a page, at most, of a fleet that only delays limit: by hosts and workers.
 _POLITE_EXCHANGES = {(500, 4): 0.3, (3000, 20): 0.35}
@@ -158,10 +158,10 @@ def _of_politeness(all_figures: Mapping[str, Figures]) -> list[Target]:
     """Return the figures to reach for crawls that only the delays of hosts limit."""
     polite = all_figures.get("polite_cost", Figures())
     found = []
-    for site in SITES:
-        cpu, exchanges = (polite.median(str(site), name) for name in ("redis_us", "exchanges"))
-        found.append(Target(f"{site}: Redis CPU a page (µs)", "at most", 150, cpu, None, ".0f"))
-        most = _POLITE_EXCHANGES.get((site.hosts, site.workers))
+    for crawl in CRAWLS:
+        cpu, exchanges = (polite.median(str(crawl), name) for name in ("redis_us", "exchanges"))
+        found.append(Target(f"{crawl}: Redis CPU a page (µs)", "at most", 150, cpu, None, ".0f"))
+        most = _POLITE_EXCHANGES.get((crawl.site.hosts, crawl.workers))
         if most is not None:
             found.append(Target("… exchanges a page", "at most", most, exchanges, None))
     return found

@@ -187,8 +187,8 @@ def test_the_targets_of_items_are_found_in_the_figures_of_the_workload() -> None
 
 def test_the_targets_of_politeness_are_found_in_the_figures_of_the_workload() -> None:
     figures = Figures()
-    for site in polite_cost.SITES:
-        figures.add(str(site), redis_us=150.0, exchanges=0.3)
+    for crawl in polite_cost.CRAWLS:
+        figures.add(str(crawl), redis_us=150.0, exchanges=0.3)
     found = [target for target in targets({"polite_cost": figures}) if target.ours is not None]
     assert [target.verdict for target in found] == ["met"] * 7
 
