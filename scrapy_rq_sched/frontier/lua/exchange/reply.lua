@@ -48,13 +48,18 @@ local function parked(step)
   return count, later, tonumber(redis.call('ZRANGEBYSCORE', DELAYED, after, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
--- The fields of the reply are those of Reply in frontier/replies.py. leased, busy: -1 if they were not counted; forgotten:
--- entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone: its crawl
--- has finished without this worker, or somebody has cleared it
+-- -> the number; nil for 0, which the reply leaves out: to write a number as text takes as long as a short command
+local function unless_zero(number)
+  if number ~= 0 then return number end
+end
+
+-- The fields of the reply are those of Reply in frontier/replies.py. leased, busy: left out if they were not counted;
+-- forgotten: entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone:
+-- its crawl has finished without this worker, or somebody has cleared it
 local function reply(step)
   local seeds_count, problem = seeds.count()
   local count, later, next_parked = parked(step)
-  local leased, busy, finished = -1, -1, false
+  local leased, busy, finished = nil, nil, nil
   flush()
   step.waiting = waiting.length()
   if header.pushes > 0 or header.forgotten or step.has_rare then step.seen = filter.count() end
@@ -74,10 +79,11 @@ local function reply(step)
   if not step.over then conditions.note(step, leased, sleeps) end
   local why = step.why or sleeps and 'delay' or nil
   local head = cjson.encode({
-    membership = step.membership, duplicates = step.duplicates, stored = step.stored, full = step.full,
-    order = step.order, lost = step.lost, returned = step.returned, dead = table.concat(step.dead, ' '),
-    waiting = step.waiting, parked = count, seeds = seeds_count, workers = step.workers,
-    leased = leased, busy = busy, finished = finished, set_aside = tally.set_aside, forgotten = tally.dropped,
+    membership = unless_zero(step.membership), duplicates = step.duplicates, stored = unless_zero(step.stored),
+    full = step.full, order = step.order, lost = step.lost, returned = unless_zero(step.returned),
+    dead = table.concat(step.dead, ' '), waiting = unless_zero(step.waiting), parked = unless_zero(count),
+    seeds = unless_zero(seeds_count), workers = step.workers, leased = leased, busy = busy, finished = finished or nil,
+    set_aside = unless_zero(tally.set_aside), forgotten = unless_zero(tally.dropped),
     next_turn = next_turn, now = (is_limited or next_parked or header.columns) and slots.now() or nil,
     later = later, next_parked = next_parked, why = why,
     limits = step.limits_sent, slots = n_slots,
