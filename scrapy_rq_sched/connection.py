@@ -65,6 +65,7 @@ __all__ = [
     "may_pass",
     "needs_hash_tag",
     "retry",
+    "server_may_wait",
     "server_of",
     "slot",
     "socket_timeout",
@@ -231,3 +232,13 @@ def socket_timeout(client: Client) -> float | None:
     """Return how many seconds *client* waits for an answer; None if without a limit."""
     timeout: float | None = topology.connection_options(client).get("socket_timeout")
     return timeout
+
+
+#: The share of a client's timeout for which the server may wait; the answer needs the rest.
+_WAITING = 0.8
+
+
+def server_may_wait(client: Client, timeout: float) -> float:
+    """Return for how many seconds, at most *timeout*, the server may wait before it answers *client*."""
+    patience = socket_timeout(client)
+    return min(timeout, _WAITING * patience) if patience else timeout

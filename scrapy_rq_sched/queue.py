@@ -136,10 +136,9 @@ class Base(ABC):
 
     def _wait(self, command: Any, timeout: float) -> Any:
         # In several steps, because the timeout of the client's socket may be shorter.
-        longest = connection.socket_timeout(self.server)
         deadline = time.monotonic() + timeout
         while timeout > 0:
-            found = command([self.key], min(timeout, longest / 2) if longest else timeout)
+            found = command([self.key], connection.server_may_wait(self.server, timeout))
             if found:
                 return found
             timeout = deadline - time.monotonic()

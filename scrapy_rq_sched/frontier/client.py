@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..codec.slot_limits import SlotPolicy
-from ..connection import RedisError, RedisTimeoutError, ResponseError, socket_timeout
+from ..connection import RedisError, RedisTimeoutError, ResponseError, server_may_wait
 from ..keys import Keys
 from . import refusals
 from .messages import FORMAT, Batch, FleetConfig
@@ -268,10 +268,7 @@ class Frontier:
         :return: whether there is a seed.
         """
         key = next(self._awaited)
-        timeout /= len(self.keys.start_urls)
-        patience = socket_timeout(self.server)
-        if patience:
-            timeout = min(timeout, 0.8 * patience)
+        timeout = server_may_wait(self.server, timeout / len(self.keys.start_urls))
         try:
             # Moving the first seed from the head to the head does not change the list.
             return self.server.blmove(key, key, timeout, "LEFT", "LEFT") is not None

@@ -22,8 +22,8 @@ from ...connection import (
     find_servers_anew,
     leave_replica,
     needs_hash_tag,
+    server_may_wait,
     server_of,
-    socket_timeout,
 )
 from ...keys import never
 from .text import LIBRARY, RETURNS, Library, compose, compose_library, needs, part, variants
@@ -90,9 +90,7 @@ class Script:
         :return: the script's reply, and how many replicas have its writes.
         """
         client = self.server
-        patience = socket_timeout(client)
-        if patience:
-            timeout = min(timeout, 0.8 * patience)
+        timeout = server_may_wait(client, timeout)
 
         def attempt(way: str, script: Any, keys: Sequence[Any], args: Sequence[Any]) -> tuple[Any, int]:
             # Use one connection for both: WAIT is about the writes of its own connection.
