@@ -229,6 +229,8 @@ class Batch:
     saturated: list[str] = field(default_factory=list)
     #: How far ahead a slot's turns may be given to this worker: milliseconds from now until they begin.
     ahead: float = 0.0
+    #: Whether this worker does not keep up with its turns, so that its slots are left to the other workers.
+    is_late: bool = False
     #: How many turns this worker needs for requests in its memory, by slot.
     asks: dict[str, int] = field(default_factory=dict)
     #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
@@ -314,6 +316,7 @@ class Batch:
             "local_only_reason": self.local_only_reason,
             "slot_policy": config.slot_policy.id if config.slot_policy else "",
             "ahead": self.ahead,
+            "is_late": self.is_late,
             "slot_order": config.order if config.order != "slots" else "",
             "max_workers": config.max_workers,
             "close": config.close.to_wire(),

@@ -77,6 +77,8 @@ FAR = 1.0
 RESERVED = 1.0
 #: How many times more leases than requests at a time this worker then asks for, at least.
 BURST = 3
+#: For how many seconds a worker counts as late after something has held up its event loop.
+HELD_UP = 3.0
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -98,6 +100,9 @@ class Capacity:
         self._rate = RateEstimate()
         self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
+        self._has_others = True
+        # When the next tick is due, and when one last came late.
+        self._tick_due, self._held_up_at = math.inf, -math.inf
         self.cut_off = self.waits_for_turns = False
 
     def begun(self) -> None:
@@ -111,6 +116,7 @@ class Capacity:
 
     def note_turns(self, reply: Reply, wanted: int) -> None:
         """Note what the frontier gave for *wanted* leases, and when there is more."""
+        self._has_others = reply.workers > 1
         if reply.next_turn is None or reply.now is None or reply.seeds or self._state.ready.saturated:
             # Saturated slots may have requests that need no turn.
             self.waits_for_turns = False
@@ -124,11 +130,20 @@ class Capacity:
         return 2 * (self._rate.latency + self._settings.flush_interval)
 
     @property
+    def is_late(self) -> bool:
+        """Whether this worker does not keep up with its turns, so that others should have the next ones.
+
+        Its leases wait though they may begin, or its callbacks have held up the event loop just now.
+        """
+        now = time.monotonic()
+        is_held_up = now < self._held_up_at + HELD_UP
+        return self._has_others and (is_held_up or self._state.ready.is_late(now - LATE, now))
+
+    @property
     def near(self) -> float:
         """How many seconds ahead of its time to ask for a turn: one cycle and one flush interval."""
-        now = time.monotonic()
-        if self._state.ready.is_late(now - LATE, now):
-            return 0.0  # a worker that is late with its turns leaves the next ones to other workers
+        if self.is_late:
+            return 0.0
         return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 8)
 
     @property
@@ -218,6 +233,9 @@ class Capacity:
         :param downloading: how many requests the downloader has.
         """
         wall, cpu = time.monotonic(), time.process_time()
+        if wall > self._tick_due + LATE:
+            self._held_up_at = wall
+        self._tick_due = wall + self._settings.flush_interval
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu
         blocked = bool(self._state.ready) and self.is_at_its_limit
@@ -284,7 +302,8 @@ class Admission:
         self._of_push: tuple[PushRule, ...] = (self._not_before,)
         state.ready.judge = self._judge
         state.grants.needed_at = self._report_needed_at
-        state.grants.ahead = lambda: capacity.ahead
+        # A worker that is late leaves its slots to others, which then need its reports at once.
+        state.grants.ahead = lambda: math.inf if capacity.is_late else capacity.ahead
 
     def next(self, now: float) -> Timed | Granted | Block:
         """Return the next request to begin: a lease, or a request in memory; or why no request may begin."""

@@ -222,7 +222,7 @@ class SlotGrants(Part):
     :param clock: the server's clock.
     :ivar needed_at: returns the time before which nobody needs the report about a slot; 0: at once. It then
         waits, so that Redis reads and writes the slot's state once for the report and the next turn.
-    :ivar ahead: returns how many seconds ahead of their time this worker gets turns.
+    :ivar ahead: returns how many seconds ahead of their time this worker reports.
     :ivar closing: whether the spider closes, so that no report may wait.
     """
 

@@ -11,8 +11,9 @@ local slot_policy = {}
 -- patterns; or a number that an older version of this package has written. And of the field slot_default.
 local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)$', '^%d+$', '^(%S+) (%S+) (%S+)$'
 at_begin(function()
-  -- With FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
-  slot_policy.all = {stays = header.slot_order ~= 'priority' and not slots.are_shared}
+  -- stays: with FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
+  -- leaves: this worker does not keep up, and leaves the slots that it had last to the others.
+  slot_policy.all = {stays = header.slot_order ~= 'priority' and not slots.are_shared, leaves = header.is_late}
 end)
 
 -- Store the limits of the slots that the settings name, but leave those that an older version has set: see slots/limits.lua.

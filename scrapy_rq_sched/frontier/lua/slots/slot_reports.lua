@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, number_of, slots/downloads, slots/limits, slots/shared_slots
+-- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/limits, slots/shared_slots
 -- Apply the workers' reports of their turns and downloads to the states of slots.
 local slot_reports = {}
 
@@ -15,6 +15,10 @@ function slot_reports.used(state, worker, n, last, unused)
   if unused > 0 and state.pending == 0 and state.owner == worker then
     state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
     shared_slots.moved(state.slot)
+  end
+  if state.leaves and state.pending == 0 and state.owner == worker then
+    state.owner, state.is_owner_new = '', true
+    own_slots.forget(worker, state.slot)
   end
   limits.change(state)
   slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
