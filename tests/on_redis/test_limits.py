@@ -160,6 +160,28 @@ def test_the_last_worker_to_ask_a_slot_has_its_next_turn_before_others(
     assert begins(take(worker, ahead=15_000), server) == [10]
 
 
+def test_a_slot_of_a_late_worker_is_left_to_no_worker(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds={"slots": SlotLimits(delay=0.2)}), join("b")
+    other.frontier.config = worker.frontier.config
+    push(worker, "a", 9)
+    (lease,) = take(worker)
+    worker.say(grants={"a": UsedGrants(1, lease.begin)}, is_late=True)
+    taken: list[Lease] = []
+    wait_until(lambda: taken.extend(take(other)) or taken)
+    assert 200 <= taken[0].begin - lease.begin < 200 + LEFT_FOR / 2
+
+
+def test_a_slot_with_unused_turns_of_a_late_worker_is_left_to_it(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds={"slots": SlotLimits(delay=0.05)}), join("b")
+    other.frontier.config = worker.frontier.config
+    push(worker, "a", 9)
+    (lease,) = take(worker)
+    following = take(worker, ahead=200)
+    worker.say(grants={"a": UsedGrants(1, lease.begin)}, is_late=True)
+    wait_until(lambda: server_ms(server) > following[-1].begin + 100)
+    assert take(other) == []
+
+
 def test_a_slot_with_limits_of_its_own_has_no_others(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={**DELAY, "named": {"fast": SlotLimits(delay=0)}})
     push(worker, "fast", 9)

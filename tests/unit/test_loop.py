@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 from unittest.mock import Mock
@@ -15,7 +16,7 @@ from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.client import Left
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply
-from scrapy_rq_sched.worker.admission import FAR
+from scrapy_rq_sched.worker.admission import FAR, HELD_UP
 from scrapy_rq_sched.worker.loop import ExchangeLoop
 from scrapy_rq_sched.worker.schedule import NEW_SLOT, NEWS, PLENTY, POLL_UNKNOWN, ExchangeSchedule
 from scrapy_rq_sched.worker.session import Session
@@ -182,6 +183,62 @@ def test_a_worker_gets_its_turns_further_ahead_while_it_waits_for_turns(clock: W
     assert capacity.ahead == pytest.approx(capacity.near + FAR)
     capacity.waits_for_turns = False
     assert capacity.ahead == capacity.near
+
+
+def hold_up(schedule: ExchangeSchedule, clock: Waited, seconds: float, workers: int = 2) -> None:
+    """Have a callback of a fleet's worker block the event loop for so many *seconds*."""
+    capacity = schedule._session.capacity
+    capacity.note_turns(Reply(b"1", waiting=9, workers=workers, now=NOW, next_turn=TURN), wanted=4)
+    capacity.tick(downloading=1)
+    clock.now += INTERVAL + seconds
+    capacity.tick(downloading=1)
+
+
+def test_a_worker_with_callbacks_that_hold_it_up_leaves_the_next_turns_to_others(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    hold_up(schedule, clock, 0.3)
+    batch = schedule._session.batch()
+    assert (batch.ahead, batch.is_late) == (0, True)
+
+
+def test_a_worker_that_is_held_up_for_a_moment_keeps_its_turns(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    hold_up(schedule, clock, 0.1)
+    assert schedule._session.capacity.ahead > FAR
+
+
+def test_a_worker_that_is_no_longer_held_up_gets_its_turns_ahead_again(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    hold_up(schedule, clock, 0.3)
+    clock.now += HELD_UP
+    assert schedule._session.capacity.ahead > FAR
+
+
+def test_the_only_worker_of_a_fleet_leaves_its_turns_to_no_other(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    hold_up(schedule, clock, 0.3, workers=1)
+    assert schedule._session.capacity.ahead > FAR
+
+
+def test_news_of_a_worker_that_is_held_up_does_not_wait(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    busy_with(schedule)
+    finish(schedule._session, 1)
+    hold_up(schedule, clock, 0.1)
+    assert not schedule.is_due()
+    hold_up(schedule, clock, 0.3)
+    assert schedule.is_due()
+
+
+def test_the_report_of_a_turn_does_not_wait_if_its_worker_is_held_up(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    grants = schedule._session.state.grants
+    grants.needed_at = lambda slot: math.inf
+    grants.begun("a.example", clock.now, clock.now)
+    grants.sending("a.example", clock.now, used=True)
+    assert not grants.has_news
+    hold_up(schedule, clock, 0.3)
+    assert grants.has_news
 
 
 def test_a_worker_does_not_wait_for_turns_while_there_are_seeds(clock: Waited) -> None:

@@ -77,6 +77,7 @@ SENT: dict[str, Any] = {
     "passed": ["1.1"],
     "saturated": ["example.com"],
     "ahead": 1.0,
+    "is_late": True,
     "asks": {"example.com": 1},
     "grants": {"example.com": UsedGrants(1, 0)},
     "downloaded": {"example.com": 1},

@@ -13,7 +13,8 @@ local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)$', '^%d+$', '^(%S+) (%S+) 
 at_begin(function()
   -- stays: with FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
   -- leaves: this worker does not keep up, and leaves the slots that it had last to the others.
-  slot_policy.all = {stays = header.slot_order ~= 'priority' and not slots.are_shared, leaves = header.is_late}
+  local stays = header.slot_order ~= 'priority' and not slots.are_shared
+  slot_policy.all = {stays = stays, leaves = stays and header.is_late}
 end)
 
 -- Store the limits of the slots that the settings name, but leave those that an older version has set: see slots/limits.lua.

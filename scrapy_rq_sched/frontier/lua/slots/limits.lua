@@ -81,8 +81,8 @@ function limits.of(slot, all)
   local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
   tat, was = number_of(tat, 0), number_of(was, nil)
   local state = {
-    slot = slot, stays = all.stays, leaves = all.leaves, active = active, workers = workers, owner = owner or '', pending = number_of(pending, 0),
-    sent = number_of(sent, 0), delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
+    slot = slot, stays = all.stays, leaves = all.leaves, active = active, workers = workers,
+    owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
     is_delay_stored = was == delay, blocked = number_of(blocked, 0), kept = number_of(kept, 0),
   }
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
