@@ -77,8 +77,9 @@ FAR = 1.0
 RESERVED = 1.0
 #: How many times more leases than requests at a time this worker then asks for, at least.
 BURST = 3
-#: For how many seconds a worker counts as late after something has held up its event loop.
-HELD_UP = 3.0
+#: For how many seconds a worker counts as held up, after something has held up its event loop for so many
+#: seconds. Where there are more workers than cores, a fifth of a second is usual.
+HELD_UP, HELD_UP_BY = 3.0, 0.4
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -130,20 +131,16 @@ class Capacity:
         return 2 * (self._rate.latency + self._settings.flush_interval)
 
     @property
-    def is_late(self) -> bool:
-        """Whether this worker does not keep up with its turns, so that others should have the next ones.
-
-        Its leases wait though they may begin, or its callbacks have held up the event loop just now.
-        """
-        now = time.monotonic()
-        is_held_up = now < self._held_up_at + HELD_UP
-        return self._has_others and (is_held_up or self._state.ready.is_late(now - LATE, now))
+    def is_held_up(self) -> bool:
+        """Whether callbacks have held up the event loop just now: others should have the next turns."""
+        return self._has_others and time.monotonic() < self._held_up_at + HELD_UP
 
     @property
     def near(self) -> float:
         """How many seconds ahead of its time to ask for a turn: one cycle and one flush interval."""
-        if self.is_late:
-            return 0.0
+        now = time.monotonic()
+        if self.is_held_up or self._state.ready.is_late(now - LATE, now):
+            return 0.0  # a worker that is late with its turns leaves the next ones to other workers
         return min(self.cycle + self._settings.flush_interval, self._settings.lease_timeout / 8)
 
     @property
@@ -233,7 +230,7 @@ class Capacity:
         :param downloading: how many requests the downloader has.
         """
         wall, cpu = time.monotonic(), time.process_time()
-        if wall > self._tick_due + LATE:
+        if wall > self._tick_due + HELD_UP_BY:
             self._held_up_at = wall
         self._tick_due = wall + self._settings.flush_interval
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
@@ -302,8 +299,8 @@ class Admission:
         self._of_push: tuple[PushRule, ...] = (self._not_before,)
         state.ready.judge = self._judge
         state.grants.needed_at = self._report_needed_at
-        # A worker that is late leaves its slots to others, which then need its reports at once.
-        state.grants.ahead = lambda: math.inf if capacity.is_late else capacity.ahead
+        # A worker that is held up leaves its slots to others, which then need its reports at once.
+        state.grants.ahead = lambda: math.inf if capacity.is_held_up else capacity.ahead
 
     def next(self, now: float) -> Timed | Granted | Block:
         """Return the next request to begin: a lease, or a request in memory; or why no request may begin."""

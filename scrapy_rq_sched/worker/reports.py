@@ -190,7 +190,7 @@ class SlotSync(Part):
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
         batch.ahead = round(1000 * self._capacity.ahead)
-        batch.is_late = self._capacity.is_late
+        batch.is_late = self._capacity.is_held_up
         batch.saturated = self._state.ready.saturated
         batch.asks = {} if self.closing else self.asks()
 

@@ -128,7 +128,7 @@ class ExchangeSchedule:
             return self._last_exchange + POLL_FULL
         # If few requests wait in the fleet, others may wait for the end of this worker's.
         is_dry = reply.waiting <= reply.workers and not (state.ready or state.is_at_work or state.memory)
-        is_urgent = state.has_urgent_news or session.admission.has_freed_turns or session.capacity.is_late
+        is_urgent = state.has_urgent_news or session.admission.has_freed_turns or session.capacity.is_held_up
         if is_dry or is_urgent or session.capacity.has_enough_unreleased:
             return self._last_exchange
         longest = self._lease_timeout / 6

@@ -196,7 +196,7 @@ def hold_up(schedule: ExchangeSchedule, clock: Waited, seconds: float, workers: 
 
 def test_a_worker_with_callbacks_that_hold_it_up_leaves_the_next_turns_to_others(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.3)
+    hold_up(schedule, clock, 0.5)
     batch = schedule._session.batch()
     assert (batch.ahead, batch.is_late) == (0, True)
 
@@ -209,14 +209,14 @@ def test_a_worker_that_is_held_up_for_a_moment_keeps_its_turns(clock: Waited) ->
 
 def test_a_worker_that_is_no_longer_held_up_gets_its_turns_ahead_again(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.3)
+    hold_up(schedule, clock, 0.5)
     clock.now += HELD_UP
     assert schedule._session.capacity.ahead > FAR
 
 
 def test_the_only_worker_of_a_fleet_leaves_its_turns_to_no_other(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.3, workers=1)
+    hold_up(schedule, clock, 0.5, workers=1)
     assert schedule._session.capacity.ahead > FAR
 
 
@@ -226,7 +226,7 @@ def test_news_of_a_worker_that_is_held_up_does_not_wait(clock: Waited) -> None:
     finish(schedule._session, 1)
     hold_up(schedule, clock, 0.1)
     assert not schedule.is_due()
-    hold_up(schedule, clock, 0.3)
+    hold_up(schedule, clock, 0.5)
     assert schedule.is_due()
 
 
@@ -237,7 +237,7 @@ def test_the_report_of_a_turn_does_not_wait_if_its_worker_is_held_up(clock: Wait
     grants.begun("a.example", clock.now, clock.now)
     grants.sending("a.example", clock.now, used=True)
     assert not grants.has_news
-    hold_up(schedule, clock, 0.3)
+    hold_up(schedule, clock, 0.5)
     assert grants.has_news
 
 
