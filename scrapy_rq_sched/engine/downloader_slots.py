@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from scrapy import Request, signals
 from scrapy.core import downloader as scrapy_downloader
@@ -31,6 +31,18 @@ REMEMBERED = 10_000
 _UNUSED_SLOT = "scrapy-rq-sched:nobody"
 #: The clock with which the downloader notes the time of a request: the wall clock in Scrapy 2.13.
 _clock: Callable[[], float] = getattr(scrapy_downloader, "monotonic", time.time)
+
+
+class _Leaving(NamedTuple):
+    """A request of which it is not known when it is sent.
+
+    :param its: the downloader's slot, and :param name: its name in the frontier.
+    :param noted: the time that was noted.
+    """
+
+    its: Any
+    name: str
+    noted: float
 
 
 class DownloaderSlots:
@@ -60,9 +72,9 @@ class DownloaderSlots:
         self._reached: Callable[[Request, str, float, str], None] = lambda request, delayed, at, slot: None
         self._left: Callable[[Request, str], None] = lambda request, slot: None
         self._sent: Callable[[str, float, float], None] = lambda slot, latest, at: None
-        # The first requests of slots whose delay the fleet keeps: the slot, its name, and the latest time at
-        # which the request is sent.
-        self._first: dict[Request, tuple[Any, str, float]] = {}
+        # The requests of slots whose delay the fleet keeps, until it is known when they were sent: the slot,
+        # its name, and the time that is presumed.
+        self._leaving: dict[Request, _Leaving] = {}
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
         engine.signals.connect(self._on_left, signals.request_left_downloader)
 
@@ -88,8 +100,8 @@ class DownloaderSlots:
 
         :param gap_of: returns the minimum number of seconds between two requests of a slot; None if the
             fleet does not keep its delay.
-        :param sent: called when a request of a slot with a delay was sent: with the slot, the time that
-            *reached* of :meth:`watch` was given, and the time until which it was sent.
+        :param sent: called once for each request of a slot with a delay, when it is known to be sent: with
+            the slot, the time that *reached* of :meth:`watch` was given, and when it was sent at the latest.
         """
         self._gap_of, self._sent = gap_of, sent
 
@@ -155,27 +167,36 @@ class DownloaderSlots:
         now = time.monotonic()
         # Other requests that came at the same time are sent before it, each after the delay.
         wait = 0.0 if its is None else its.lastseen - _clock() + its.delay * (1 + len(its.queue))
-        at = now + max(0.0, wait)
-        if gap and its.lastseen == 0:
-            # It is sent when there is a connection, and Scrapy does not tell when that is. So the time of its
-            # answer counts, unless the answer takes too long.
-            at = now + max(gap, CONNECTING)
-            self._first[request] = its, delayed, at
-        elif gap and wait <= 0:
-            tolerated = TOLERATED * gap
-            self._after_turns(
-                TURNS, lambda: self._was_sent(its, delayed, at, max(at, time.monotonic() - tolerated))
+        wait = max(0.0, wait)
+        if gap:
+            if its.lastseen == 0:
+                # It is sent when there is a connection, and Scrapy does not tell when that is. So the time of
+                # its answer counts, unless the answer takes too long.
+                wait = max(gap, CONNECTING)
+            leaving = self._leaving[request] = _Leaving(its, delayed, now + wait)
+            self._loop.call_later(
+                wait, partial(self._after_turns, TURNS, lambda: self._has_left(request, leaving, gap))
             )
-        self._reached(request, delayed, at, name)
+        self._reached(request, delayed, now + wait, name)
 
-    def _was_sent(self, its: Any, slot: str, noted: float, at: float) -> None:
-        """Note that a request was sent until *at*, and not at the time that was *noted*."""
+    def _has_left(self, request: Request, leaving: _Leaving, gap: float) -> None:
+        """Note that a request must be sent by now. It was sent late if something held up the event loop."""
+        if self._leaving.get(request) is leaving:
+            del self._leaving[request]
+            self._was_sent(leaving, max(leaving.noted, time.monotonic() - TOLERATED * gap))
+
+    def _was_sent(self, leaving: _Leaving, at: float) -> None:
+        """Note that a request was sent until *at*, and not at the time that was noted."""
+        its, slot, noted = leaving
         its.lastseen = max(its.lastseen, _clock() - (time.monotonic() - at))
         self._sent(slot, noted, at)
 
     def _after_turns(self, turns: int, call: Callable[[], None]) -> None:
-        """Call *call* after so many turns of the event loop."""
-        self._loop.call_later(0, partial(self._after_turns, turns - 1, call) if turns else call)
+        """Call *call* after so many more turns of the event loop."""
+        if turns:
+            self._loop.call_later(0, partial(self._after_turns, turns - 1, call))
+        else:
+            call()
 
     def _set_delay(self, key: str, its: Any, gap: float | None) -> None:
         """Make the downloader keep a part of *gap* for a slot; None restores the slot's own delay."""
@@ -195,7 +216,7 @@ class DownloaderSlots:
             setattr(its, jitter, its_jitter)
 
     def _on_left(self, request: Request) -> None:
-        if request in self._first:
-            its, slot, latest = self._first.pop(request)
-            self._was_sent(its, slot, latest, min(time.monotonic(), latest))
+        leaving = self._leaving.pop(request, None)
+        if leaving is not None:
+            self._was_sent(leaving, min(time.monotonic(), leaving.noted))
         self._left(request, slot_name(str(request.meta.get("download_slot", ""))))

@@ -77,9 +77,9 @@ FAR = 1.0
 RESERVED = 1.0
 #: How many times more leases than requests at a time this worker then asks for, at least.
 BURST = 3
-#: For how many seconds a worker counts as held up, after something has held up its event loop for so many
-#: seconds. Where there are more workers than cores, a fifth of a second is usual.
-HELD_UP, HELD_UP_BY = 3.0, 0.4
+#: A worker counts as held up if its event loop was held up for so many seconds of the last so many seconds.
+#: Where there are more workers than cores, it is held up for a fifth of a second now and then.
+HELD_UP, OF_THE_LAST = 1.0, 3.0
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -101,9 +101,11 @@ class Capacity:
         self._rate = RateEstimate()
         self._blocked_ticks = 0
         self._ticked = time.monotonic(), time.process_time()
+        # Whether other workers may have the turns that this worker leaves to them.
         self._has_others = True
-        # When the next tick is due, and when one last came late.
-        self._tick_due, self._held_up_at = math.inf, -math.inf
+        self._may_leave = settings.order != "priority" and not settings.slots_key
+        # When the next tick is due, and for how many of the last seconds the ticks were late.
+        self._tick_due, self._held_up = math.inf, 0.0
         self.cut_off = self.waits_for_turns = False
 
     def begun(self) -> None:
@@ -132,8 +134,8 @@ class Capacity:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether callbacks have held up the event loop just now: others should have the next turns."""
-        return self._has_others and time.monotonic() < self._held_up_at + HELD_UP
+        """Whether callbacks hold up the event loop much of the time: others should have the next turns."""
+        return self._may_leave and self._has_others and self._held_up > HELD_UP
 
     @property
     def near(self) -> float:
@@ -230,8 +232,8 @@ class Capacity:
         :param downloading: how many requests the downloader has.
         """
         wall, cpu = time.monotonic(), time.process_time()
-        if wall > self._tick_due + HELD_UP_BY:
-            self._held_up_at = wall
+        self._held_up *= math.exp((self._ticked[0] - wall) / OF_THE_LAST)
+        self._held_up += max(0.0, wall - self._tick_due)
         self._tick_due = wall + self._settings.flush_interval
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu

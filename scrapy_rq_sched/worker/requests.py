@@ -236,6 +236,9 @@ class SlotGrants(Part):
         self._free: dict[str, float] = {}
         # The times at which the downloader sends requests; a turn counts as used from then on.
         self._sending: list[tuple[float, str, int]] = []
+        # The requests of which nothing tells yet when they are sent: by slot and presumed time, whether in
+        # a turn.
+        self._uncertain: dict[tuple[str, float], bool] = {}
         self._used: Counter[str] = Counter()
         self._sent: dict[str, float] = {}
         self._unused: Counter[str] = Counter()
@@ -280,8 +283,12 @@ class SlotGrants(Part):
             self._free[slot] = self._begun.pop(slot)
 
     def take_free(self, has_lease: Callable[[str], object]) -> dict[str, float]:
-        """Take the times of the turns that were not used, by slot, of those slots for which *has_lease*."""
-        return {slot: self._free.pop(slot) for slot in list(self._free) if has_lease(slot)}
+        """Take the times of the turns that were not used, by slot, of those slots for which *has_lease*.
+
+        A time that is over has become the present, so that the lease does not count as late.
+        """
+        now = time.monotonic()
+        return {slot: max(now, self._free.pop(slot)) for slot in list(self._free) if has_lease(slot)}
 
     def earliest(self, slot: str, at: float, gap: float | None = None) -> float:
         """Return from when the turn of *at* may be used: as long after the last turn as it was planned.
@@ -310,24 +317,29 @@ class SlotGrants(Part):
         self._unused.update(grants)
         self._downloaded.update(grants)
 
-    def sending(self, slot: str, at: float, used: bool) -> None:
-        """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot."""
+    def sending(self, slot: str, at: float, used: bool, is_certain: bool = True) -> None:
+        """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot.
+
+        :param is_certain: whether *at* is the time; else :meth:`sent` tells it. Until then, the turn is not
+            reported, because another worker could begin the next request too soon.
+        """
         if slot:
             self._begun.pop(slot, None)
             self._free.pop(slot, None)
-            heapq.heappush(self._sending, (at, slot, used))
+            if is_certain:
+                heapq.heappush(self._sending, (at, slot, used))
+            else:
+                self._uncertain[slot, at] = used
             planned, _ = self._last.get(slot, (at, at))
             self._note(slot, planned, at)
 
     def sent(self, slot: str, noted: float, at: float) -> None:
         """Note that a request of *slot* was sent until *at*, and not at the time that was *noted*."""
-        if self._sending:
-            self._sending = [
-                (at if (when, its) == (noted, slot) else when, its, used) for when, its, used in self._sending
-            ]
-            heapq.heapify(self._sending)
-        planned, used = self._last.get(slot, (at, at))
-        if used == noted:
+        used = self._uncertain.pop((slot, noted), None)
+        if used is not None:
+            heapq.heappush(self._sending, (at, slot, used))
+        planned, last = self._last.get(slot, (at, at))
+        if last == noted:
             self._note(slot, planned, at)
 
     def downloaded(self, slot: str) -> None:
@@ -348,7 +360,7 @@ class SlotGrants(Part):
         while self._sending and self._sending[0][0] <= now:
             at, slot, used = heapq.heappop(self._sending)
             self._used[slot] += used
-            self._sent[slot] = at
+            self._sent[slot] = max(at, self._sent.get(slot, at))
 
     def _take(self, slot: str) -> UsedGrants:
         """Return the report about *slot*, which is then no longer here."""
@@ -361,7 +373,8 @@ class SlotGrants(Part):
     def forget(self) -> None:
         """Note that the frontier has forgotten the turns and downloads of this worker."""
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
-        for turns in (self._used, self._unused, self._downloaded, self._free):
+        self._uncertain = dict.fromkeys(self._uncertain, False)
+        for turns in (self._used, self._unused, self._downloaded, self._free, self._begun):
             turns.clear()
 
     def _note(self, slot: str, planned: float, now: float) -> None:

@@ -18,9 +18,10 @@ POLLS = 200
 PLENTY = 5
 #: Seconds between exchanges if the last one found no room.
 POLL_FULL = 0.25
-#: While only politeness limits a worker: seconds that its news may wait, at most, and that a request may wait
-#: of whose slot this worker does not know when it may begin.
-NEWS, NEW_SLOT = 1.0, 0.5
+#: While only politeness limits a worker: seconds that its news may wait, at most; that a request may wait of
+#: whose slot this worker does not know when it may begin; and that its reports may wait while it leaves its
+#: slots to others.
+NEWS, NEW_SLOT, LEAVES = 1.0, 0.5, 0.25
 
 
 class ExchangeSchedule:
@@ -128,11 +129,14 @@ class ExchangeSchedule:
             return self._last_exchange + POLL_FULL
         # If few requests wait in the fleet, others may wait for the end of this worker's.
         is_dry = reply.waiting <= reply.workers and not (state.ready or state.is_at_work or state.memory)
-        is_urgent = state.has_urgent_news or session.admission.has_freed_turns or session.capacity.is_held_up
+        is_urgent = state.has_urgent_news or session.admission.has_freed_turns
         if is_dry or is_urgent or session.capacity.has_enough_unreleased:
             return self._last_exchange
         longest = self._lease_timeout / 6
         due = self._last_exchange + min(NEWS, longest)
+        if session.capacity.is_held_up and state.grants.has_news:
+            # Others may have the next turns of its slots, but only after the reports of the last ones.
+            due = self._last_exchange + min(LEAVES, longest)
         for slot in state.outbox.slots:
             begins = session.admission.may_begin(slot)
             if not (slot and session.politeness.gap_of(slot)):

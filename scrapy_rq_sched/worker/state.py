@@ -93,7 +93,8 @@ class State(Part):
 
         :param delayed: the slot of the request, if it has a delay. A request without a turn, as for a
             robots.txt, counts for the slot, too.
-        :param at: when the request is sent: later than now, if other requests of the slot came before it.
+        :param at: when the request is sent: later than now, if other requests of the slot came before it. If
+            the slot is *delayed*, this is a guess, and :meth:`SlotGrants.sent` must be called.
         :param slot: the slot in which the downloader counts the request.
         """
         entry = self.requests.reached(request)
@@ -101,7 +102,8 @@ class State(Part):
         self.ready.look_again("" if entry is None else entry.slot)
         self.ready.look_again(slot)
         granted = entry.slot if entry is not None and entry.has_grant else ""
-        self.grants.sending(granted or delayed, at, used=bool(granted))
+        counted = granted or delayed
+        self.grants.sending(counted, at, used=bool(granted), is_certain=counted != delayed)
 
     def left_downloader(self, request: Request, slot: str) -> None:
         """Note that the download of *request*, in a slot of the downloader, is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 from scrapy import Request
@@ -195,6 +195,51 @@ def test_a_later_request_counts_as_sent_some_turns_of_the_event_loop_later(
         turns += 1
     assert turns > 2
     assert is_sent.call_args.args == ("a.test", noted, pytest.approx(noted + counted))
+
+
+class Timers:
+    """An event loop that the test turns: it keeps the delays and the calls."""
+
+    def __init__(self, slots: DownloaderSlots, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[float, Any]] = []
+        loop = SimpleNamespace(call_later=lambda delay, call: self.calls.append((delay, call)))
+        monkeypatch.setattr(slots, "_loop", loop)
+
+    def run(self) -> None:
+        """Make all calls, as if their time had come."""
+        while self.calls:
+            self.calls.pop()[1]()
+
+
+@pytest.mark.parametrize("late", [0.0, 3.0])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_request_that_waits_in_the_downloader_counts_as_sent_when_its_time_has_come(
+    slots: DownloaderSlots,
+    downloader: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    is_first: bool,
+    late: float,
+) -> None:
+    timers = Timers(slots, monkeypatch)
+    lastseen = 0.0 if is_first else time.time()
+    monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", time.time)
+    _, is_reached, is_sent = reached(slots, downloader, 2.0, lastseen)
+    noted = is_reached.call_args.args[2]
+    assert [delay for delay, _ in timers.calls] == [pytest.approx(noted - time.monotonic(), abs=0.2)]
+    monkeypatch.setattr("time.monotonic", lambda: noted + late)
+    timers.run()
+    tolerated = 0.1 if late else 0.0
+    assert is_sent.call_args_list == [call("a.test", noted, pytest.approx(noted + late - tolerated))]
+
+
+def test_a_request_counts_as_sent_once(
+    slots: DownloaderSlots, downloader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(slots, monkeypatch)
+    request, _, is_sent = reached(slots, downloader, 1.0, lastseen=time.monotonic() - 10)
+    slots._on_left(request)
+    timers.run()
+    assert is_sent.call_count == 1
 
 
 @pytest.mark.parametrize("has_to_be", [True, False])

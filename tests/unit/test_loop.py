@@ -16,9 +16,9 @@ from scrapy_rq_sched.connection import RedisConnectionError
 from scrapy_rq_sched.frontier.client import Left
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease, Reply
-from scrapy_rq_sched.worker.admission import FAR, HELD_UP
+from scrapy_rq_sched.worker.admission import FAR, OF_THE_LAST
 from scrapy_rq_sched.worker.loop import ExchangeLoop
-from scrapy_rq_sched.worker.schedule import NEW_SLOT, NEWS, PLENTY, POLL_UNKNOWN, ExchangeSchedule
+from scrapy_rq_sched.worker.schedule import LEAVES, NEW_SLOT, NEWS, PLENTY, POLL_UNKNOWN, ExchangeSchedule
 from scrapy_rq_sched.worker.session import Session
 from scrapy_rq_sched.worker.slots import Politeness
 
@@ -185,6 +185,10 @@ def test_a_worker_gets_its_turns_further_ahead_while_it_waits_for_turns(clock: W
     assert capacity.ahead == capacity.near
 
 
+#: Seconds that count as much of the last seconds, and as little.
+MUCH, LITTLE = 1.2, 0.6
+
+
 def hold_up(schedule: ExchangeSchedule, clock: Waited, seconds: float, workers: int = 2) -> None:
     """Have a callback of a fleet's worker block the event loop for so many *seconds*."""
     capacity = schedule._session.capacity
@@ -196,49 +200,74 @@ def hold_up(schedule: ExchangeSchedule, clock: Waited, seconds: float, workers: 
 
 def test_a_worker_with_callbacks_that_hold_it_up_leaves_the_next_turns_to_others(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.5)
+    hold_up(schedule, clock, MUCH)
     batch = schedule._session.batch()
     assert (batch.ahead, batch.is_late) == (0, True)
 
 
 def test_a_worker_that_is_held_up_for_a_moment_keeps_its_turns(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.1)
+    hold_up(schedule, clock, LITTLE)
     assert schedule._session.capacity.ahead > FAR
+
+
+def test_a_worker_that_is_held_up_again_and_again_leaves_the_next_turns_to_others(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    for _ in range(3):
+        hold_up(schedule, clock, LITTLE)
+    assert schedule._session.capacity.is_held_up
+
+
+def test_a_worker_that_is_held_up_now_and_then_keeps_its_turns(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    for _ in range(20):
+        hold_up(schedule, clock, LITTLE)
+        keep_up(schedule, clock, OF_THE_LAST)
+        assert not schedule._session.capacity.is_held_up
+
+
+def keep_up(schedule: ExchangeSchedule, clock: Waited, seconds: float) -> None:
+    """Have nothing block the event loop for so many *seconds*."""
+    for _ in range(round(seconds / INTERVAL)):
+        clock.now += INTERVAL
+        schedule._session.capacity.tick(downloading=1)
 
 
 def test_a_worker_that_is_no_longer_held_up_gets_its_turns_ahead_again(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.5)
-    clock.now += HELD_UP
+    hold_up(schedule, clock, MUCH)
+    keep_up(schedule, clock, OF_THE_LAST)
     assert schedule._session.capacity.ahead > FAR
 
 
 def test_the_only_worker_of_a_fleet_leaves_its_turns_to_no_other(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
-    hold_up(schedule, clock, 0.5, workers=1)
+    hold_up(schedule, clock, MUCH, workers=1)
     assert schedule._session.capacity.ahead > FAR
 
 
-def test_news_of_a_worker_that_is_held_up_does_not_wait(clock: Waited) -> None:
+@pytest.mark.parametrize("settings", [{"order": "priority"}, {"slots_key": "all"}])
+def test_a_worker_that_is_held_up_keeps_the_turns_that_have_another_order(
+    clock: Waited, settings: dict[str, str]
+) -> None:
+    schedule = waits_for_turns(clock, **settings)
+    hold_up(schedule, clock, MUCH)
+    assert not schedule._session.capacity.is_held_up
+
+
+def test_the_report_of_a_turn_waits_only_a_moment_if_its_worker_is_held_up(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
     busy_with(schedule)
-    finish(schedule._session, 1)
-    hold_up(schedule, clock, 0.1)
-    assert not schedule.is_due()
-    hold_up(schedule, clock, 0.5)
-    assert schedule.is_due()
-
-
-def test_the_report_of_a_turn_does_not_wait_if_its_worker_is_held_up(clock: Waited) -> None:
-    schedule = waits_for_turns(clock)
     grants = schedule._session.state.grants
     grants.needed_at = lambda slot: math.inf
     grants.begun("a.example", clock.now, clock.now)
     grants.sending("a.example", clock.now, used=True)
     assert not grants.has_news
-    hold_up(schedule, clock, 0.5)
+    hold_up(schedule, clock, MUCH)
     assert grants.has_news
+    schedule.exchanged()
+    assert not schedule.is_due()
+    assert due_after(schedule, clock) == pytest.approx(LEAVES, abs=0.02)
 
 
 def test_a_worker_does_not_wait_for_turns_while_there_are_seeds(clock: Waited) -> None:

@@ -181,19 +181,31 @@ def test_where_gaps_may_be_nothing_a_late_turn_delays_none(grants: SlotGrants) -
     assert grants.earliest("a", 11.0, gap=0.0) == 13
 
 
-def test_the_gap_counts_from_the_corrected_time_of_sending(grants: SlotGrants) -> None:
+def test_the_gap_counts_from_the_time_until_which_a_request_was_sent(grants: SlotGrants) -> None:
     grants.begun("a", 10.0, 10.0)
-    grants.sending("a", 10.1, used=True)
+    grants.sending("a", 10.1, used=True, is_certain=False)
     grants.sent("a", 10.1, 10.4)
     assert grants.earliest("a", 20.0) == pytest.approx(10.4 + 0.99 * 10)
     assert said(grants) == {"a": UsedGrants(1, 10_400)}
 
 
+def test_a_turn_is_not_reported_before_it_is_known_when_its_request_was_sent(grants: SlotGrants) -> None:
+    """As if a callback holds up the process after the downloader has the request, and before it is sent."""
+    grants.begun("a", 10.0, 10.0)
+    grants.sending("a", 10.0, used=True, is_certain=False)
+    assert not grants.has_news
+    assert said(grants) == {}
+    grants.sent("a", 10.0, 10.6)
+    assert said(grants) == {"a": UsedGrants(1, 10_600)}
+
+
 def test_the_time_of_sending_is_not_corrected_after_a_later_request(grants: SlotGrants) -> None:
-    grants.sending("a", 10.0, used=False)
-    grants.sending("a", 12.0, used=False)
+    grants.sending("a", 10.0, used=False, is_certain=False)
+    grants.sending("a", 12.0, used=False, is_certain=False)
     grants.sent("a", 10.0, 10.5)
     assert grants.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)
+    grants.sent("a", 12.0, 12.0)
+    assert said(grants) == {"a": UsedGrants(0, 12_000)}
 
 
 def test_the_last_grants_of_many_slots_are_remembered() -> None:
@@ -300,7 +312,27 @@ def test_a_lease_that_comes_after_an_unused_turn_begins_in_it(begin: float) -> N
     for number in (1, 2):
         state.ready.append(lease(f"1.{number + 1}", "a", 1.0), now + number)
     state.use_free_turns()
+    now = time.monotonic()
     assert [taken(state.ready, now=now + seconds) for seconds in (0, 0.9, 1)] == [["1.2"], [], ["1.3"]]
+
+
+def test_a_lease_that_begins_in_a_turn_of_long_ago_is_not_late() -> None:
+    """As if a middleware answers the first request after a while, so that its turn is not used."""
+    state, now = State(FrontierSettings()), time.monotonic()
+    state.begin(request := Request("http://a/1"), lease("1.1", "a", 1.0), "a", has_grant=True)
+    state.grants.begun("a", now - 60, now - 60)
+    state.ready.append(lease("1.2", "a", 1.0), now + 1)
+    state.finish_requests([request])
+    state.give_back_late(time.monotonic(), patience=15)
+    assert [taken(state.ready, now=time.monotonic())] == [["1.2"]]
+
+
+def test_a_turn_used_in_a_slot_that_a_middleware_has_changed_is_reported() -> None:
+    state, now = State(FrontierSettings()), time.monotonic()
+    state.begin(request := Request("http://a/1"), lease("1.1", "a", 1.0), "a", has_grant=True)
+    state.grants.begun("a", now, now)
+    state.reached_downloader(request, "b", now, "b")
+    assert state.grants.has_news
 
 
 def test_an_unused_turn_that_the_frontier_knows_is_not_used() -> None:

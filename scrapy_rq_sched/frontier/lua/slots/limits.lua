@@ -13,7 +13,8 @@
 --   delay     the slot's delay (milliseconds) when the state was written
 --   sent      when its last request was sent, as far as is known
 --   owner, pending  the worker that has turns of the slot, and how many of them it has not begun. While it has any, no
---             other worker gets turns: the owner alone keeps the gaps between them, however late it is.
+--             other worker gets turns: the owner alone keeps the gaps between them, however late it is. The owner is
+--             '' if the last one has left the slot to others.
 --   blocked   the time until which the slot gives no request
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
@@ -82,7 +83,8 @@ function limits.of(slot, all)
   tat, was = number_of(tat, 0), number_of(was, nil)
   local state = {
     slot = slot, stays = all.stays, leaves = all.leaves, active = active, workers = workers,
-    owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, tat = tat,
+    owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), tat = tat,
+    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency,
     is_delay_stored = was == delay, blocked = number_of(blocked, 0), kept = number_of(kept, 0),
   }
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
