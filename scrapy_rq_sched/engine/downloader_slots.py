@@ -23,8 +23,9 @@ CONNECTING = 1.0
 #: Turns of the event loop until a request is sent, if it has a connection. In a busy process they take long.
 TURNS = 3
 #: The part of a delay by which a request may leave late and not delay the next one of its slot. Every request
-#: of a busy process is a little late; to count this would lower the rate.
-TOLERATED = 0.05
+#: of a busy process is a little late; to count this would lower the rate. Together with the worker's own
+#: tolerance (KEPT in ``worker/requests.py``), a gap must not become shorter than 0.95 of the delay.
+TOLERATED = 0.03
 #: Number of remembered slots that have another name in the frontier than in Scrapy.
 REMEMBERED = 10_000
 #: A slot that no request has.
