@@ -236,9 +236,9 @@ class SlotGrants(Part):
         self._free: dict[str, float] = {}
         # The times at which the downloader sends requests; a turn counts as used from then on.
         self._sending: list[tuple[float, str, int]] = []
-        # The requests of which nothing tells yet when they are sent: by slot and presumed time, whether in
-        # a turn.
-        self._uncertain: dict[tuple[str, float], bool] = {}
+        # By slot, the requests of which nothing tells yet when they are sent: by presumed time, whether in a
+        # turn.
+        self._uncertain: dict[str, dict[float, bool]] = {}
         self._used: Counter[str] = Counter()
         self._sent: dict[str, float] = {}
         self._unused: Counter[str] = Counter()
@@ -297,6 +297,8 @@ class SlotGrants(Part):
             not needed: if the last turn was late, the frontier may have moved this turn already.
         """
         planned, used = self._last.get(slot, (at, 0.0))
+        if slot in self._uncertain:  # its last request is perhaps not sent yet
+            used = max(used, time.monotonic())
         apart = at - planned
         return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))
 
@@ -321,7 +323,7 @@ class SlotGrants(Part):
         """Note that the downloader sends a request of *slot* at a time; *used*: in a turn of the slot.
 
         :param is_certain: whether *at* is the time; else :meth:`sent` tells it. Until then, the turn is not
-            reported, because another worker could begin the next request too soon.
+            reported, and the gap after it has not begun: the next request could be sent too soon.
         """
         if slot:
             self._begun.pop(slot, None)
@@ -329,15 +331,18 @@ class SlotGrants(Part):
             if is_certain:
                 heapq.heappush(self._sending, (at, slot, used))
             else:
-                self._uncertain[slot, at] = used
+                self._uncertain.setdefault(slot, {})[at] = used
             planned, _ = self._last.get(slot, (at, at))
             self._note(slot, planned, at)
 
     def sent(self, slot: str, noted: float, at: float) -> None:
         """Note that a request of *slot* was sent until *at*, and not at the time that was *noted*."""
-        used = self._uncertain.pop((slot, noted), None)
+        uncertain = self._uncertain.get(slot, {})
+        used = uncertain.pop(noted, None)
         if used is not None:
             heapq.heappush(self._sending, (at, slot, used))
+            if not uncertain:
+                del self._uncertain[slot]
         planned, last = self._last.get(slot, (at, at))
         if last == noted:
             self._note(slot, planned, at)
@@ -373,7 +378,7 @@ class SlotGrants(Part):
     def forget(self) -> None:
         """Note that the frontier has forgotten the turns and downloads of this worker."""
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
-        self._uncertain = dict.fromkeys(self._uncertain, False)
+        self._uncertain = {slot: dict.fromkeys(times, False) for slot, times in self._uncertain.items()}
         for turns in (self._used, self._unused, self._downloaded, self._free, self._begun):
             turns.clear()
 

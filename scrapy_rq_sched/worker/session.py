@@ -76,7 +76,7 @@ class Session(Part):
         self._intake = Intake(
             state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
         )
-        self.politeness = politeness_of(settings, queue, engine, state.grants)
+        self.politeness = politeness_of(settings, queue, engine, state.sent)
         frontier.limit_slots(self.politeness.policy)
         self.slot_sync = SlotSync(state, limits, self.politeness, settings, engine, self.notices)
         self.admission = Admission(state, limits, self.politeness, settings, engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -13,7 +13,6 @@ from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
 from ..frontier.replies import Reply
 from ..settings import FrontierSettings
-from .requests import SlotGrants
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +120,15 @@ class Politeness:
 
 
 def politeness_of(
-    settings: FrontierSettings, queue: Any, engine: EngineBridge | None, grants: SlotGrants
+    settings: FrontierSettings,
+    queue: Any,
+    engine: EngineBridge | None,
+    sent: Callable[[str, float, float], None],
 ) -> Politeness:
     """Return the limits that the fleet keeps in this crawl; the downloader then leaves these delays to it.
 
     :param engine: the engine that drives the crawl; None if the scheduler is driven by hand, with no delays.
+    :param sent: see :meth:`DownloaderSlots.follow`.
     """
     if engine is None or not settings.by_slot or is_custom(queue):
         if settings.slots:
@@ -139,7 +142,7 @@ def politeness_of(
         fleet -= {"delay"}
         logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
     politeness = Politeness(default, others, settings.slots, fleet)
-    engine.slots.follow(politeness.gap_of, grants.sent)
+    engine.slots.follow(politeness.gap_of, sent)
     policy = politeness.policy
     every_slot = next((limits for glob, limits in policy.patterns if glob == "*"), policy.default)
     if every_slot.delay or any(politeness.of(slot).delay for slot in others):

@@ -6,6 +6,7 @@ Nothing here waits, and nothing talks to Redis: the scheduler fills the state, t
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Iterable
 from itertools import chain
 
@@ -94,7 +95,7 @@ class State(Part):
         :param delayed: the slot of the request, if it has a delay. A request without a turn, as for a
             robots.txt, counts for the slot, too.
         :param at: when the request is sent: later than now, if other requests of the slot came before it. If
-            the slot is *delayed*, this is a guess, and :meth:`SlotGrants.sent` must be called.
+            the slot is *delayed*, this is a guess, and :meth:`sent` must be called.
         :param slot: the slot in which the downloader counts the request.
         """
         entry = self.requests.reached(request)
@@ -102,8 +103,15 @@ class State(Part):
         self.ready.look_again("" if entry is None else entry.slot)
         self.ready.look_again(slot)
         granted = entry.slot if entry is not None and entry.has_grant else ""
-        counted = granted or delayed
-        self.grants.sending(counted, at, used=bool(granted), is_certain=counted != delayed)
+        if granted and granted != delayed:
+            # If the other slot has a delay, a middleware has moved the request there.
+            self.grants.sending(granted, time.monotonic() if delayed else at, used=True)
+        self.grants.sending(delayed, at, used=granted == delayed, is_certain=False)
+
+    def sent(self, slot: str, noted: float, at: float) -> None:
+        """Note that a request of *slot* was sent until *at*, and not at the time that was *noted*."""
+        self.grants.sent(slot, noted, at)
+        self.ready.look_again(slot)
 
     def left_downloader(self, request: Request, slot: str) -> None:
         """Note that the download of *request*, in a slot of the downloader, is over."""

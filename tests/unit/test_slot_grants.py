@@ -199,12 +199,25 @@ def test_a_turn_is_not_reported_before_it_is_known_when_its_request_was_sent(gra
     assert said(grants) == {"a": UsedGrants(1, 10_600)}
 
 
+def test_no_turn_of_a_slot_is_used_while_it_is_unknown_when_its_last_request_was_sent(
+    grants: SlotGrants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a callback holds up the process, and the engine then asks before the request is sent."""
+    grants.begun("a", 10.0, 10.0)
+    grants.sending("a", 10.0, used=True, is_certain=False)
+    monkeypatch.setattr("time.monotonic", lambda: 10.6)
+    assert grants.earliest("a", 10.25, gap=0.25) == pytest.approx(10.6 + 0.99 * 0.25)
+    assert grants.earliest("b", 10.25, gap=0.25) == 10.25
+    grants.sent("a", 10.0, 10.5)
+    assert grants.earliest("a", 10.25, gap=0.25) == pytest.approx(10.5 + 0.99 * 0.25)
+
+
 def test_the_time_of_sending_is_not_corrected_after_a_later_request(grants: SlotGrants) -> None:
     grants.sending("a", 10.0, used=False, is_certain=False)
     grants.sending("a", 12.0, used=False, is_certain=False)
     grants.sent("a", 10.0, 10.5)
-    assert grants.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)
     grants.sent("a", 12.0, 12.0)
+    assert grants.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)
     assert said(grants) == {"a": UsedGrants(0, 12_000)}
 
 
@@ -333,6 +346,32 @@ def test_a_turn_used_in_a_slot_that_a_middleware_has_changed_is_reported() -> No
     state.grants.begun("a", now, now)
     state.reached_downloader(request, "b", now, "b")
     assert state.grants.has_news
+
+
+def test_a_request_that_a_middleware_has_moved_counts_for_both_slots() -> None:
+    state, now = State(FrontierSettings()), time.monotonic()
+    state.begin(request := Request("http://a/1"), lease("1.1", "a", 1.0), "a", has_grant=True)
+    state.grants.begun("a", now, now)
+    state.reached_downloader(request, "b", now + 60, "b")
+    assert [used.used for used in said(state.grants).values()] == [1]
+    assert state.grants.last("b") == now + 60
+    state.sent("b", now + 60, now)
+    assert said(state.grants).keys() == {"b"}
+
+
+def test_the_next_lease_of_a_slot_begins_when_it_is_known_that_the_last_request_was_sent() -> None:
+    state, now = State(FrontierSettings()), time.monotonic()
+
+    def judge(head: Timed, now: float) -> int | Block:
+        until = state.grants.earliest("a", head.at, gap=1.0)
+        return Block(Cause.TIME, until) if until > now else 0
+
+    state.ready.judge = judge
+    state.grants.sending("a", now + 60, used=True, is_certain=False)
+    state.ready.append(lease("1.2", "a", 1.0), now)
+    assert state.ready.next(now) is None
+    state.sent("a", now + 60, now - 2)
+    assert state.ready.next(now) is not None
 
 
 def test_an_unused_turn_that_the_frontier_knows_is_not_used() -> None:
