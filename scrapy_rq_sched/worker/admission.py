@@ -300,6 +300,7 @@ class Admission:
         #: Redis, the rules about pushes in ``lua/exchange/admission.lua`` decide this.
         self._of_push: tuple[PushRule, ...] = (self._not_before,)
         state.ready.judge = self._judge
+        state.ready.begins = lambda head: self._begins(head.lease.slot, head.at)
         state.grants.needed_at = self._report_needed_at
         # A worker that is held up leaves its slots to others, which then need its reports at once.
         state.grants.ahead = lambda: math.inf if capacity.is_held_up else capacity.ahead
@@ -439,10 +440,14 @@ class Admission:
             return None
         if at < now - self._lease_timeout / 2:
             return Block(Cause.LATE)
+        until = self._begins(slot, at)
+        return Block(Cause.TIME, until) if until > now else None
+
+    def _begins(self, slot: str, at: float) -> float:
+        """Return from when the turn of *at* may be used."""
         # If this worker's settings have no delay for the slot, the settings of another worker have one.
         gap = self._politeness.gap_of(slot) if self._politeness.of(slot).delay else None
-        until = self._state.grants.earliest(slot, at, gap)
-        return Block(Cause.TIME, until) if until > now else None
+        return self._state.grants.earliest(slot, at, gap)
 
     def _not_before(self, push: Push) -> float | None:
         return self._state.clock.local(push.not_before) if push.not_before else None

@@ -84,6 +84,8 @@ class Ready:
     """The leases that this worker has not begun.
 
     :ivar judge: returns the load of a head's slot if the head may begin at a time, or why it must wait.
+    :ivar begins: returns from when a head with a time may begin: later than this, if the request before it
+        was sent late.
     """
 
     def __init__(self) -> None:
@@ -100,6 +102,7 @@ class Ready:
         self._stuck: dict[str, Block] = {}
         self._stale: set[str] = set()
         self.judge: Callable[[Timed, float], int | Block] = lambda head, now: 0
+        self.begins: Callable[[Timed], float] = lambda head: head.at
 
     def __len__(self) -> int:
         return self._count
@@ -217,9 +220,12 @@ class Ready:
         return (queue[0] for queue in self._slots.values())
 
     def is_late(self, before: float, now: float) -> bool:
-        """Return whether a lease that waits for no event has a time before *before*."""
+        """Return whether a lease that waits for no event could have begun before *before*."""
         stuck = self.stuck(now)
-        return any(0 < head.at < before and head.lease.slot not in stuck for head in self.heads())
+        return any(
+            0 < head.at < before and head.lease.slot not in stuck and self.begins(head) < before
+            for head in self.heads()
+        )
 
     def take_late(self, now: float, patience: float) -> Iterator[Lease]:
         """Remove the leases that are late by *patience* seconds, and yield them.

@@ -14,6 +14,7 @@ from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import AT_ONCE, Lease, Membership, Order, Reply
 from scrapy_rq_sched.worker.intake import StartGate
 from scrapy_rq_sched.worker.outbox import Outgoing
+from scrapy_rq_sched.worker.ready import LATE
 from scrapy_rq_sched.worker.session import Session
 from scrapy_rq_sched.worker.slots import Politeness
 
@@ -142,6 +143,16 @@ def test_leases_that_the_downloader_cannot_take_are_not_late(worker: Session) ->
     full(worker, "slow")
     worker.slot_sync.look()
     assert not worker.state.ready.is_late(now, now)
+
+
+def test_a_lease_that_waits_for_its_slots_first_answer_is_not_late(worker: Session) -> None:
+    """The turn's time has come, but the gap after the last request is not over: this worker keeps up."""
+    now = time.monotonic()
+    worker.state.grants.begun("a", now - 2, now - 1)
+    worker.state.ready.append(lease(1, "a", begin=5.0), at=now - 1)
+    assert worker.state.ready.next(now - 0.1) is None
+    assert not worker.state.ready.is_late(now - LATE, now)
+    assert worker.state.ready.is_late(now, now + LATE)
 
 
 def test_slots_that_hold_all_leases_together_are_sated_though_none_holds_many(worker: Session) -> None:
