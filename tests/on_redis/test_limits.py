@@ -519,6 +519,19 @@ def test_the_worker_is_told_when_a_slot_may_give_next(join: Join, server: redis.
     assert reply.next_turn - reply.now == pytest.approx(10_000, abs=500)
 
 
+def test_the_worker_is_told_of_no_turn_of_its_slots_that_have_no_requests(join: Join) -> None:
+    worker = join(bounds={**DELAY, "named": {f"dry{n}": SlotLimits(delay=2) for n in range(40)}})
+    push(worker, "a", 2)
+    for n in range(40):
+        push(worker, f"dry{n}", 1)
+    leases = take(worker)
+    assert len(leases) == 41
+    reply = worker.say(grants={lease.slot: UsedGrants(1, lease.begin) for lease in leases})
+    assert reply.now is not None
+    assert reply.next_turn is not None
+    assert reply.next_turn - reply.now == pytest.approx(10_000, abs=500)
+
+
 def test_a_repeated_exchange_gives_the_same_turns_again_and_no_others(
     join: Join, server: redis.Redis
 ) -> None:

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots
+-- Needs: keys, slots/slots, number_of
 -- SLOTS_OF..worker, the index of the slots that a worker had last, by the time of their next request. For a moment
 -- after that time, a slot is left to this worker, because it has the slot's connections, cookies and robots.txt: the
 -- slot's score in SLOTS is the end of the moment. The index may have slots that the worker no longer has, or without
@@ -73,16 +73,25 @@ function own_slots.due(n, ahead, worker)
   return merged(only_waiting(own, worker), all)
 end
 
+-- -> the score of the first slot with waiting requests that *worker* had last, from *after* on; nil if there is none
+local function first_own(worker, after)
+  while true do
+    -- What only_waiting() leaves out is gone the next time.
+    local own = redis.pcall('ZRANGEBYSCORE', SLOTS_OF .. worker, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 16)
+    if has_failed(own) or #own == 0 then return nil end
+    local score = only_waiting(own, worker)[2]
+    if score then return score end
+  end
+end
+
 -- -> when there may be a turn for *worker*, at the earliest now; nil if no slot has waiting requests
 -- in_vain: the worker has just asked and was given no request, so ignore the slots that are due now
 function own_slots.next(worker, in_vain)
   if slots.count() == 0 then return nil end
-  local now, first = slots.now(), math.huge
+  local now = slots.now()
   local after = in_vain and '(' .. whole(1000 * now) or '-inf'
-  for _, key in ipairs({SLOTS, SLOTS_OF .. worker}) do
-    local found = redis.pcall('ZRANGEBYSCORE', key, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    first = math.min(first, (tonumber(found[2] or '') or math.huge) / 1000)
-  end
+  local of_all = redis.call('ZRANGEBYSCORE', SLOTS, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  local first = math.min(number_of(of_all, math.huge), number_of(first_own(worker, after), math.huge)) / 1000
   return first < math.huge and math.max(first, now) or now
 end
 
