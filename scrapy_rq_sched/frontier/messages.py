@@ -88,11 +88,14 @@ class UsedGrants(NamedTuple):
     :param last: when the worker began the last of them, in milliseconds by the server's clock; 0 if it began
         none.
     :param unused: how many of these turns began no request.
+    :param left: how many turns of the slot the worker still has; None if it does not count them. The frontier
+        may think that it has more, if Redis came back with older data.
     """
 
     used: int
     last: float
     unused: int = 0
+    left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,9 @@ class SlotSync(Part):
         if reply.now is not None:
             state.clock.note(reply.sent, reply.received, reply.now)
             self._notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
+        turns = Counter(lease.slot for lease in reply.leases if lease.begin)
+        turns.update({slot: len(times) for slot, times in reply.given.items()})
+        state.grants.given(turns)
         given = {slot: map(self._local, times) for slot, times in reply.given.items()}
         state.grants.unused(state.memory.give(given))
 

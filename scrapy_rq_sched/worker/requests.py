@@ -239,6 +239,8 @@ class SlotGrants(Part):
         # By slot, the requests of which nothing tells yet when they are sent: by presumed time, whether in a
         # turn.
         self._uncertain: dict[str, dict[float, bool]] = {}
+        # By slot, how many turns this worker has, until it reports that it has used them.
+        self._held: Counter[str] = Counter()
         self._used: Counter[str] = Counter()
         self._sent: dict[str, float] = {}
         self._unused: Counter[str] = Counter()
@@ -272,6 +274,10 @@ class SlotGrants(Part):
     def last(self, slot: str) -> float | None:
         """Return when the last turn of *slot* was used, or was to be used; None if this is unknown."""
         return max(self._last[slot]) if slot in self._last else None
+
+    def given(self, turns: Counter[str]) -> None:
+        """Note the number of turns that the frontier has given, by slot."""
+        self._held.update(turns)
 
     def begun_unused(self, slot: str, is_last: bool) -> None:
         """Note that a request that was begun in a turn of *slot* was not sent.
@@ -373,14 +379,22 @@ class SlotGrants(Part):
         at = 0.0 if sent is None else round(self._clock.server(sent), 3)
         # The frontier gives this turn again.
         self._free.pop(slot, None)
-        return UsedGrants(self._used.pop(slot, 0), at, self._unused.pop(slot, 0))
+        used = self._used.pop(slot, 0)
+        left = max(0, self._held.pop(slot, 0) - used)
+        if left:
+            self._held[slot] = left
+        return UsedGrants(used, at, self._unused.pop(slot, 0), left)
 
-    def forget(self) -> None:
-        """Note that the frontier has forgotten the turns and downloads of this worker."""
+    def forget(self, kept: Counter[str]) -> None:
+        """Note that the frontier has forgotten the turns and downloads of this worker.
+
+        :param kept: the number of turns that are reported later, by slot.
+        """
         self._sending = [(at, slot, 0) for at, slot, _ in self._sending]
         self._uncertain = {slot: dict.fromkeys(times, False) for slot, times in self._uncertain.items()}
         for turns in (self._used, self._unused, self._downloaded, self._free, self._begun):
             turns.clear()
+        self._held = Counter(kept)
 
     def _note(self, slot: str, planned: float, now: float) -> None:
         self._last[slot] = planned, now

@@ -185,7 +185,7 @@ class State(Part):
         self.ready.clear()
         if not known:
             self.requests.forget_grants()
-            self.grants.forget()
+            self.grants.forget(kept=of_memory)
         self.grants.unused(of_memory)
 
     def give_back_late(self, now: float, patience: float) -> None:

@@ -149,6 +149,18 @@ def test_the_next_turn_is_a_delay_after_the_last_that_was_begun_though_it_was_la
     assert following.begin == pytest.approx(late + 10_000, abs=0.01)
 
 
+def test_a_report_that_redis_has_forgotten_slows_down_no_slot(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    (lease,) = take(worker)
+    # As after a failover: the worker has used a turn and has said so, and Redis does not know it.
+    server.hincrby("s:slots:state:a", "pending", 1)
+    worker.say(grants={"a": UsedGrants(1, lease.begin, left=0)})
+    assert server.hget("s:slots:state:a", "pending") == b"0"
+    (following,) = take(worker, ahead=AHEAD)[:1]
+    assert following.begin == pytest.approx(lease.begin + 10_000, abs=0.01)
+
+
 def test_the_last_worker_to_ask_a_slot_has_its_next_turn_before_others(
     join: Join, server: redis.Redis
 ) -> None:

@@ -79,7 +79,7 @@ SENT: dict[str, Any] = {
     "ahead": 1.0,
     "is_late": True,
     "asks": {"example.com": 1},
-    "grants": {"example.com": UsedGrants(1, 0)},
+    "grants": {"example.com": UsedGrants(1, 0, left=0)},
     "downloaded": {"example.com": 1},
     "counted": {"pagecount": 1},
     "item_groups": [ItemGroup((b"an item",))],

@@ -103,6 +103,12 @@ def test_a_request_in_memory_begins_in_the_turn_that_it_was_given(worker: Sessio
     assert worker.take() is None
 
 
+def test_a_worker_counts_the_turns_that_it_was_given(worker: Session) -> None:
+    worker.take_reply(Reply("1", leases=[lease(n, "a", begin=5.0) for n in range(3)]), 0.001)
+    worker.state.grants.returned(lease(0, "a", begin=5.0))
+    assert worker.batch().grants["a"].left == 2
+
+
 def test_a_turn_that_is_very_late_is_not_used(worker: Session) -> None:
     now, sent = 1000 * time.time(), time.monotonic()
     worker.slot_sync.applied(Reply("1", now=now, sent=sent, received=sent))

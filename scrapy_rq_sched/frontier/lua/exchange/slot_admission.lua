@@ -15,11 +15,11 @@ function slot_admission.learn(step)
 end
 
 -- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
--- no request}; and of its downloads, slot -> how many have ended.
+-- no request, how many it still has}; and of its downloads, slot -> how many have ended.
 function slot_admission.report(step)
   if step.repeated then return end
   for slot, used in pairs(header.grants or {}) do
-    slot_reports.used(limits.of(slot, slot_policy.all), step.worker, used[1], used[2], used[3])
+    slot_reports.used(limits.of(slot, slot_policy.all), step.worker, unpack(used, 1, 4))
   end
   for slot, n in pairs(header.downloaded or {}) do
     slot_reports.downloaded(limits.of(slot, slot_policy.all), step.worker, n)

@@ -3,8 +3,11 @@
 local slot_reports = {}
 
 -- *worker* no longer has *n* of its turns; it began no request with *unused* of them, and the last request at *last*.
-function slot_reports.used(state, worker, n, last, unused)
-  if state.owner == worker then state.pending = math.max(0, state.pending - n) end
+-- left: how many it still has. It has less than the state says if Redis has forgotten a report.
+function slot_reports.used(state, worker, n, last, unused, left)
+  if state.owner == worker then
+    state.pending = math.max(0, math.min(state.pending - n, number_of(left, math.huge)))
+  end
   local now = slots.now()
   if last > 0 then
     local least = state.delay * (1 - state.jitter)
