@@ -39,11 +39,17 @@ class _Leaving(NamedTuple):
 
     :param its: the downloader's slot, and :param name: its name in the frontier.
     :param noted: the time that was noted.
+    :param gap: the minimum seconds between two requests of the slot.
     """
 
     its: Any
     name: str
     noted: float
+    gap: float
+
+    def latest(self, now: float) -> float:
+        """Return when it was sent at the latest, if it is sent *now*."""
+        return max(min(now, self.noted), now - TOLERATED * self.gap)
 
 
 class DownloaderSlots:
@@ -174,23 +180,36 @@ class DownloaderSlots:
                 # It is sent when there is a connection, and Scrapy does not tell when that is. So the time of
                 # its answer counts, unless the answer takes too long.
                 wait = max(gap, CONNECTING)
-            leaving = self._leaving[request] = _Leaving(its, delayed, now + wait)
-            self._loop.call_later(
-                wait, partial(self._after_turns, TURNS, lambda: self._has_left(request, leaving, gap))
-            )
+            self._leaving[request] = _Leaving(its, delayed, now + wait, gap)
+            self._look_after(wait, request)
         self._reached(request, delayed, now + wait, name)
 
-    def _has_left(self, request: Request, leaving: _Leaving, gap: float) -> None:
-        """Note that a request must be sent by now. It was sent late if something held up the event loop."""
-        if self._leaving.get(request) is leaving:
-            del self._leaving[request]
-            self._was_sent(leaving, max(leaving.noted, time.monotonic() - TOLERATED * gap))
+    def _look_after(self, wait: float, request: Request) -> None:
+        """Look in *wait* seconds, and some turns of the event loop, whether *request* has left."""
+        look = partial(self._has_left, request, self._leaving[request])
+        self._loop.call_later(wait, partial(self._after_turns, TURNS, look))
+
+    def _has_left(self, request: Request, leaving: _Leaving) -> None:
+        """Note that a request is sent by now, unless it still waits in the downloader.
+
+        It was sent late if something held up the event loop. It still waits if something held up its slot.
+        """
+        if self._leaving.get(request) is not leaving:
+            return
+        its, gap = leaving.its, leaving.gap
+        place = next((place for place, (queued, *_) in enumerate(its.queue) if queued is request), None)
+        if place is not None:
+            # The next one may be sent when the delay is over, or when a place is free, which nothing tells.
+            self._look_after(place * gap + max(gap / 4, its.lastseen - _clock() + its.delay), request)
+            return
+        del self._leaving[request]
+        self._was_sent(leaving, leaving.latest(time.monotonic()))
 
     def _was_sent(self, leaving: _Leaving, at: float) -> None:
         """Note that a request was sent until *at*, and not at the time that was noted."""
-        its, slot, noted = leaving
+        its = leaving.its
         its.lastseen = max(its.lastseen, _clock() - (time.monotonic() - at))
-        self._sent(slot, noted, at)
+        self._sent(leaving.name, leaving.noted, at)
 
     def _after_turns(self, turns: int, call: Callable[[], None]) -> None:
         """Call *call* after so many more turns of the event loop."""
@@ -219,5 +238,5 @@ class DownloaderSlots:
     def _on_left(self, request: Request) -> None:
         leaving = self._leaving.pop(request, None)
         if leaving is not None:
-            self._was_sent(leaving, min(time.monotonic(), leaving.noted))
+            self._was_sent(leaving, leaving.latest(time.monotonic()))
         self._left(request, slot_name(str(request.meta.get("download_slot", ""))))

@@ -24,6 +24,11 @@ def own_key(request: Request) -> str:
     return str(request.meta.get("download_slot") or request.url.split("/")[2])
 
 
+def seconds(time: float) -> Any:
+    """Return about this time. It may be the machine's uptime, which no relative tolerance fits."""
+    return pytest.approx(time, abs=1e-3, rel=0)
+
+
 def a_slot() -> Slot:
     return Slot(CONCURRENCY, 0.0, randomize_delay=False)
 
@@ -169,11 +174,14 @@ def test_the_first_request_of_a_slot_counts_as_sent_when_it_is_answered(
 def test_a_slow_answer_to_the_first_request_does_not_hold_up_its_slot_for_long(
     slots: DownloaderSlots, downloader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    timers = Timers(slots, monkeypatch)
     request, is_reached, is_sent = reached(slots, downloader, 0.1, lastseen=0.0)
     latest = is_reached.call_args.args[2]
+    monkeypatch.setattr("time.monotonic", lambda: latest)
+    timers.run()
     monkeypatch.setattr("time.monotonic", lambda: latest + 60)
     slots._on_left(request)
-    assert is_sent.call_args.args == ("a.test", latest, latest)
+    assert is_sent.call_args_list == [call("a.test", latest, latest)]
 
 
 @pytest.mark.parametrize(("late", "counted"), [(0.02, 0.0), (0.5, 0.5 - TOLERATED)])
@@ -194,7 +202,47 @@ def test_a_later_request_counts_as_sent_some_turns_of_the_event_loop_later(
         calls.pop()()
         turns += 1
     assert turns > 2
-    assert is_sent.call_args.args == ("a.test", noted, pytest.approx(noted + counted))
+    assert is_sent.call_args.args == ("a.test", noted, seconds(noted + counted))
+
+
+@pytest.mark.parametrize(("late", "counted"), [(0.02, 0.0), (0.5, 0.5 - TOLERATED)])
+def test_a_later_request_that_was_answered_at_once_may_have_been_sent_late(
+    slots: DownloaderSlots,
+    downloader: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    late: float,
+    counted: float,
+) -> None:
+    """As if a callback holds up the process just before the request is sent."""
+    request, is_reached, is_sent = reached(slots, downloader, 1.0, lastseen=time.monotonic() - 10)
+    noted = is_reached.call_args.args[2]
+    monkeypatch.setattr("time.monotonic", lambda: noted + late)
+    slots._on_left(request)
+    assert is_sent.call_args.args == ("a.test", noted, seconds(noted + counted))
+
+
+def test_a_request_that_is_held_up_in_the_downloader_is_not_sent_at_its_presumed_time(
+    slots: DownloaderSlots, downloader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if images of a page wait before it, and a callback holds up the process for some delays."""
+    timers = Timers(slots, monkeypatch)
+    request, is_reached, is_sent = reached(slots, downloader, 1.0, lastseen=time.monotonic() - 10)
+    noted = is_reached.call_args.args[2]
+    queue = downloader.slots["a.test"].queue
+    queue.extend([(Request("http://a.test/image"), None), (request, None)])
+    now = noted + 3.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", lambda: now)
+    downloader.slots["a.test"].lastseen = now
+    timers.run_once()
+    assert not is_sent.called
+    assert [delay for delay, _ in timers.calls] == [seconds(1 + LOCAL_PART)]
+    queue.popleft()
+    timers.run_once()
+    queue.popleft()
+    now += 0.75
+    timers.run()
+    assert is_sent.call_args_list == [call("a.test", noted, seconds(now - TOLERATED))]
 
 
 def test_all_that_is_tolerated_together_leaves_nearly_the_whole_delay() -> None:
@@ -208,6 +256,13 @@ class Timers:
         self.calls: list[tuple[float, Any]] = []
         loop = SimpleNamespace(call_later=lambda delay, call: self.calls.append((delay, call)))
         monkeypatch.setattr(slots, "_loop", loop)
+
+    def run_once(self) -> None:
+        """Make the calls, and those that they make without a delay."""
+        _, its = self.calls.pop()
+        its()
+        while self.calls and not self.calls[-1][0]:
+            self.calls.pop()[1]()
 
     def run(self) -> None:
         """Make all calls, as if their time had come."""
@@ -233,7 +288,7 @@ def test_a_request_that_waits_in_the_downloader_counts_as_sent_when_its_time_has
     monkeypatch.setattr("time.monotonic", lambda: noted + late)
     timers.run()
     tolerated = 2.0 * TOLERATED if late else 0.0
-    assert is_sent.call_args_list == [call("a.test", noted, pytest.approx(noted + late - tolerated))]
+    assert is_sent.call_args_list == [call("a.test", noted, seconds(noted + late - tolerated))]
 
 
 def test_a_request_counts_as_sent_once(
