@@ -233,7 +233,8 @@ class Capacity:
         """
         wall, cpu = time.monotonic(), time.process_time()
         self._held_up *= math.exp((self._ticked[0] - wall) / OF_THE_LAST)
-        self._held_up += max(0.0, wall - self._tick_due)
+        # A process that was stopped for a minute does not count as held up a minute later.
+        self._held_up = min(OF_THE_LAST, self._held_up + max(0.0, wall - self._tick_due))
         self._tick_due = wall + self._settings.flush_interval
         has_time = cpu - self._ticked[1] < (wall - self._ticked[0]) / 3
         self._ticked = wall, cpu

@@ -222,8 +222,8 @@ def test_a_worker_that_is_held_up_now_and_then_keeps_its_turns(clock: Waited) ->
     schedule = waits_for_turns(clock)
     for _ in range(20):
         hold_up(schedule, clock, LITTLE)
-        keep_up(schedule, clock, OF_THE_LAST)
         assert not schedule._session.capacity.is_held_up
+        keep_up(schedule, clock, OF_THE_LAST)
 
 
 def keep_up(schedule: ExchangeSchedule, clock: Waited, seconds: float) -> None:
@@ -238,6 +238,13 @@ def test_a_worker_that_is_no_longer_held_up_gets_its_turns_ahead_again(clock: Wa
     hold_up(schedule, clock, MUCH)
     keep_up(schedule, clock, OF_THE_LAST)
     assert schedule._session.capacity.ahead > FAR
+
+
+def test_a_process_that_was_stopped_for_a_minute_gets_its_turns_ahead_again_soon(clock: Waited) -> None:
+    schedule = waits_for_turns(clock)
+    hold_up(schedule, clock, 60.0)
+    keep_up(schedule, clock, 1.5 * OF_THE_LAST)
+    assert not schedule._session.capacity.is_held_up
 
 
 def test_the_only_worker_of_a_fleet_leaves_its_turns_to_no_other(clock: Waited) -> None:
