@@ -24,7 +24,7 @@ CONNECTING = 1.0
 TURNS = 3
 #: The part of a delay by which a request may leave late and not delay the next one of its slot. Every request
 #: of a busy process is a little late; to count this would lower the rate. Together with the worker's own
-#: tolerance (KEPT in ``worker/requests.py``), a gap must not become shorter than 0.95 of the delay.
+#: tolerance (KEPT in ``worker/grants.py``), a gap must not become shorter than 0.95 of the delay.
 TOLERATED = 0.03
 #: Number of remembered slots that have another name in the frontier than in Scrapy.
 REMEMBERED = 10_000

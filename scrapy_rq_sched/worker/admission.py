@@ -303,6 +303,7 @@ class Admission:
         state.ready.judge = self._judge
         state.ready.begins = lambda head: self._begins(head.lease.slot, head.at)
         state.grants.needed_at = self._report_needed_at
+        state.grants.frees = self._frees
         # A worker that is held up leaves its slots to others, which then need its reports at once.
         state.grants.ahead = lambda: math.inf if capacity.is_held_up else capacity.ahead
 
@@ -350,6 +351,12 @@ class Admission:
         """Return when the next turn of *slot* may begin, before which nobody needs the report of the last."""
         return 0.0 if self._politeness.of(slot).concurrency else self.may_begin(slot) or 0.0
 
+    def _frees(self, slot: str) -> bool:
+        """Return whether the end of a download of *slot* lets another request of the slot begin."""
+        its = self._politeness.of(slot)
+        # If this worker's settings have no limits for the slot, those of another worker have some.
+        return bool(its.concurrency or not its.delay)
+
     def may_begin(self, slot: str) -> float | None:
         """Return when the next request of *slot* may begin that is not here yet; None if this is unknown.
 
@@ -361,16 +368,6 @@ class Admission:
             return None
         begins = max(last, self._state.ready.last_time(slot)) + gap
         return begins if begins > time.monotonic() - RESERVED else None
-
-    @property
-    def has_freed_turns(self) -> bool:
-        """Whether a turn of another request depends on the reports of this worker."""
-        unused, downloaded, has_no_turn = self._state.grants.unreported
-        if unused or has_no_turn:
-            return True
-        # If this worker's settings have no limits for the slot, those of another worker have some.
-        limits = map(self._politeness.of, downloaded)
-        return any(its.concurrency or not its.delay for its in limits)
 
     def next_time(self, now: float) -> float | None:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""

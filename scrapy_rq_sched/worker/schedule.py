@@ -129,15 +129,17 @@ class ExchangeSchedule:
             return self._last_exchange + POLL_FULL
         # If few requests wait in the fleet, others may wait for the end of this worker's.
         is_dry = reply.waiting <= reply.workers and not (state.ready or state.is_at_work or state.memory)
-        is_urgent = state.has_urgent_news or session.admission.has_freed_turns
-        if is_dry or is_urgent or session.capacity.has_enough_unreleased:
+        if is_dry or state.has_urgent_news or session.capacity.has_enough_unreleased:
             return self._last_exchange
         longest = self._lease_timeout / 6
         due = self._last_exchange + min(NEWS, longest)
         if session.capacity.is_held_up and state.grants.has_news:
             # Others may have the next turns of its slots, but only after the reports of the last ones.
             due = self._last_exchange + min(LEAVES, longest)
+        now = time.monotonic()
         for slot in state.outbox.slots:
+            if due <= now:
+                break
             begins = session.admission.may_begin(slot)
             if not (slot and session.politeness.gap_of(slot)):
                 # A worker can begin it at once: this one, unless it has others of the slot.

@@ -16,10 +16,11 @@ from ..frontier.messages import Batch, Push
 from ..frontier.replies import Lease, Order, Part, Reply
 from ..settings import FrontierSettings
 from .clock import ServerClock
+from .grants import SlotGrants
 from .items import Items
 from .outbox import LocalOnly, Outbox, Outgoing, Releases, SeenCache
 from .ready import Memory, Ready
-from .requests import Entry, Place, Requests, SlotGrants, StartReports
+from .requests import Entry, Place, Requests, StartReports
 
 
 class State(Part):
@@ -244,8 +245,9 @@ class State(Part):
 
     @property
     def has_urgent_news(self) -> bool:
-        """Whether there is something to send, besides turns, for which this or another worker may wait."""
-        return self.releases.has_returned or self.start_reports.has_news or self._memory_is_done
+        """Whether there is something to send for which this or another worker may wait."""
+        has_turns = self.grants.has_urgent_news
+        return has_turns or self.releases.has_returned or self.start_reports.has_news or self._memory_is_done
 
     @property
     def lacks_room(self) -> bool:

@@ -379,7 +379,7 @@ MUTANTS = {
         ("polite-slow",),
         (
             (
-                "worker/requests.py",
+                "worker/grants.py",
                 "return max(at, used + KEPT * (apart if gap is None else min(apart, gap)))",
                 "return at",
             ),

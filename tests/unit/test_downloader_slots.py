@@ -13,7 +13,8 @@ from scrapy.core.downloader import Slot
 
 from scrapy_rq_sched.codec.slots import slot_of
 from scrapy_rq_sched.engine.downloader_slots import CONNECTING, LOCAL_PART, TOLERATED, DownloaderSlots
-from scrapy_rq_sched.worker.requests import KEPT, Entry, Requests
+from scrapy_rq_sched.worker.grants import KEPT
+from scrapy_rq_sched.worker.requests import Entry, Requests
 
 #: A slot of this concurrency may have one more, that waits.
 CONCURRENCY, MOST = 4, 5

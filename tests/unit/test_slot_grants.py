@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 
@@ -12,8 +13,8 @@ from scrapy_rq_sched.frontier.messages import Batch, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker.clock import ServerClock
+from scrapy_rq_sched.worker.grants import SlotGrants
 from scrapy_rq_sched.worker.ready import Block, Cause, Ready, Timed
-from scrapy_rq_sched.worker.requests import SlotGrants
 from scrapy_rq_sched.worker.state import State
 
 from ..support.crawl import wait_until
@@ -315,6 +316,58 @@ def test_a_report_of_a_request_without_a_turn_does_not_wait() -> None:
     grants = grants_whose_reports_may_wait()
     grants.sending("a", time.monotonic(), used=False)
     assert grants.has_news
+
+
+def test_the_question_for_news_does_not_look_at_each_of_many_slots_that_wait() -> None:
+    # It is asked at each tick, and a broad crawl has thousands of slots.
+    grants, now = SlotGrants(ServerClock()), time.monotonic()
+    asked: list[str] = []
+
+    def needed_at(slot: str) -> float:
+        asked.append(slot)
+        return now + 60
+
+    grants.needed_at = needed_at
+    for number in range(1000):
+        grants.sending(f"{number}.test", now, used=True)
+    assert not grants.has_news
+    asked.clear()
+    assert not any(grants.has_news for _ in range(10))
+    grants.ahead = lambda: 61.0
+    assert all(grants.has_news for _ in range(10))
+    assert len(asked) <= 10
+
+
+def test_a_report_that_is_needed_later_than_it_seemed_waits_longer() -> None:
+    # As when the worker was given the next turn of its slot.
+    grants, now = SlotGrants(ServerClock()), time.monotonic()
+    needed = {"a": now + 5, "b": now + 20}
+    grants.needed_at = lambda slot: needed[slot]
+    for slot in needed:
+        grants.sending(slot, now, used=True)
+    grants.ahead = lambda: 10.0
+    assert grants.has_news
+    needed["a"] = now + 30
+    assert not grants.has_news
+    grants.ahead = lambda: 25.0
+    assert grants.has_news
+    assert said(grants).keys() == {"b"}
+
+
+def test_the_end_of_a_download_is_urgent_where_another_request_waits_for_it() -> None:
+    grants = grants_whose_reports_may_wait()
+    grants.frees = lambda slot: slot == "b"
+    grants.downloaded("a")
+    assert not grants.has_urgent_news
+    grants.downloaded("b")
+    assert grants.has_urgent_news
+    said(grants)
+    assert not grants.has_urgent_news
+
+
+def test_a_worker_without_reports_has_no_news_however_far_ahead_it_reports(grants: SlotGrants) -> None:
+    grants.ahead = lambda: math.inf
+    assert not grants.has_news
 
 
 @pytest.mark.parametrize("second_is_sent", [False, True])
