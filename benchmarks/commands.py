@@ -146,7 +146,8 @@ def contents(server: redis.Redis) -> dict[bytes, str]:
     for key in server.scan_iter(f"{SPIDER}:*", count=1000):
         kind = server.type(key)
         name = re.sub(rb":dupefilter:[0-9a-f]+:[0-9]+$", b":dupefilter:*", key)
-        if name.endswith((b":buckets", b":pages")):
+        # Events, in a stream, tell what has happened to the frontier, and nothing of what is in it.
+        if kind == b"stream" or name.endswith((b":buckets", b":pages")):
             continue
         for member in _members(server, key, kind):
             digest = hashlib.sha1(member, usedforsecurity=False).digest()

@@ -113,7 +113,8 @@ def test_a_replaced_worker_does_not_clear_the_crawl(terminal: Terminal) -> None:
     code, said = terminal.run(*chain(14, FLUSH, kill_after=6), "-w", "1", "-o", "items.jsonl")
     assert code == 0, said
     assert set(terminal.found()) == all_of(14)
-    assert processes(terminal) == 3
+    # If a worker was so quick that Redis does not know of all its pages, a third one is killed.
+    assert processes(terminal) >= 3
     assert started(terminal) == 1
 
 
