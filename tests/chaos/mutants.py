@@ -376,7 +376,7 @@ MUTANTS = {
     ),
     "gap-from-the-plan": Mutant(
         "a turn that was used late moves on the next of the same worker",
-        ("polite-slow",),
+        ("polite-stall",),
         (
             (
                 "worker/grants.py",

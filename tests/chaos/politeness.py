@@ -72,6 +72,12 @@ def polite_slow(arena: Arena) -> Outcome:
     return Outcome(1, excuses=False)
 
 
+@scenario("polite-stall", "Callbacks hold up each worker now and then. What follows a late request waits.")
+def polite_stall(arena: Arena) -> Outcome:
+    _crawl(arena, workers=2, spider="stallinghosts", FRONTIER_LEASE_TIMEOUT=30)
+    return Outcome(1, excuses=False)
+
+
 @scenario("polite-redirect", "Each page is found by a redirect from another host. No request comes sooner.")
 def polite_redirect(arena: Arena) -> Outcome:
     # Nobody is to count as dead, however slow the machine is.
@@ -165,16 +171,26 @@ def polite_clocks(arena: Arena) -> Outcome:
     return Outcome(3, rate=_rate(arena))
 
 
-@scenario("polite-older", "Redis comes back with data that is some seconds old, as after a failover.")
+@scenario(
+    "polite-older",
+    "Redis comes back with data that is some seconds old, as after a failover. It knows two workers that "
+    "have been killed since, and not the two in their place.",
+)
 def polite_older(arena: Arena) -> Outcome:
     _crawl(arena, workers=4)
     arena.reach(0.2)
     dumps = {key: arena.client.dump(key) for key in arena.client.scan_iter()}
+    latest = dict.fromkeys(event.pid for event in reversed(arena.fleet.events("downloaded")))
+    for pid in list(latest)[:2]:
+        arena.fleet.kill(next(n for n, worker in enumerate(arena.fleet.workers) if worker.pid == pid))
     arena.reach(0.4)
+    # They ask for turns at once.
+    arena.join(2)
+    arena.all_opened()
     with arena.client.pipeline(transaction=True) as pipe:
         pipe.flushall()
         for key, value in dumps.items():
             if value is not None:
                 pipe.restore(key, 0, value)
         pipe.execute()
-    return Outcome(1, explained=90 + arena.choose(0, 1200))
+    return Outcome(3, explained=90 + arena.choose(0, 1200) + _repeats(arena, 2))

@@ -75,6 +75,19 @@ class SlowHostsSpider(HostsSpider):
         yield from super().parse(response)
 
 
+class StallingHostsSpider(HostsSpider):
+    """Computes long in a callback now and then: its worker keeps up, but has late turns and more to come."""
+
+    name = "stallinghosts"
+    last_stall = 0.0
+
+    def parse(self, response):
+        if time.monotonic() > self.last_stall + 3.5:
+            time.sleep(0.8)
+            self.last_stall = time.monotonic()
+        yield from super().parse(response)
+
+
 class RecordBegun:
     """A downloader middleware that records each request before robots.txt is asked for."""
 
