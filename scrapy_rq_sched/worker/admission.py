@@ -80,6 +80,9 @@ BURST = 3
 #: A worker counts as held up if its event loop was held up for so many seconds of the last so many seconds.
 #: Where there are more workers than cores, it is held up for a fifth of a second now and then.
 HELD_UP, OF_THE_LAST = 1.0, 3.0
+#: A worker that is held up asks only for what it begins in so many seconds. When it asks, all its slots have
+#: turns already: it would take all of them again, before others see them.
+SHARE = 0.5
 #: Ticks in which callbacks must keep the downloader from being full until they count as slow.
 SLOW_CALLBACK_TICKS = 10
 
@@ -106,11 +109,14 @@ class Capacity:
         self._may_leave = settings.order != "priority" and not settings.slots_key
         # When the next tick is due, and for how many of the last seconds the ticks were late.
         self._tick_due, self._held_up = math.inf, 0.0
+        # How many requests were begun in the last seconds.
+        self._begun_lately = 0.0
         self.cut_off = self.waits_for_turns = False
 
     def begun(self) -> None:
         """Note that the engine was given a request."""
         self._rate.handed += 1
+        self._begun_lately += 1
 
     def exchanged(self, latency: float) -> None:
         """Note that an exchange took *latency* seconds."""
@@ -162,6 +168,8 @@ class Capacity:
             # Many slots may have their turns at the same time, after a time in which none had any.
             least, seconds = BURST * least, seconds + 2 * self._far
         needed = max(least, math.ceil(self._rate.rate * seconds))
+        if self.is_held_up:
+            needed = min(needed, max(1, math.ceil(self._begun_lately / OF_THE_LAST * SHARE)))
         return min(self._settings.prefetch, needed)
 
     @property
@@ -232,7 +240,8 @@ class Capacity:
         :param downloading: how many requests the downloader has.
         """
         wall, cpu = time.monotonic(), time.process_time()
-        self._held_up *= math.exp((self._ticked[0] - wall) / OF_THE_LAST)
+        fades = math.exp((self._ticked[0] - wall) / OF_THE_LAST)
+        self._held_up, self._begun_lately = self._held_up * fades, self._begun_lately * fades
         # A process that was stopped for a minute does not count as held up a minute later.
         self._held_up = min(OF_THE_LAST, self._held_up + max(0.0, wall - self._tick_due))
         self._tick_due = wall + self._settings.flush_interval

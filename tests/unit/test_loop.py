@@ -262,6 +262,22 @@ def test_a_worker_that_is_held_up_keeps_the_turns_that_have_another_order(
     assert not schedule._session.capacity.is_held_up
 
 
+@pytest.mark.parametrize(("begun", "share"), [(0, 1), (60, 7)])
+def test_a_worker_that_is_held_up_asks_for_no_more_than_it_begins_soon(
+    clock: Waited, begun: int, share: int
+) -> None:
+    # All its slots have a turn when it asks, and it would take all of them again and again.
+    schedule = waits_for_turns(clock)
+    capacity = schedule._session.capacity
+    assert capacity.target > share
+    for _ in range(begun):
+        capacity.begun()
+    hold_up(schedule, clock, MUCH)
+    assert capacity.target == share
+    keep_up(schedule, clock, 2 * OF_THE_LAST)
+    assert capacity.target > share
+
+
 def test_the_report_of_a_turn_waits_only_a_moment_if_its_worker_is_held_up(clock: Waited) -> None:
     schedule = waits_for_turns(clock)
     busy_with(schedule)
