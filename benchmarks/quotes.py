@@ -86,6 +86,16 @@ def _speed(contender: str) -> Quote:
     return lambda figures: figures.get("crawl", Figures()).ratio(contender, MEMORY, "pages_per_second")
 
 
+def _speed_of_rounds(chosen: Callable[[list[float]], float]) -> Quote:
+    """Return what is *chosen* of the ratios of the rounds, of which :func:`_speed` returns the median."""
+
+    def quote(figures: AllFigures) -> float | None:
+        ratios = figures.get("crawl", Figures()).ratios(OURS, MEMORY, "pages_per_second")
+        return chosen(ratios) if ratios else None
+
+    return quote
+
+
 def _of(calculate: Callable[..., float], *quotes: Quote) -> Quote:
     """Return a figure that is calculated from others, if all of them were measured."""
 
@@ -174,6 +184,8 @@ _FLEET_CPU = _median("fleet", f"{OURS}, 32 workers", "redis_us")
 #: By its name in a mark: a figure, and its format.
 QUOTES: dict[str, tuple[Quote, str]] = {
     "speed": (_speed(OURS), ".2f"),
+    "speed-least": (_speed_of_rounds(min), ".2f"),
+    "speed-most": (_speed_of_rounds(max), ".2f"),
     "speed-10ms": (_speed(f"{OURS}, 10 ms away"), ".2f"),
     "peer-speed": (_speed(PEER), ".2f"),
     "peer-speed-10ms": (_speed(f"{PEER}, 10 ms away"), ".3f"),

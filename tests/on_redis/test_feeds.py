@@ -440,7 +440,10 @@ def test_a_file_that_another_program_writes_now_is_not_one_of_an_earlier_run(
     file = make()
     writer = start(file)
     wait_until(lambda: server.hexists(KEYS.feeds, file.token))
-    monkeypatch.setattr(Feed, "move", lambda _: 0)
+    moves_nothing = threading.Event()
+    monkeypatch.setattr(Feed, "move", lambda _: moves_nothing.set() or 0)
+    # A step that was under way is over then.
+    assert moves_nothing.wait(10)
     add(server, file, "a")
     assert unwritten(server, KEYS, []) == []
     writer.end(is_complete=False)
