@@ -10,14 +10,17 @@ from .arena import ROOT
 
 #: After a commit: the measured code had changes that are in no commit.
 CHANGED = "+"
-#: Without the figures, and without the pages that quote them.
-_CODE = ("--", ".", ":(exclude)docs", ":(exclude)*.md")
+#: What is measured: the package. Another commit may mend a benchmark before the last one has run.
+_CODE = ("--", "scrapy_rq_sched")
 
 
 def commit(folder: Path = ROOT) -> str:
-    """Return the commit of the checkout, with a mark if its code has changes; "" if this is no checkout."""
-    found = _git(folder, "rev-parse", "HEAD")
-    if found is None:
+    """Return the last commit that changed the package, with a mark if it has changes since.
+
+    :return: "" if *folder* is no checkout.
+    """
+    found = _git(folder, "log", "-1", "--format=%H", *_CODE)
+    if not found:
         return ""
     return found + (CHANGED if _git(folder, "status", "--porcelain", *_CODE) else "")
 

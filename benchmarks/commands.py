@@ -25,8 +25,6 @@ from .project.bench.site import page_url
 
 SPIDER = "graph"
 FILTERS = {"exact": "RFPDupeFilter", "compact": "CompactDupeFilter"}
-#: What each import makes anew in a frontier's meta.
-OWN = (b"epoch", b"imported")
 #: Steps of Redis that take longer are noted, in microseconds.
 NOTED = 200
 
@@ -138,7 +136,7 @@ def _commands(terminal: _Terminal, server: redis.Redis, waiting: int, folder: Pa
 
 
 def contents(server: redis.Redis) -> dict[bytes, str]:
-    """Return of each key of the frontier a digest of what is in it, but for what each import makes anew.
+    """Return a digest of what is in each key of the frontier, but for its meta, which an import makes anew.
 
     What a compact filter has is spread over its keys as it has grown: of these it is one digest.
     """
@@ -147,7 +145,7 @@ def contents(server: redis.Redis) -> dict[bytes, str]:
         kind = server.type(key)
         name = re.sub(rb":dupefilter:[0-9a-f]+:[0-9]+$", b":dupefilter:*", key)
         # Events, in a stream, tell what has happened to the frontier, and nothing of what is in it.
-        if kind == b"stream" or name.endswith((b":buckets", b":pages")):
+        if kind == b"stream" or name.endswith((b":buckets", b":pages", b":meta")):
             continue
         for member in _members(server, key, kind):
             digest = hashlib.sha1(member, usedforsecurity=False).digest()
@@ -165,6 +163,6 @@ def _members(server: redis.Redis, key: bytes, kind: bytes) -> Iterator[bytes]:
             found = server.lrange(key, first, first + 999)
             yield from (b"%d %b" % (first + n, member) for n, member in enumerate(found))
     elif kind == b"hash":
-        yield from (b"%b %b" % pair for pair in server.hscan_iter(key) if pair[0] not in OWN)
+        yield from (b"%b %b" % pair for pair in server.hscan_iter(key))
     else:
         yield server.get(key) or b""

@@ -99,7 +99,7 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.git("init", "--quiet")
-        self.change("code.py")
+        self.change("scrapy_rq_sched/code.py")
 
     def git(self, *arguments: str) -> str:
         author = ["-c", "user.name=tests", "-c", "user.email=tests@example.org"]
@@ -126,18 +126,20 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-def test_the_commit_of_a_clean_checkout_is_its_head(repository: Repository) -> None:
-    assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD")
+def test_the_commit_of_a_clean_checkout_is_the_last_that_changed_the_package(repository: Repository) -> None:
+    of_package = repository.git("rev-parse", "HEAD")
+    repository.change("benchmarks/crawl.py")
+    assert checkout.commit(repository.folder) == of_package
 
 
-@pytest.mark.parametrize("name", ["code.py", "new.py"])
+@pytest.mark.parametrize("name", ["scrapy_rq_sched/code.py", "scrapy_rq_sched/new.py"])
 def test_the_commit_of_a_checkout_with_changed_code_is_marked(repository: Repository, name: str) -> None:
     repository.write(name)
     assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD") + checkout.CHANGED
 
 
-@pytest.mark.parametrize("name", ["docs/benchmarks.json", "README.md"])
-def test_changed_figures_do_not_mark_a_commit(repository: Repository, name: str) -> None:
+@pytest.mark.parametrize("name", ["docs/benchmarks.json", "README.md", "benchmarks/crawl.py"])
+def test_what_is_no_part_of_the_package_does_not_mark_a_commit(repository: Repository, name: str) -> None:
     repository.write(name)
     assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD")
 
@@ -146,17 +148,17 @@ def test_a_folder_that_is_no_checkout_has_no_commit(tmp_path: Path) -> None:
     assert checkout.commit(tmp_path) == ""
 
 
-def test_commits_that_change_only_pages_do_not_count_as_newer(repository: Repository) -> None:
+def test_commits_that_do_not_change_the_package_do_not_count_as_newer(repository: Repository) -> None:
     measured = checkout.commit(repository.folder)
-    repository.change("code.py")
+    repository.change("scrapy_rq_sched/code.py")
     repository.change("docs/benchmarks.json")
-    repository.change("code.py")
+    repository.change("scrapy_rq_sched/code.py")
     assert checkout.commits_since(measured, repository.folder) == 2
 
 
 def test_the_age_of_each_workload_is_told_in_days_and_commits(repository: Repository) -> None:
     results = results_of(crawl=checkout.commit(repository.folder), growing="", http="c" * 40)
-    repository.change("code.py")
+    repository.change("scrapy_rq_sched/code.py")
     ages = list(results.ages(datetime.date(2026, 11, 25), repository.folder))
     assert ages[:4] == [
         f"crawl        4 days old, commit `{results.commits['crawl'][:12]}`, 1 commit since",
