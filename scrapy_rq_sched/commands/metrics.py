@@ -79,10 +79,11 @@ def _listen(context: Context, spiders: list[str], host: str, port: int) -> int:
         context, spiders, lambda text: warn(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {text}")
     )
     snapshots.latest()  # report wrong settings before the first scrape
-    port = serve(snapshots.latest, host, port)
-    shown = f"[{host}]" if ":" in host else host
-    context.output.say(f"Metrics are at http://{shown}:{port}/metrics until Ctrl-C")
+    # Also around the line that names Ctrl-C: who reads it may be quicker than this process.
     with suppress(KeyboardInterrupt):
+        port = serve(snapshots.latest, host, port)
+        shown = f"[{host}]" if ":" in host else host
+        context.output.say(f"Metrics are at http://{shown}:{port}/metrics until Ctrl-C")
         threading.Event().wait()
     return 0
 

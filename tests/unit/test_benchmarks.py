@@ -139,7 +139,7 @@ def test_the_commit_of_a_checkout_with_changed_code_is_marked(repository: Reposi
 
 
 @pytest.mark.parametrize("name", ["docs/benchmarks.json", "README.md", "benchmarks/crawl.py"])
-def test_what_is_no_part_of_the_package_does_not_mark_a_commit(repository: Repository, name: str) -> None:
+def test_changes_outside_the_package_do_not_mark_a_commit(repository: Repository, name: str) -> None:
     repository.write(name)
     assert checkout.commit(repository.folder) == repository.git("rev-parse", "HEAD")
 
