@@ -135,8 +135,8 @@ class Dashboard(Action):
             else:
                 how = "read-only; --actions lets it control crawls"
             link = f"{url}?token={token}" if token else url
-            context.output.say(f"The dashboard is at {link} ({how}). Ctrl-C ends it")
             try:
+                context.output.say(f"The dashboard is at {link} ({how}). Ctrl-C ends it")
                 server.run(sockets=[listening])
             except KeyboardInterrupt:
                 return
