@@ -75,6 +75,7 @@ def test_a_forged_action_of_a_program_is_refused(steering: Served, view: View) -
     assert Audit(view).latest() == []
 
 
+@pytest.mark.long
 def test_a_seed_cannot_make_a_worker_pause_another_spider(
     steering: Served, view: View, fleet: Fleet, server: redis.Redis
 ) -> None:

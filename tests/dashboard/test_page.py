@@ -139,6 +139,7 @@ def test_a_tab_has_an_address_of_its_own(seen: Watched) -> None:
     expect(page.locator("#panel-slots tbody tr").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_events_are_shown_as_they_come(seen: Watched, view: View) -> None:
     page = seen.open()
     joined = page.locator(".events li[data-type=worker_joined]")
@@ -303,6 +304,7 @@ def test_failed_requests_are_put_back_and_forgotten(seen: Watched, server: redis
     expect(seen.page.locator("[data-name=failed]")).to_have_text("7")
 
 
+@pytest.mark.long
 def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis) -> None:
     page = seen.open("#/s/shop/slots")
     row = page.locator("#panel-slots tr", has_text="images.example.org")
@@ -510,6 +512,7 @@ def test_it_works_under_a_prefix(look: Open, app: Any, path: str, view: View) ->
 PASSWORD = "a-good-password-of-tests"
 
 
+@pytest.mark.long
 def test_the_link_logs_a_browser_in_until_it_logs_out(look: Open, app: Any) -> None:
     seen = look(app, is_logged_in=False)
     seen.expected = ("401",)
@@ -558,6 +561,7 @@ def test_the_password_logs_a_browser_in_until_it_logs_out(
     assert page.context.cookies() == []
 
 
+@pytest.mark.long
 def test_a_page_shows_the_login_when_its_session_ends(look: Open, app: Any) -> None:
     seen = look(app)
     seen.expected = ("401",)
@@ -665,6 +669,7 @@ def test_everything_can_be_done_by_keyboard(seen: Watched, view: View) -> None:
     expect(page.locator("[data-name=state]")).to_have_text("paused")
 
 
+@pytest.mark.long
 def test_a_focused_button_keeps_the_focus_while_the_picture_changes(
     seen: Watched, shop: list[Client]
 ) -> None:

@@ -90,7 +90,9 @@ def test_the_statistics_are_in_the_hash(project: Project, shop: str) -> None:
     assert found[b"finish_reason"] == b"finished"
 
 
-@pytest.mark.parametrize("spider", ["offers", "catalogue", "sitemap"])
+@pytest.mark.parametrize(
+    "spider", ["offers", *(pytest.param(name, marks=pytest.mark.long) for name in ("catalogue", "sitemap"))]
+)
 def test_requests_queued_by_a_stopped_worker_are_crawled_by_the_next(
     project: Project, shop: str, spider: str
 ) -> None:

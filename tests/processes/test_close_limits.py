@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 
 from ..support.crawl import Fleet
@@ -30,6 +31,7 @@ def test_a_fleet_closes_after_so_many_pages_and_the_next_goes_on(fleet: Fleet) -
     assert "has reached the limit of FRONTIER_CLOSE_PAGECOUNT" in fleet.log(0)
 
 
+@pytest.mark.long
 def test_a_fleet_closes_after_so_many_items(fleet: Fleet) -> None:
     closed(fleet, "starts", FRONTIER_CLOSE_ITEMCOUNT=15, GRAPH_LATENCY=0.5, CONCURRENT_REQUESTS=1)
     assert fleet.reasons() == ["closespider_itemcount"] * WORKERS

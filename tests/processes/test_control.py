@@ -176,6 +176,7 @@ def test_a_fleet_that_is_paused_begins_nothing_and_then_goes_on_to_the_end(
 
 
 @pytest.mark.single("its log, and the time that it takes")
+@pytest.mark.long
 def test_a_fleet_that_is_drained_and_stopped_loses_and_repeats_nothing(fleet: Fleet, redis_url: str) -> None:
     crawling(fleet, 2)
     assert "will finish the requests in hand" in command(redis_url, "drain", "graph")
@@ -192,6 +193,7 @@ def test_a_fleet_that_is_drained_and_stopped_loses_and_repeats_nothing(fleet: Fl
 
 
 @pytest.mark.single("its log, and the time that it takes")
+@pytest.mark.long
 def test_a_stopped_fleet_leaves_the_rest_to_workers_that_start_later(fleet: Fleet, redis_url: str) -> None:
     crawling(fleet, 3)
     assert "3 workers will close" in command(redis_url, "stop", "graph")
@@ -290,6 +292,7 @@ def test_an_idle_worker_that_waits_for_seeds_stops_when_it_is_told(fleet: Fleet,
 
 
 @pytest.mark.single("its log, and the time that it takes")
+@pytest.mark.long
 def test_start_waits_while_the_crawl_is_paused(fleet: Fleet, redis_url: str, server: redis.Redis) -> None:
     crawling(fleet, 1)
     command(redis_url, "pause", "graph")

@@ -123,6 +123,7 @@ def test_a_crawl_is_breadth_first(fleet: Fleet) -> None:
     [{"DEPTH_PRIORITY": -1}, {"SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.LifoQueue"}],
     ids=["DEPTH_PRIORITY", "LifoQueue"],
 )
+@pytest.mark.long
 def test_a_crawl_is_depth_first_if_that_is_set(fleet: Fleet, setting: dict[str, object]) -> None:
     fleet.start("graph", GRAPH_PAGES=400, CONCURRENT_REQUESTS=1, FRONTIER_PREFETCH=1, **setting)
     fleet.wait()
@@ -307,6 +308,7 @@ def test_a_long_start_does_not_keep_the_worker_from_its_heartbeat(fleet: Fleet) 
     assert "counted as dead" not in fleet.log(0)
 
 
+@pytest.mark.long
 def test_a_worker_goes_on_with_its_leases_while_redis_is_away(fleet: Fleet, tmp_path: Path) -> None:
     options = ["--appendonly", "yes", "--appendfsync", "always"]
     with PrivateRedis(tmp_path, options) as server:
@@ -336,6 +338,7 @@ def test_an_idle_spider_does_not_call_an_outage_the_end(fleet: Fleet, tmp_path: 
     assert fleet.reasons() == ["finished"]
 
 
+@pytest.mark.long
 def test_slow_callbacks_do_not_keep_the_downloader_waiting(fleet: Fleet) -> None:
     fleet.start("slowcallback", LOG_LEVEL="DEBUG", FRONTIER_FLUSH_INTERVAL=0.02)
     fleet.wait()
@@ -381,6 +384,7 @@ def test_an_error_text_that_cannot_be_sent_stops_no_worker(fleet: Fleet, server:
     assert server.llen("badwords:failed") == 1
 
 
+@pytest.mark.long
 def test_a_worker_that_slept_through_the_finish_crawls_nothing_again(fleet: Fleet) -> None:
     settings = {"GRAPH_PAGES": 300, "GRAPH_LATENCY": 0.05, "FRONTIER_LEASE_TIMEOUT": 1}
     fleet.start("graph", 2, **settings)

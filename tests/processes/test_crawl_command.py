@@ -113,6 +113,7 @@ def test_a_crawl_that_goes_on_adds_to_a_file_that_a_new_one_replaces(terminal: T
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 
+@pytest.mark.long
 def test_a_file_is_not_replaced_where_nothing_is_crawled(terminal: Terminal) -> None:
     terminal.items.write_text("of yesterday\n")
     assert terminal.run("pages", "--redis-url", "redis://127.0.0.1:1/0", "-O", "items.jsonl")[0] == 1
@@ -195,6 +196,7 @@ def supervisor_logs(terminal: Terminal) -> list[Path]:
     return list((terminal.folder / ".scrapy/frontier").glob("*/*/supervisor.log"))
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_again_and_again_is_set_aside(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +223,7 @@ def test_a_bad_setting_is_refused_at_once(terminal: Terminal) -> None:
     assert said == "scrapy frontier: FRONTIER_MAX_DELIVERIES must be an integer ≥ 1, not '0'\n"
 
 
+@pytest.mark.long
 def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal, server: redis.Redis) -> None:
     server.set("pages:started", "x")
     code, said = terminal.run("pages", "-w", "2")
@@ -229,6 +232,7 @@ def test_workers_that_cannot_start_are_not_started_again(terminal: Terminal, ser
     assert said.count("The crawl cannot start: Key 'pages:started' in Redis is a string") == 1
 
 
+@pytest.mark.long
 def test_a_worker_that_has_not_joined_does_not_report_its_name(
     terminal: Terminal, server: redis.Redis
 ) -> None:
@@ -255,6 +259,7 @@ def test_a_worker_that_is_refused_in_mid_crawl_is_restarted(terminal: Terminal, 
     assert set(terminal.found()) == ALL
 
 
+@pytest.mark.long
 def test_the_log_of_a_worker_that_cannot_start_is_shown(terminal: Terminal) -> None:
     code, said = terminal.run("pages", "-w", "1", "-s", 'EXTENSIONS={"nowhere.Extension": 1}')
     assert code == 1
@@ -372,6 +377,7 @@ def test_a_project_that_knows_nothing_of_a_fleet_is_crawled_by_one(terminal: Ter
     assert len({pid for pid, _ in terminal.events("parsed")}) == 2
 
 
+@pytest.mark.long
 def test_warnings_of_all_workers_are_said_once(terminal: Terminal) -> None:
     code, said = terminal.run("raising", "-w", "2", "-s", "GRAPH_PAGES=30")
     assert code == 0
@@ -487,6 +493,7 @@ def test_a_redis_that_does_not_answer_does_not_keep_a_hung_worker_alive(
 # -- start() -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_start_that_raises_in_every_worker_is_a_failure(terminal: Terminal) -> None:
     code, said = terminal.run("brokenstart", "-w", "2")
     assert code == 1, said

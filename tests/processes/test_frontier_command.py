@@ -97,6 +97,7 @@ def test_the_status_is_shown_without_a_project(url: str, tmp_path: Path) -> None
     assert "state        crawling" in done.stdout
 
 
+@pytest.mark.long
 def test_the_status_is_watched_until_ctrl_c(url: str) -> None:
     watched = subprocess.Popen(
         [sys.executable, "-m", "scrapy", "frontier", "status", "graph", "--watch", "0.2"],

@@ -58,6 +58,7 @@ def commands(said: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.long
 def test_a_disk_that_is_full_for_a_while_costs_no_item(terminal: Terminal, name: str) -> None:
     process = terminal.start(*CRAWL, "-o", name)
     wait_until(lambda: len(terminal.events("parsed")) > 30)
@@ -111,6 +112,7 @@ def test_an_export_that_fails_is_said_and_made_by_the_command_that_is_named(term
     assert Counter(re.findall(r"http://graph\.test/\d+", text)) == dict.fromkeys(ALL, 1)
 
 
+@pytest.mark.long
 def test_the_command_for_items_says_that_the_disk_is_full_and_goes_on_if_it_follows(
     terminal: Terminal, server: redis.Redis
 ) -> None:
@@ -149,6 +151,7 @@ def test_the_command_for_items_says_that_the_disk_is_full_and_goes_on_if_it_foll
 # -- a file that another program touches -----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_file_that_is_deleted_while_the_crawl_runs_is_said_and_the_rest_is_kept(terminal: Terminal) -> None:
     process = terminal.start(*CRAWL, "-o", "items.jsonl")
     wait_until(lambda: len(terminal.found()) > 30)
@@ -275,6 +278,7 @@ class OddSpider(scrapy.Spider):
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_the_file_of_one_page_is_that_of_scrapy_byte_for_byte(
     terminal: Terminal, setting: tuple[str, ...]
 ) -> None:

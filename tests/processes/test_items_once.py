@@ -108,6 +108,7 @@ def test_a_worker_that_finds_another_type_at_the_items_key_does_not_start(
     assert not fleet.urls("downloaded")
 
 
+@pytest.mark.long
 def test_a_worker_that_is_stopped_while_items_have_no_room_ends(fleet: Fleet, server: redis.Redis) -> None:
     pipelines = json.dumps({"crawls.spiders.Heavy": 1})
     settings = {"FRONTIER_ITEMS": "list", "ITEM_PIPELINES": pipelines, "GRAPH_PAGES": 200, **LEASE}

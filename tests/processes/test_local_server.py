@@ -117,6 +117,7 @@ def test_a_server_that_was_killed_is_started_again(users: Users) -> None:
     assert said(users.start())[1] != server
 
 
+@pytest.mark.long
 def test_a_server_with_a_killed_watch_ends_with_its_last_user_all_the_same(users: Users) -> None:
     user = users.start()
     _, server = said(user)
@@ -131,6 +132,7 @@ def test_a_server_with_a_killed_watch_ends_with_its_last_user_all_the_same(users
     users.wait_until_it_is_gone(server)
 
 
+@pytest.mark.long
 def test_a_server_that_is_busy_is_not_taken_for_one_that_is_gone(users: Users) -> None:
     first = users.start()
     _, server = said(first)

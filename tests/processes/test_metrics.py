@@ -116,6 +116,7 @@ def compare(values: Values, status: Status) -> None:
     assert sum(of_spider(values, "frontier_slot_waiting", spider).values()) == status.waiting
 
 
+@pytest.mark.long
 def test_the_metrics_of_two_crawls_equal_their_status(
     fleet: Fleet, server: redis.Redis, redis_url: str, listen: Listen
 ) -> None:

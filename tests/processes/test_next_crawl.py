@@ -285,6 +285,7 @@ def test_a_request_that_redis_does_not_take_holds_up_no_other(fleet: Fleet, serv
     assert "bytes cannot be sent to Redis" in fleet.log()
 
 
+@pytest.mark.long
 def test_a_seed_that_stands_for_very_many_requests_does_not_make_its_worker_count_as_dead(
     fleet: Fleet, server: redis.Redis
 ) -> None:

@@ -25,6 +25,7 @@ def named(url: str) -> str:
 
 
 @pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.long
 def test_a_crawl_fetches_the_same_pages_as_scrapy_and_ends(field: str, fleet: Fleet, tmp_path: Path) -> None:
     folder = tmp_path / "alone"
     folder.mkdir()

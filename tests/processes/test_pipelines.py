@@ -88,6 +88,7 @@ def test_pages_with_items_that_a_killed_worker_had_not_stored_are_crawled_again(
     assert set(stored(server)) == set(range(1000))
 
 
+@pytest.mark.long
 def test_an_outage_loses_no_item_and_is_one_line(fleet: Fleet, tmp_path: Path) -> None:
     with PrivateRedis(tmp_path, APPEND_ONLY) as server:
         settings = {"GRAPH_PAGES": 600, "GRAPH_LATENCY": 0.05, "ITEM_PIPELINES": pipelines(OURS)}
@@ -101,6 +102,7 @@ def test_an_outage_loses_no_item_and_is_one_line(fleet: Fleet, tmp_path: Path) -
     assert len(re.findall(r"the worker keeps \d+ items? to store, and tries again", fleet.log())) == 1
 
 
+@pytest.mark.long
 def test_pages_with_items_that_could_not_be_stored_at_a_stop_are_crawled_again(
     fleet: Fleet, tmp_path: Path
 ) -> None:

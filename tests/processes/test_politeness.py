@@ -98,6 +98,7 @@ def test_a_worker_that_joins_asks_no_host_sooner(fleet: Fleet) -> None:
     assert min(gaps(fleet)) >= PART * DELAY
 
 
+@pytest.mark.long
 def test_requests_queued_without_slots_are_crawled_with_the_limits_of_slots(fleet: Fleet) -> None:
     fleet.start("hosts", 1, **POLITE | {"DOWNLOAD_DELAY": 0}, FRONTIER_BY_SLOT=False, CONCURRENT_REQUESTS=1)
     wait_until(lambda: is_under_way(fleet, 5))
@@ -115,6 +116,7 @@ def test_requests_queued_without_slots_are_crawled_with_the_limits_of_slots(flee
     assert min(apart) >= PART * DELAY
 
 
+@pytest.mark.long
 def test_requests_crawled_from_memory_keep_the_delay_as_well(fleet: Fleet) -> None:
     fleet.start("memoryhosts", 3, **POLITE)
     fleet.wait()
@@ -175,6 +177,7 @@ def test_a_rule_for_one_slot_is_kept_by_a_fleet_that_was_started_again(
     assert min(after - before for before, after in pairwise(asked)) >= PART * latency
 
 
+@pytest.mark.long
 def test_a_worker_with_another_delay_than_the_others_warns_once(fleet: Fleet) -> None:
     fleet.start("hosts", 1, **POLITE)
     wait_until(lambda: is_under_way(fleet, 4))

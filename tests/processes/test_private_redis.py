@@ -66,6 +66,7 @@ def test_a_private_server_listens_on_a_socket_of_its_user_only(tmp_path: Path) -
             _ = server.port
 
 
+@pytest.mark.long
 def test_a_tcp_port_of_a_private_server_needs_a_password(tmp_path: Path) -> None:
     with PrivateRedis(tmp_path, port=0) as server, redis.Redis.from_url(server.url) as client:
         assert client.ping()

@@ -23,7 +23,7 @@ event_loops = pytest.mark.parametrize(
     ("event_loop", "reactor"),
     [
         pytest.param("select", "SelectReactor", id="select"),
-        pytest.param("epoll", "EPollReactor", id="epoll", marks=on_linux),
+        pytest.param("epoll", "EPollReactor", id="epoll", marks=[on_linux, pytest.mark.long]),
         pytest.param("none", "none", id="none", marks=without_reactor),
     ],
 )

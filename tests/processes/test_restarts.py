@@ -199,6 +199,7 @@ def test_a_restart_without_a_place_is_a_death_that_is_tried_again(
     assert said.count("has died (another worker has taken its place: FRONTIER_MAX_WORKERS)") == 2
 
 
+@pytest.mark.long
 def test_a_crawl_that_ends_without_a_place_for_its_worker_has_not_succeeded(
     terminal: Terminal, server: redis.Redis
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_crawl_that_ends_without_a_place_for_its_worker_has_not_succeeded(
     assert ended(process, 30)[0] == 130
 
 
+@pytest.mark.long
 def test_a_command_with_workers_that_are_not_needed_has_not_failed(
     terminal: Terminal, server: redis.Redis
 ) -> None:

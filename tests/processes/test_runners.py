@@ -71,7 +71,7 @@ def run(fleet: Fleet, script: str, event_loop: str = "asyncio") -> None:
         ("CrawlerProcess", "asyncio"),
         pytest.param("CrawlerProcess", "select", marks=pytest.mark.long),
         pytest.param("AsyncCrawlerProcess", "asyncio", marks=with_async_process),
-        pytest.param("AsyncCrawlerProcess", "none", marks=without_reactor),
+        pytest.param("AsyncCrawlerProcess", "none", marks=[without_reactor, pytest.mark.long]),
     ],
 )
 def test_two_spiders_in_one_process_each_crawl_their_own(fleet: Fleet, process: str, event_loop: str) -> None:
@@ -81,6 +81,7 @@ def test_two_spiders_in_one_process_each_crawl_their_own(fleet: Fleet, process: 
     assert fleet.reasons() == ["finished", "finished"]
 
 
+@pytest.mark.long
 def test_two_workers_of_a_spider_in_one_process_share_its_crawl(fleet: Fleet) -> None:
     run(fleet, PROCESS.format(process="CrawlerProcess", spiders=["graph", "graph"]))
     assert fleet.urls("downloaded") == {page_url(number): 1 for number in range(500)}
@@ -95,6 +96,7 @@ def test_two_workers_of_a_spider_in_one_process_share_its_crawl(fleet: Fleet) ->
     ],
     ids=["asyncio", "none"],
 )
+@pytest.mark.long
 def test_a_spider_that_is_run_again_in_the_same_process_crawls_anew(
     fleet: Fleet, script: str, event_loop: str
 ) -> None:

@@ -448,6 +448,7 @@ def test_seeds_that_workers_have_taken_meanwhile_are_not_pushed_once_more(
     assert pushed(server) == [page_url(number) for number in range(there, MANY)]
 
 
+@pytest.mark.long
 def test_ctrl_c_says_how_many_were_pushed_and_how_to_go_on(
     server: redis.Redis, redis_url: str, big: Path, broken_off: Any
 ) -> None:
@@ -647,6 +648,7 @@ def test_no_worker_is_there_to_take_them(redis_url: str) -> None:
     assert "No worker is alive. Start one: scrapy crawl seeds" in said
 
 
+@pytest.mark.long
 def test_workers_of_a_crawl_take_them_while_they_are_pushed(
     server: redis.Redis, redis_url: str, fleet: Fleet, file: Path
 ) -> None:

@@ -920,6 +920,7 @@ def test_the_commands_export_to_a_file_and_import_from_it(
     assert contents(server) == before
 
 
+@pytest.mark.long
 def test_a_dry_run_of_import_counts_the_file_and_changes_nothing(
     server: redis.Redis, redis_url: str, tmp_path: Path
 ) -> None:

@@ -32,7 +32,9 @@ def test_our_modules_are_imported_without_a_warning(fleet: Fleet) -> None:
     run("-c", IMPORT_ALL, fleet=fleet)
 
 
-@pytest.mark.parametrize("event_loop", ["asyncio", pytest.param("none", marks=without_reactor)])
+@pytest.mark.parametrize(
+    "event_loop", ["asyncio", pytest.param("none", marks=[without_reactor, pytest.mark.long])]
+)
 def test_a_crawl_warns_of_nothing(fleet: Fleet, event_loop: str) -> None:
     arguments = ["crawl", "graph", "-s", "GRAPH_PAGES=100"]
     run("-m", "scrapy", *arguments, fleet=fleet, event_loop=event_loop)

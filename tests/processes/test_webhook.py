@@ -99,6 +99,7 @@ def test_a_webhook_is_signed_as_standard_webhooks_has_it(fleet: Fleet, receiver:
     assert receiver.events
 
 
+@pytest.mark.long
 def test_a_receiver_that_was_away_gets_all_of_them(
     fleet: Fleet, receiver: Receiver, server: redis.Redis
 ) -> None:

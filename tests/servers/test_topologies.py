@@ -127,6 +127,7 @@ def test_a_filter_by_itself_is_not_asked_where_only_some_of_its_keys_are(servers
 
 
 @pytest.mark.parametrize("servers", ["cluster"], indirect=True)
+@pytest.mark.long
 def test_a_worker_that_waits_for_replicas_finds_the_new_master(servers: Cluster) -> None:
     client = servers.client()
     worker = Client(client, "a", "priority", 30.0, 5, wait_replicas=1, keys=Keys("s", hash_tag=True)).open()
