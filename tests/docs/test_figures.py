@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import quotes
 from benchmarks.arena import MEMORY, OURS, BenchmarkError
+from benchmarks.checkout import CHANGED
 from benchmarks.figures import Figures
 from benchmarks.report import Results
 
@@ -37,6 +38,12 @@ def test_a_number_that_links_to_the_benchmarks_has_a_mark(page: Path) -> None:
 
 def test_the_tables_are_written_from_the_file_of_figures() -> None:
     assert (DOCS / "benchmarks.md").read_text() == RESULTS.page(), "`python -m benchmarks --readme` mends it"
+
+
+def test_all_figures_are_measured_on_one_commit() -> None:
+    assert RESULTS.commits.keys() == RESULTS.figures.keys()
+    (measured,) = set(RESULTS.commits.values())
+    assert not measured.endswith(CHANGED), "the measured code is in no commit"
 
 
 def test_each_figure_that_can_be_quoted_is_quoted() -> None:
