@@ -172,6 +172,24 @@ def test_the_last_worker_to_ask_a_slot_has_its_next_turn_before_others(
     assert begins(take(worker, ahead=15_000), server) == [10]
 
 
+def test_a_worker_looks_at_no_slot_of_another_before_it_is_due(join: Join, server: redis.Redis) -> None:
+    def looks() -> int:
+        return int(server.info("commandstats").get("cmdstat_hgetall", {}).get("calls", 0))
+
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    for slot in "abcde":
+        push(worker, slot, 2)
+    given = take(worker)
+    worker.say(grants={slot: UsedGrants(1, server_ms(server)) for slot in "abcde"}, is_late=True)
+    push(other, "own", 2)
+    take(other)
+    other.say(grants={"own": UsedGrants(1, server_ms(server))})
+    before = looks()
+    assert begins(take(other, ahead=AHEAD), server) == [10]
+    assert len(given) == 5
+    assert looks() - before <= 1
+
+
 def test_a_slot_of_a_late_worker_is_left_to_no_worker(join: Join, server: redis.Redis) -> None:
     worker, other = join("a", bounds={"slots": SlotLimits(delay=0.2)}), join("b")
     other.frontier.config = worker.frontier.config
