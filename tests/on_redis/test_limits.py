@@ -683,6 +683,17 @@ def test_the_end_of_a_download_does_not_shorten_a_block(
     assert server.pttl("s:slots:state:a") > 7_200_000
 
 
+def test_the_owner_of_a_slot_with_a_concurrency_has_its_next_turn_ahead_when_a_download_ends(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=10, concurrency=1)})
+    push(worker, "a", 5)
+    take(worker)
+    used = {"a": UsedGrants(1, server_ms(server), 0, 0)}
+    assert take(worker, ahead=15_000, grants=used) == []
+    assert begins(take(worker, ahead=15_000, downloaded={"a": 1}), server) == [10]
+
+
 # -- seen and changed from outside -------------------------------------------------------------------
 
 
