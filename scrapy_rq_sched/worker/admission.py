@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from ..codec.slot_limits import UNLIMITED
 from ..engine.bridge import EngineBridge
+from ..engine.downloader_slots import TOLERATED
 from ..frontier.messages import Push
 from ..frontier.replies import Lease, Reply
 from ..settings import FrontierSettings
@@ -313,6 +314,7 @@ class Admission:
         state.ready.begins = lambda head: self._begins(head.lease.slot, head.at)
         state.grants.needed_at = self._report_needed_at
         state.grants.frees = self._frees
+        state.grants.is_too_late = self._is_too_late
         # A worker that is held up leaves its slots to others, which then need its reports at once.
         state.grants.ahead = lambda: math.inf if capacity.is_held_up else capacity.ahead
 
@@ -365,6 +367,15 @@ class Admission:
         its = self._politeness.of(slot)
         # If this worker's settings have no limits for the slot, those of another worker have some.
         return bool(its.concurrency or not its.delay)
+
+    def _is_too_late(self, slot: str, late: float) -> bool:
+        """Return whether the frontier must know at once that a turn of *slot* was used *late* seconds late.
+
+        If this worker dies, another worker has the next turn when the lease is over, or a gap after the time
+        that the frontier knows. So only a gap that may be longer than the rest of the lease needs this.
+        """
+        gap = self._politeness.gap_of(slot) or 0.0
+        return gap > self._lease_timeout / 2 and late > TOLERATED * gap
 
     def may_begin(self, slot: str) -> float | None:
         """Return when the next request of *slot* may begin that is not here yet; None if this is unknown.

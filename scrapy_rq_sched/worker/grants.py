@@ -34,6 +34,8 @@ class SlotGrants(Part):
         waits, so that Redis reads and writes the slot's state once for the report and the next turn.
     :ivar ahead: returns how many seconds ahead of their time this worker reports.
     :ivar frees: returns whether the end of a download of a slot lets another request of the slot begin.
+    :ivar is_too_late: returns whether a turn was used so many seconds late that the next one could come too
+        soon, if this worker died before the report.
     :ivar closing: whether the spider closes, so that no report may wait.
     """
 
@@ -64,6 +66,7 @@ class SlotGrants(Part):
         self.needed_at: Callable[[str], float] = lambda slot: 0.0
         self.ahead: Callable[[], float] = lambda: 0.0
         self.frees: Callable[[str], bool] = lambda slot: False
+        self.is_too_late: Callable[[str, float], bool] = lambda slot, late: False
         self.closing = False
 
     @property
@@ -209,8 +212,9 @@ class SlotGrants(Part):
             at, slot, used = heapq.heappop(self._sending)
             self._used[slot] += used
             self._sent[slot] = max(at, self._sent.get(slot, at))
-            if not self._used[slot]:
-                # Without a turn of this worker, another worker may begin the next request of the slot.
+            planned, _ = self._last.get(slot, (at, at))
+            # Without a turn of this worker, another worker may begin the next request of the slot.
+            if not self._used[slot] or self.is_too_late(slot, at - planned):
                 self._urgent.add(slot)
             self._note_report(slot)
 

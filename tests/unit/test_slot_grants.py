@@ -250,6 +250,17 @@ def test_a_report_waits_until_the_next_turn_is_near(patient: SlotGrants) -> None
     assert said(patient) == {}
 
 
+def test_a_turn_that_was_used_too_late_is_reported_at_once(patient: SlotGrants) -> None:
+    patient.is_too_late = lambda slot, late: late > 2
+    now = time.monotonic()
+    patient.begun("a", now - 1, now)
+    patient.sending("a", now, used=True)
+    assert not patient.has_urgent_news
+    patient.begun("b", now - 3, now)
+    patient.sending("b", now, used=True)
+    assert patient.has_urgent_news
+
+
 def test_a_report_that_has_waited_is_sent_when_the_next_turn_is_near(patient: SlotGrants) -> None:
     said(patient)
     patient.sending("a", 9.0, used=True)
