@@ -983,6 +983,19 @@ def test_the_slots_of_a_worker_that_has_left_are_anybodys(join: Join, server: re
     assert len(take(other)) == 1
 
 
+def test_a_slot_whose_leases_went_back_is_no_longer_in_the_index_of_its_worker(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join("a", bounds=DELAY)
+    push(worker, "a", 5)
+    take(worker)
+    worker.say(grants={"a": UsedGrants(1, server_ms(server))})
+    assert server.exists("s:slots:of:a")
+    worker.number += 5  # Redis has lost some of its exchanges
+    worker.say()
+    assert not server.exists("s:slots:of:a")
+
+
 def test_a_worker_forgets_slots_that_have_no_requests(join: Join, server: redis.Redis) -> None:
     worker = join(bounds={"slots": SlotLimits(delay=0.01)})
     push(worker, "a", 2)

@@ -49,7 +49,10 @@ function slot_reports.release(slot, worker)
   if redis.call('EXISTS', key) == 0 then return end
   local state = limits.of(slot, {})
   redis.call('HDEL', key, 'a:' .. worker)
-  if state.owner == worker then redis.call('HDEL', key, 'owner', 'pending') end
+  if state.owner == worker then
+    redis.call('HDEL', key, 'owner', 'pending')
+    own_slots.forget(worker, slot)
+  end
   shared_slots.moved(slot)
   slots.at(slot, math.max(state.tat, state.blocked))
 end
