@@ -983,7 +983,7 @@ def test_the_slots_of_a_worker_that_has_left_are_anybodys(join: Join, server: re
     assert len(take(other)) == 1
 
 
-def test_a_slot_whose_leases_went_back_is_no_longer_in_the_index_of_its_worker(
+def test_a_slot_leaves_the_index_of_its_worker_when_its_leases_go_back(
     join: Join, server: redis.Redis
 ) -> None:
     worker = join("a", bounds=DELAY)
