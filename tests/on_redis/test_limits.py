@@ -23,7 +23,7 @@ from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client, Join, payloads
+from ..support.client import Client, Join, calls_of, payloads
 from ..support.crawl import wait_until
 
 DELAY = {"slots": SlotLimits(delay=10)}
@@ -173,21 +173,17 @@ def test_the_last_worker_to_ask_a_slot_has_its_next_turn_before_others(
 
 
 def test_a_worker_looks_at_no_slot_of_another_before_it_is_due(join: Join, server: redis.Redis) -> None:
-    def looks() -> int:
-        return int(server.info("commandstats").get("cmdstat_hgetall", {}).get("calls", 0))
-
     worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     for slot in "abcde":
         push(worker, slot, 2)
-    given = take(worker)
+    assert len(take(worker)) == 5
     worker.say(grants={slot: UsedGrants(1, server_ms(server)) for slot in "abcde"}, is_late=True)
     push(other, "own", 2)
     take(other)
     other.say(grants={"own": UsedGrants(1, server_ms(server))})
-    before = looks()
+    before = calls_of(server, "hgetall")
     assert begins(take(other, ahead=AHEAD), server) == [10]
-    assert len(given) == 5
-    assert looks() - before <= 1
+    assert calls_of(server, "hgetall") - before <= 1
 
 
 def test_a_slot_of_a_late_worker_is_left_to_no_worker(join: Join, server: redis.Redis) -> None:
@@ -242,7 +238,7 @@ def test_limits_that_were_set_stay_when_all_workers_are_gone(
     assert len(take(join("now"))) == 1
 
 
-def test_a_worker_is_told_that_a_slot_was_set_to_have_no_limits(join: Join, slots: Slots) -> None:
+def test_a_worker_learns_that_a_slot_was_set_to_have_no_limits(join: Join, slots: Slots) -> None:
     worker = join(bounds=DELAY)
     push(worker, "a", 3)
     slots.set("a", SlotRule("a", delay=0, concurrency=0))
@@ -489,7 +485,7 @@ def test_a_repeated_exchange_is_given_the_same_turns(join: Join) -> None:
     assert worker.repeat(asks={"a": 3}).given == first.given
 
 
-def test_a_worker_that_was_given_all_that_it_needs_is_told_of_no_more(join: Join) -> None:
+def test_the_reply_to_a_worker_with_all_turns_that_it_needs_names_no_more(join: Join) -> None:
     worker = join(bounds={"slots": SlotLimits(concurrency=2)})
     reply = worker.say(asks={"a": 2})
     assert len(reply.given["a"]) == 2
@@ -539,7 +535,7 @@ def test_slots_that_have_to_wait_take_no_share_of_the_others(join: Join) -> None
     assert [lease.slot for lease in take(worker, want=32, ahead=20_000)] == ["fast"] * 32
 
 
-def test_the_worker_is_told_when_a_slot_may_give_next(join: Join, server: redis.Redis) -> None:
+def test_the_reply_names_the_time_of_the_next_turn(join: Join, server: redis.Redis) -> None:
     worker = join(bounds=DELAY)
     push(worker, "a", 2)
     take(worker)
@@ -549,7 +545,7 @@ def test_the_worker_is_told_when_a_slot_may_give_next(join: Join, server: redis.
     assert reply.next_turn - reply.now == pytest.approx(10_000, abs=500)
 
 
-def test_the_worker_is_told_of_no_turn_of_its_slots_that_have_no_requests(join: Join) -> None:
+def test_the_reply_names_no_turn_of_slots_without_requests(join: Join) -> None:
     worker = join(bounds={**DELAY, "named": {f"dry{n}": SlotLimits(delay=2) for n in range(40)}})
     push(worker, "a", 2)
     for n in range(40):
@@ -868,9 +864,7 @@ def by_time(server: redis.Redis) -> float:
     return float(server.zscore("s:slots", "a")) / 1000 - server_ms(server)
 
 
-def test_a_worker_is_told_of_limits_that_were_set_with_the_turns_of_their_slot(
-    join: Join, slots: Slots
-) -> None:
+def test_the_reply_has_limits_that_were_set_with_the_turns_of_their_slot(join: Join, slots: Slots) -> None:
     worker = join("a", bounds=DELAY)
     slots.set("a", SlotRule("a", delay=0.5))
     push(worker, "a", 2)
@@ -886,7 +880,7 @@ def test_a_blocked_slot_without_requests_is_seen(join: Join, slots: Slots) -> No
     assert by_name(slots, "a")["a"].blocked_for == pytest.approx(60, abs=1)
 
 
-def test_a_worker_is_told_that_limits_were_changed(join: Join, slots: Slots) -> None:
+def test_a_worker_learns_that_limits_were_changed(join: Join, slots: Slots) -> None:
     worker = join("a")
     push(worker, "a", 3)
     before = worker.say().limits_changed
@@ -894,7 +888,7 @@ def test_a_worker_is_told_that_limits_were_changed(join: Join, slots: Slots) -> 
     assert worker.say().limits_changed != before
 
 
-def test_a_worker_is_told_whether_the_delay_was_set(join: Join, slots: Slots) -> None:
+def test_a_worker_learns_whether_the_delay_was_set(join: Join, slots: Slots) -> None:
     worker = join("a")
     push(worker, "a", 9)
     slots.set("a", SlotRule("a", concurrency=2))
@@ -1045,7 +1039,7 @@ def test_a_worker_saturated_with_the_due_slots_gets_the_next_turn_of_another_slo
     assert 8_000 < reply.next_turn - server_ms(server) < 10_000
 
 
-def test_turns_for_requests_in_memory_are_told_again_though_the_crawl_is_paused(
+def test_the_reply_repeats_turns_for_requests_in_memory_though_the_crawl_is_paused(
     join: Join, server: redis.Redis
 ) -> None:
     worker = join(bounds=DELAY)

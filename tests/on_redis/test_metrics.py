@@ -30,7 +30,7 @@ from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
 from scrapy_rq_sched.metrics.snapshots import MOST_STATS, Snapshots
 
-from ..support.client import Client
+from ..support.client import Client, calls_of
 from ..support.crawl import wait_until
 from ..support.metric_names import SAMPLES
 from ..support.metric_values import Values, of_spider, read
@@ -102,10 +102,6 @@ def test_slots_with_as_many_requests_keep_their_labels(server: redis.Redis, expo
     assert set(of_spider(metrics(snapshots), "frontier_slot_waiting", "s")) == before
 
 
-def zcards(server: redis.Redis) -> int:
-    return int(server.info("commandstats")["cmdstat_zcard"]["calls"])
-
-
 def test_of_more_slots_than_a_look_asks_for_the_largest_are_found_after_some_looks(
     server: redis.Redis, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,9 +111,9 @@ def test_of_more_slots_than_a_look_asks_for_the_largest_are_found_after_some_loo
     in_slots(worker(server), counts)
     snapshots = exporter()
     for _ in range(25):
-        before = zcards(server)
+        before = calls_of(server, "zcard")
         waiting = of_spider(metrics(snapshots), "frontier_slot_waiting", "s")
-        assert zcards(server) - before < 500
+        assert calls_of(server, "zcard") - before < 500
         assert sum(waiting.values()) == sum(counts.values())
     assert {name for name in waiting if name != "other"} == {f"large{number}" for number in range(50)}
     whole = read(as_openmetrics(exporter().take(all_slots=True)))

@@ -17,7 +17,7 @@ from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client
+from ..support.client import Client, calls_of
 from ..support.crawl import wait_until
 from .test_limits import server_ms
 
@@ -244,12 +244,9 @@ def test_slots_that_sleep_cost_an_exchange_nothing_and_let_a_new_slot_begin(
     # Every slot is looked at once.
     wait_until(lambda: other.say(want=100) and not server.zcount("other:slots", 0, 1000 * server_ms(server)))
 
-    def looks() -> int:
-        return int(server.info("commandstats").get("cmdstat_hgetall", {}).get("calls", 0))
-
-    before = looks()
+    before = calls_of(server, "hgetall")
     reply = other.say(want=16)
-    assert looks() == before
+    assert calls_of(server, "hgetall") == before
     assert has_long_to_wait(reply)
     other.push("first", mode="force", slot="new")
     assert [lease.slot for lease in other.take(16)] == ["new"]

@@ -74,6 +74,11 @@ class Client:
         return self.say(want=want).leases
 
 
+def calls_of(server: redis.Redis, command: str) -> int:
+    """Return how often *server* has run *command*, in lower case, since its statistics were reset."""
+    return int(server.info("commandstats").get(f"cmdstat_{command}", {}).get("calls", 0))
+
+
 def compact_member(fingerprint: str) -> bytes:
     """Return the integer that a compact filter keeps of *fingerprint*, as Redis writes it."""
     digest = hashlib.sha1(fingerprint.encode()).hexdigest()

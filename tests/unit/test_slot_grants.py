@@ -108,7 +108,7 @@ def grants() -> SlotGrants:
     return SlotGrants(ServerClock())
 
 
-def said(grants: SlotGrants) -> dict[str, UsedGrants]:
+def reported(grants: SlotGrants) -> dict[str, UsedGrants]:
     batch = Batch(1)
     grants.fill(batch)
     return batch.grants
@@ -118,13 +118,13 @@ def test_a_turn_is_used_when_its_request_is_sent_and_not_before(grants: SlotGran
     grants.begun("a", 5.0, 5.0)
     assert not grants.has_news
     grants.sending("a", 5.5, used=True)
-    assert said(grants) == {"a": UsedGrants(1, 5500, left=0)}
+    assert reported(grants) == {"a": UsedGrants(1, 5500, left=0)}
     assert not grants.has_news
 
 
-def test_a_turn_that_goes_back_is_said_to_be_used_at_no_time(grants: SlotGrants) -> None:
+def test_the_report_of_a_turn_that_goes_back_has_no_time(grants: SlotGrants) -> None:
     grants.returned(lease("1", "a", 5000))
-    assert said(grants) == {"a": UsedGrants(1, 0, 1, left=0)}
+    assert reported(grants) == {"a": UsedGrants(1, 0, 1, left=0)}
 
 
 def test_a_lease_without_a_time_has_no_turn_to_give_back(grants: SlotGrants) -> None:
@@ -136,9 +136,9 @@ def test_a_turn_is_not_used_while_its_request_waits_in_the_downloader(grants: Sl
     soon = time.monotonic() + 0.05
     grants.begun("a", 5.0, 5.0)
     grants.sending("a", soon, used=True)
-    assert said(grants) == {}
+    assert reported(grants) == {}
     wait_until(lambda: grants.has_news)
-    assert said(grants) == {"a": UsedGrants(1, round(1000 * soon, 3), left=0)}
+    assert reported(grants) == {"a": UsedGrants(1, round(1000 * soon, 3), left=0)}
 
 
 def test_a_turn_after_one_that_was_late_is_not_closer_to_it_than_they_were_to_be(grants: SlotGrants) -> None:
@@ -167,14 +167,14 @@ def test_the_gap_counts_from_when_a_request_was_sent(grants: SlotGrants) -> None
 
 def test_a_request_that_has_no_turn_counts_for_its_slot(grants: SlotGrants) -> None:
     grants.sending("a", 7.0, used=False)
-    assert said(grants) == {"a": UsedGrants(0, 7000, left=0)}
+    assert reported(grants) == {"a": UsedGrants(0, 7000, left=0)}
 
 
-def test_the_gap_is_kept_however_often_something_is_said_in_between(grants: SlotGrants) -> None:
+def test_the_gap_is_kept_however_many_reports_come_in_between(grants: SlotGrants) -> None:
     grants.begun("a", 10.0, 13.0)
     grants.sending("a", 13.0, used=True)
     for _ in range(3):
-        said(grants)
+        reported(grants)
     assert grants.earliest("a", 20.0) == pytest.approx(13 + 0.99 * 10)
 
 
@@ -188,7 +188,7 @@ def test_the_gap_counts_from_the_time_until_which_a_request_was_sent(grants: Slo
     grants.sending("a", 10.1, used=True, is_certain=False)
     grants.sent("a", 10.1, 10.4)
     assert grants.earliest("a", 20.0) == pytest.approx(10.4 + 0.99 * 10)
-    assert said(grants) == {"a": UsedGrants(1, 10_400, left=0)}
+    assert reported(grants) == {"a": UsedGrants(1, 10_400, left=0)}
 
 
 def test_a_turn_is_not_reported_before_it_is_known_when_its_request_was_sent(grants: SlotGrants) -> None:
@@ -196,9 +196,9 @@ def test_a_turn_is_not_reported_before_it_is_known_when_its_request_was_sent(gra
     grants.begun("a", 10.0, 10.0)
     grants.sending("a", 10.0, used=True, is_certain=False)
     assert not grants.has_news
-    assert said(grants) == {}
+    assert reported(grants) == {}
     grants.sent("a", 10.0, 10.6)
-    assert said(grants) == {"a": UsedGrants(1, 10_600, left=0)}
+    assert reported(grants) == {"a": UsedGrants(1, 10_600, left=0)}
 
 
 def test_no_turn_of_a_slot_is_used_while_it_is_unknown_when_its_last_request_was_sent(
@@ -220,7 +220,7 @@ def test_the_time_of_sending_is_not_corrected_after_a_later_request(grants: Slot
     grants.sent("a", 10.0, 10.5)
     grants.sent("a", 12.0, 12.0)
     assert grants.earliest("a", 12.5, gap=1.0) == pytest.approx(12 + 0.99)
-    assert said(grants) == {"a": UsedGrants(0, 12_000, left=0)}
+    assert reported(grants) == {"a": UsedGrants(0, 12_000, left=0)}
 
 
 def test_the_last_grants_of_many_slots_are_remembered() -> None:
@@ -247,7 +247,7 @@ def patient() -> SlotGrants:
 
 def test_a_report_waits_until_the_next_turn_is_near(patient: SlotGrants) -> None:
     assert not patient.has_news
-    assert said(patient) == {}
+    assert reported(patient) == {}
 
 
 def test_a_turn_that_was_used_too_late_is_reported_at_once(patient: SlotGrants) -> None:
@@ -262,37 +262,37 @@ def test_a_turn_that_was_used_too_late_is_reported_at_once(patient: SlotGrants) 
 
 
 def test_a_report_that_has_waited_is_sent_when_the_next_turn_is_near(patient: SlotGrants) -> None:
-    said(patient)
+    reported(patient)
     patient.sending("a", 9.0, used=True)
     patient.ahead = lambda: 10.5
     assert patient.has_news
-    assert said(patient) == {"a": UsedGrants(2, 9000, left=0)}
+    assert reported(patient) == {"a": UsedGrants(2, 9000, left=0)}
     assert not patient.has_news
 
 
 def test_a_turn_that_was_not_used_is_reported_at_once(patient: SlotGrants) -> None:
     patient.returned(lease("1", "a", 8000))
-    assert said(patient) == {"a": UsedGrants(2, 7000, 1, left=0)}
+    assert reported(patient) == {"a": UsedGrants(2, 7000, 1, left=0)}
 
 
 def test_no_report_waits_while_the_spider_closes(patient: SlotGrants) -> None:
     patient.closing = True
-    assert said(patient) == {"a": UsedGrants(1, 7000, left=0)}
+    assert reported(patient) == {"a": UsedGrants(1, 7000, left=0)}
 
 
 def test_of_forgotten_turns_only_the_time_of_the_last_request_is_reported(patient: SlotGrants) -> None:
-    said(patient)
+    reported(patient)
     patient.forget(Counter())
     patient.closing = True
-    assert said(patient) == {"a": UsedGrants(0, 7000, left=0)}
+    assert reported(patient) == {"a": UsedGrants(0, 7000, left=0)}
 
 
 def test_a_report_tells_how_many_turns_the_worker_still_has(grants: SlotGrants) -> None:
     grants.given(Counter(a=3))
     grants.sending("a", 7.0, used=True)
-    assert said(grants)["a"].left == 2
+    assert reported(grants)["a"].left == 2
     grants.returned(lease("2", "a", 8000))
-    assert said(grants)["a"].left == 1
+    assert reported(grants)["a"].left == 1
 
 
 def test_a_worker_has_none_of_the_turns_that_the_frontier_has_forgotten(grants: SlotGrants) -> None:
@@ -300,7 +300,7 @@ def test_a_worker_has_none_of_the_turns_that_the_frontier_has_forgotten(grants: 
     grants.forget(kept=Counter(b=1))
     grants.given(Counter(a=1, b=1))
     grants.unused(Counter(a=1, b=1))
-    assert {slot: used.left for slot, used in said(grants).items()} == {"a": 0, "b": 1}
+    assert {slot: used.left for slot, used in reported(grants).items()} == {"a": 0, "b": 1}
 
 
 def test_the_next_leases_of_a_slot_begin_sooner_if_a_turn_was_not_used() -> None:
@@ -311,20 +311,20 @@ def test_the_next_leases_of_a_slot_begin_sooner_if_a_turn_was_not_used() -> None
     assert [taken(ready, now=now) for now in (9, 10, 19, 20)] == [[], ["1"], [], ["2"]]
 
 
-def grants_whose_reports_may_wait() -> SlotGrants:
+def unhurried_grants() -> SlotGrants:
     grants = SlotGrants(ServerClock())
     grants.needed_at = lambda slot: time.monotonic() + 60
     return grants
 
 
 def test_a_report_of_a_turn_waits_until_the_next_turn_is_near() -> None:
-    grants = grants_whose_reports_may_wait()
+    grants = unhurried_grants()
     grants.sending("a", time.monotonic(), used=True)
     assert not grants.has_news
 
 
 def test_a_report_of_a_request_without_a_turn_does_not_wait() -> None:
-    grants = grants_whose_reports_may_wait()
+    grants = unhurried_grants()
     grants.sending("a", time.monotonic(), used=False)
     assert grants.has_news
 
@@ -362,17 +362,17 @@ def test_a_report_that_is_needed_later_than_it_seemed_waits_longer() -> None:
     assert not grants.has_news
     grants.ahead = lambda: 25.0
     assert grants.has_news
-    assert said(grants).keys() == {"b"}
+    assert reported(grants).keys() == {"b"}
 
 
 def test_the_end_of_a_download_is_urgent_where_another_request_waits_for_it() -> None:
-    grants = grants_whose_reports_may_wait()
+    grants = unhurried_grants()
     grants.frees = lambda slot: slot == "b"
     grants.downloaded("a")
     assert not grants.has_urgent_news
     grants.downloaded("b")
     assert grants.has_urgent_news
-    said(grants)
+    reported(grants)
     assert not grants.has_urgent_news
 
 
@@ -434,10 +434,10 @@ def test_a_request_that_a_middleware_has_moved_counts_for_both_slots() -> None:
     state.begin(request := Request("http://a/1"), lease("1.1", "a", 1.0), "a", has_grant=True)
     state.grants.begun("a", now, now)
     state.reached_downloader(request, "b", now + 60, "b")
-    assert [used.used for used in said(state.grants).values()] == [1]
+    assert [used.used for used in reported(state.grants).values()] == [1]
     assert state.grants.last("b") == now + 60
     state.sent("b", now + 60, now)
-    assert said(state.grants).keys() == {"b"}
+    assert reported(state.grants).keys() == {"b"}
 
 
 def test_the_next_lease_of_a_slot_begins_when_it_is_known_that_the_last_request_was_sent() -> None:
