@@ -23,6 +23,7 @@ from . import (
     metrics,
     polite_cost,
     quotes,
+    replay,
     seeds,
     slots,
     start_stop,
@@ -35,6 +36,7 @@ DOCS = ROOT / "docs"
 WORKLOADS: dict[str, Callable[[Arena, Options], Figures]] = {
     "crawl": crawl.run,
     "growing": crawl.run_growing,
+    "replay": replay.run,
     "http": http.run,
     "items": items.run,
     "item_sizes": items.run_sizes,

@@ -14,6 +14,7 @@ from .arena import JOBDIR, MEMORY, OURS, PEER, ROOT, BenchmarkError
 from .figures import Figures
 from .items import COMMAND, LIST, PIPELINE, STREAM
 from .polite_cost import CRAWLS
+from .replay import AT_ONCE, ONE_LINK, TEN_LINKS
 
 #: By workload.
 AllFigures = Mapping[str, Figures]
@@ -172,10 +173,12 @@ def _of_cpu() -> dict[str, tuple[Quote, str]]:
     }
     # Of the crawls of polite_cost, these have enough hosts for their workers.
     polite = {1: CRAWLS[2], 4: CRAWLS[3], 20: CRAWLS[4]}
-    for workers, crawl in polite.items():
-        found[f"polite-{workers}"] = _median("polite_cost", str(crawl), "redis_us")
-    cpu = {f"{name}-cpu": (quote, ".0f") for name, quote in found.items()}
-    return cpu | {f"{name}-full": (_of(_full, quote), ",.0f") for name, quote in found.items()}
+    for workers, watched in polite.items():
+        found[f"polite-{workers}"] = _median("polite_cost", str(watched), "redis_us")
+    full = {f"{name}-full": (_of(_full, quote), ",.0f") for name, quote in found.items()}
+    for name, crawl in (("crawl", ONE_LINK), ("growing", TEN_LINKS)):
+        found[f"{name}-busy"] = _median("replay", f"{crawl}, {AT_ONCE}", "redis_us")
+    return full | {f"{name}-cpu": (quote, ".0f") for name, quote in found.items()}
 
 
 _FLEET_PACE = _median("fleet", f"{OURS}, 32 workers", "pages_per_second")

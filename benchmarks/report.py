@@ -39,6 +39,10 @@ WORKLOADS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("bytes", "bytes a page", ".0f"),
         ],
     ),
+    "replay": (
+        "The same exchanges with and without pauses",
+        [("redis_us", "Redis CPU a page (µs)", ".0f")],
+    ),
     "http": (
         "A crawl over sockets, with link extraction",
         [("pages_per_second", "pages/s", ".0f"), ("cpu_ms", "worker CPU a page (ms)", ".2f")],
