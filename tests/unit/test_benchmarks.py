@@ -157,14 +157,14 @@ def test_commits_that_do_not_change_the_package_do_not_count_as_newer(repository
 
 
 def test_the_age_of_each_workload_is_told_in_days_and_commits(repository: Repository) -> None:
-    results = results_of(crawl=checkout.commit(repository.folder), growing="", http="c" * 40)
+    results = results_of(crawl=checkout.commit(repository.folder), growing="", replay="c" * 40)
     repository.change("scrapy_rq_sched/code.py")
     ages = list(results.ages(datetime.date(2026, 11, 25), repository.folder))
     assert ages[:4] == [
         f"crawl        4 days old, commit `{results.commits['crawl'][:12]}`, 1 commit since",
         "growing      4 days old, unknown commit",
-        "http         4 days old, commit `cccccccccccc`, which this checkout does not have",
-        "items        not measured",
+        "replay       4 days old, commit `cccccccccccc`, which this checkout does not have",
+        "http         not measured",
     ]
 
 
