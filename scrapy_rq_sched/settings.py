@@ -10,7 +10,7 @@ from typing import Any
 from . import keys
 from .codec.event_types import TEXTS
 from .codec.setting_reader import SettingReader as Read
-from .codec.slot_rules import SlotRule
+from .codec.slot_rules import LONGEST_DELAY, SlotRule
 from .errors import SettingError
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,10 @@ logger = logging.getLogger(__name__)
 SET_ASIDE = ("callback", "download")
 
 #: Values of ``FRONTIER_FLEET_LIMITS``: limits of a slot that all workers keep together.
-FLEET_LIMITS = ("delay", "concurrency")
+FLEET_LIMITS = ("delay", "concurrency", "backoff")
+
+#: Statuses of an overloaded server, or of a proxy before it.
+OVERLOADED = frozenset({429, 502, 503, 504, 520, 521, 522, 523, 524})
 
 #: The maximum number of seeds in one exchange.
 MOST_SEEDS = 1000
@@ -129,8 +132,14 @@ class FrontierSettings:
     order: str = setting("FRONTIER_ORDER", Read.choice, "slots", ("slots", "priority"))
     #: ``FRONTIER_FLEET_LIMITS``
     fleet_limits: frozenset[str] = setting(
-        "FRONTIER_FLEET_LIMITS", Read.choices, frozenset({"delay"}), FLEET_LIMITS
+        "FRONTIER_FLEET_LIMITS", Read.choices, frozenset({"delay", "backoff"}), FLEET_LIMITS
     )
+    #: ``BACKOFF_HTTP_CODES``
+    backoff_http_codes: frozenset[int] = setting("BACKOFF_HTTP_CODES", Read.statuses, OVERLOADED)
+    #: ``BACKOFF_MIN_DELAY``, in seconds
+    backoff_min_delay: float = setting("BACKOFF_MIN_DELAY", Read.number, 1.0, 0.001, LONGEST_DELAY)
+    #: ``BACKOFF_MAX_DELAY``, in seconds
+    backoff_max_delay: float = setting("BACKOFF_MAX_DELAY", Read.number, 300.0, 0.001, LONGEST_DELAY)
     #: ``FRONTIER_SLOTS``
     slots: tuple[SlotRule, ...] = setting("FRONTIER_SLOTS", Read.slots, ())
     #: ``FRONTIER_SLOTS_KEY``; empty: keys of the spider's own

@@ -100,6 +100,19 @@ class SettingReader:
             raise self._refusal(name, f"a list of any of {', '.join(map(repr, allowed))}")
         return values
 
+    def statuses(self, name: str, default: frozenset[int]) -> frozenset[int]:
+        """Return a setting that must be a list of HTTP status codes."""
+        value = self._settings.get(name)
+        if value is None:
+            return default
+        try:
+            codes = frozenset(int(code) for code in as_list(value))
+        except (TypeError, ValueError):
+            codes = frozenset({0})
+        if not all(100 <= code <= 599 for code in codes):
+            raise self._refusal(name, "a list of HTTP status codes, such as [429, 503]")
+        return codes
+
     def tokens(self, name: str, default: str) -> str:
         """Return a setting that must be tokens of this package, with commas between them, or empty."""
         value = self._settings.get(name) or default

@@ -189,9 +189,12 @@ def _in_slot(place: Place) -> str:
     slot = place.slot
     if slot is None:
         return ""
+    reason = single_line(slot.block_reason)
+    answered = f", because its site has answered {reason}" if reason else ""
+    delay = "the delay learnt from its site's answers" if slot.is_learnt else "its delay"
     why = {
-        "blocked": f"; it is blocked for {duration(slot.blocked_for)}",
-        "delay": f"; its delay allows the next request in {slot.next_in:.1f} s",
+        "blocked": f"; it is blocked for {duration(slot.blocked_for)}{answered}",
+        "delay": f"; {delay} allows the next request in {slot.next_in:.1f} s",
         "concurrency": f"; its concurrency is used up ({counted(slot.active, 'download')})",
         "spider": "; its next turn is another spider's",
         "": "",

@@ -117,12 +117,15 @@ def slots_table(slots: Iterable[SlotStatus]) -> Table:
 
 def _row(one: SlotStatus) -> list[str]:
     mark = " (set)" if one.is_set else ""
+    delay = "-"
+    if one.delay is not None:
+        delay = f"{one.delay:.3g} s (learnt)" if one.is_learnt else f"{one.delay:g} s{mark}"
     return [
         one.slot,
         number(one.waiting),
         duration(one.next_in) if one.next_in else "now",
-        one.why or "-",
-        "-" if one.delay is None else f"{one.delay:g} s{mark}",
+        f"{one.why} ({one.block_reason})" if one.why == "blocked" and one.block_reason else one.why or "-",
+        delay,
         f"{one.concurrency}{mark}" if one.concurrency else "-",
         one.owner or "-",
     ]

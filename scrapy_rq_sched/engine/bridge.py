@@ -22,6 +22,7 @@ from twisted.internet.threads import deferToThread
 
 from ..errors import ScrapyInternalsError
 from ..runtime.event_loop import EventLoop
+from .answers import Answer, Answers
 from .downloader_slots import DownloaderSlots
 from .robots import check_all_waiting
 
@@ -95,6 +96,7 @@ class EngineBridge:
         self.reads_lazily = False
         #: How many items start() has yielded.
         self.start_items = 0
+        self._answers: Answers | None = None
         self._cancel_wake: Callable[[], None] = lambda: None
         self._start_request: Any = None
         self._finished: list[Request] = []
@@ -136,6 +138,11 @@ class EngineBridge:
         if not self._engine.needs_backout():
             return ""
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
+
+    def watch_answers(self, hear: Callable[[Answer], None]) -> None:
+        """Tell *hear* each answer that the downloader gets."""
+        # Signals reference their receivers weakly.
+        self._answers = Answers(self._engine, hear)
 
     def wake_at(self, moment: float) -> None:
         """Make the engine ask for a request at *moment* of the monotonic clock, and cancel the last call."""

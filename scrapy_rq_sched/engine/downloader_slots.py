@@ -75,6 +75,7 @@ class DownloaderSlots:
         # The slots with a delay that the fleet keeps, with the delay and the jitter that they had before.
         self._by_itself: dict[str, tuple[Any, float, Any]] = {}
         self._gap_of: Callable[[str], float | None] = lambda slot: None
+        self._keeps_own: Callable[[str], bool] = lambda slot: False
         self._coming: Callable[[str], int] = lambda slot: 0
         self._reached: Callable[[Request, str, float, str], None] = lambda request, delayed, at, slot: None
         self._left: Callable[[Request, str], None] = lambda request, slot: None
@@ -101,16 +102,20 @@ class DownloaderSlots:
         self._coming, self._reached, self._left = coming, reached, left
 
     def follow(
-        self, gap_of: Callable[[str], float | None], sent: Callable[[str, float, float], None]
+        self,
+        gap_of: Callable[[str], float | None],
+        keeps_own: Callable[[str], bool],
+        sent: Callable[[str, float, float], None],
     ) -> None:
         """Keep the downloader from adding its own delay to the delay that the fleet keeps for a slot.
 
         :param gap_of: returns the minimum number of seconds between two requests of a slot; None if the
             fleet does not keep its delay.
+        :param keeps_own: returns whether the downloader must keep its own delay of a slot as well.
         :param sent: called once for each request of a slot with a delay, when it is known to be sent: with
             the slot, the time that *reached* of :meth:`watch` was given, and when it was sent at the latest.
         """
-        self._gap_of, self._sent = gap_of, sent
+        self._gap_of, self._keeps_own, self._sent = gap_of, keeps_own, sent
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
         """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""
@@ -169,7 +174,9 @@ class DownloaderSlots:
                     self._keys.clear()
                 self._keys[name] = key
             gap = self._gap_of(name)
-            self._set_delay(key, its, gap)
+            # AutoThrottle goes on adjusting the slot's own delay.
+            if not (gap and self._keeps_own(name) and its.delay >= LOCAL_PART * gap):
+                self._set_delay(key, its, gap)
             delayed = name if gap else ""
         now = time.monotonic()
         # Other requests that came at the same time are sent before it, each after the delay.

@@ -98,6 +98,23 @@ class UsedGrants(NamedTuple):
     left: int | None = None
 
 
+class SlotAnswers(NamedTuple):
+    """What the site of a slot has answered to a worker since its last exchange.
+
+    :param good: how many good answers there were, if the fleet has learnt a delay of the slot; else 0.
+    :param is_bad: whether there was a bad answer: the site was asked too fast, or cannot answer now.
+    :param ago: how long before the exchange the request of the last bad answer was sent, in milliseconds.
+    :param wait: for how many milliseconds the site asks to wait; 0 if it does not.
+    :param reason: what it has answered, as ``429``.
+    """
+
+    good: int = 0
+    is_bad: bool = False
+    ago: float = 0.0
+    wait: float = 0.0
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
     """The configuration of the fleet.
@@ -122,6 +139,8 @@ class FleetConfig:
     :param feed: the tokens of the files of ``scrapy frontier crawl`` to which items go, with commas between
         them; empty: to none.
     :param max_items: how many items may wait for a consumer; 0: no limit.
+    :param backoff_min_delay: seconds between two requests of a slot after its first bad answer, at least, and
+    :param backoff_max_delay: after many of them, at most.
     """
 
     lease_timeout: float = 30.0
@@ -141,6 +160,8 @@ class FleetConfig:
     items: str = ""
     feed: str = ""
     max_items: int = 0
+    backoff_min_delay: float = 1.0
+    backoff_max_delay: float = 300.0
 
     @property
     def lease_ms(self) -> int:
@@ -239,6 +260,9 @@ class Batch:
     #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
     grants: dict[str, UsedGrants] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
+    #: What sites have answered, by slot; and the last number of a recall that this worker knows.
+    answers: dict[str, SlotAnswers] = field(default_factory=dict)
+    recalled: int = 0
     #: Responses, items and errors since the last exchange, if the fleet has a limit for them.
     counted: dict[str, int] = field(default_factory=dict)
     #: The histogram of the exchanges since the last report: see ``exchange_times.py``.
@@ -332,6 +356,9 @@ class Batch:
             "asks": self.asks,
             "grants": self.grants,
             "downloaded": self.downloaded,
+            "answers": self.answers,
+            "backoff": self.answers and [1000 * config.backoff_min_delay, 1000 * config.backoff_max_delay],
+            "recalled": self.recalled,
             "given_back": len(self.given_back),
             "refused": len(self.refused),
             "failed": len(self.failed),

@@ -74,6 +74,19 @@ def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
     return f"{kind} {score} {place} ".encode("utf-8", "replace") + payload
 
 
+class BackedOff(NamedTuple):
+    """What the answers of a slot's site have led to.
+
+    :param blocked_for: seconds for which the slot is blocked; 0 if it was not blocked now.
+    :param delay: seconds between two of its requests from now on; 0 if it is not slower than before.
+    :param reason: what the site has answered.
+    """
+
+    blocked_for: float
+    delay: float
+    reason: str
+
+
 class Order(str, Enum):
     """An order for all workers of a frontier."""
 
@@ -169,6 +182,16 @@ class Reply:
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: The slots in ``limits`` whose delay was set.
     with_delay: frozenset[str] = frozenset()
+    #: The slots in ``limits`` of which the fleet has learnt a delay from their answers.
+    learnt: frozenset[str] = frozenset()
+    #: What the answers that this worker has reported have led to, by slot; and the slots whose block was over
+    #: when this worker asked for their requests.
+    backed_off: dict[str, BackedOff] = field(default_factory=dict)
+    freed: tuple[str, ...] = ()
+    #: The slots whose leases this worker must give back, because they were handed out for other limits; and
+    #: the number of the last such recall, 0 if there is no new one.
+    recalled: tuple[str, ...] = ()
+    last_recall: int = 0
     #: Whether the frontier does not know the limits of slots in this worker's settings, and hands out nothing
     #: until the next exchange sends them.
     wants_policy: bool = False
@@ -220,7 +243,7 @@ class Reply:
         """
         head = json.loads(text_of(raw[0]))
         limits = head.get("limits") or {}
-        problem = head["seeds_problem"]
+        problem, recalled = head["seeds_problem"], head.get("recalled") or (0, ())
         return cls(
             epoch=head["epoch"],
             membership=Membership(head.get("membership", 0)),
@@ -250,6 +273,14 @@ class Reply:
             ask_at=head.get("ask_at"),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
+            learnt=frozenset(slot for slot, its in limits.items() if its[4:] == [True]),
+            backed_off={
+                slot: BackedOff(wait / 1000, delay / 1000, reason)
+                for slot, (wait, delay, reason) in (head.get("backed_off") or {}).items()
+            },
+            freed=tuple(head.get("freed", ())),
+            recalled=tuple(recalled[1]),
+            last_recall=int(recalled[0]),
             wants_policy=head.get("wants_policy", False),
             other_limits=_limits(head.get("other_limits")),
             limits_changed=head.get("limits_changed", ""),

@@ -31,6 +31,8 @@ class SlotStatus:
     :param waiting: the number of its waiting requests.
     :param next_in: seconds until it can give a request; 0: now, or when a download ends.
     :param blocked_for: remaining seconds of its block; 0 if it is not blocked.
+    :param block_reason: what its site has answered, if the fleet has blocked it for that; else empty.
+    :param is_learnt: whether its delay is longer than its limits say, because of what its site has answered.
     :param delay: seconds between two requests, :param jitter: the share by which the delay varies, and
         :param concurrency: downloads at a time, 0 for any number; None if unknown.
     :param is_set: whether these limits were set while the crawl ran.
@@ -44,6 +46,8 @@ class SlotStatus:
     waiting: int
     next_in: float = 0.0
     blocked_for: float = 0.0
+    block_reason: str = ""
+    is_learnt: bool = False
     delay: float | None = None
     jitter: float | None = None
     concurrency: int | None = None

@@ -171,8 +171,8 @@ class Table:
         "{slot_states}:<slot>",
         ("hash",),
         "the state of a slot with limits: when it may send its next request, which worker has its turns, "
-        "how many downloads it has. Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename "
-        "this key",
+        "how many downloads it has, until when and why it is blocked, and what was learnt from its answers. "
+        "Expires when the slot is unused. `FRONTIER_SLOTS_KEY` can rename this key",
         Use.PREFIX,
     )
     shared_clock = Key(
@@ -210,7 +210,10 @@ class Table:
         Use.PREFIX,
     )
     slots_blocked = Key(
-        "{prefix}:slots:blocked", ("string",), "exists while any slot is blocked", Use.ARGUMENT
+        "{prefix}:slots:blocked",
+        ("string",),
+        "when the last block of a slot ends, by the frontier's time in milliseconds. Expires then",
+        Use.ARGUMENT,
     )
     slots_cleared = Key(
         "{prefix}:slots:cleared",

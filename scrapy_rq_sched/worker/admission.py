@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ..codec.slot_limits import UNLIMITED
 from ..engine.bridge import EngineBridge
 from ..engine.downloader_slots import TOLERATED
 from ..frontier.messages import Push
@@ -304,7 +303,7 @@ class Admission:
         #: For all requests but those in memory without limits, which only the engine bounds.
         self._of_load: tuple[Rule, ...] = () if engine is None else (self._load,)
         #: For the next request of each slot, a lease or one in memory.
-        self._of_slot: tuple[SlotRule, ...] = (self._time, self._slot_room)
+        self._of_slot: tuple[SlotRule, ...] = (self._answer, self._time, self._slot_room)
         #: For the lease that would begin.
         self._of_lease: tuple[LeaseRule, ...] = (self._suspect,)
         #: For a request that enters this worker's memory: from when it may begin, by the monotonic clock. In
@@ -397,7 +396,7 @@ class Admission:
         """Put requests into this worker's memory, to be crawled from there."""
         for outgoing in kept:
             push, memory = outgoing.push, self._state.memory
-            limited = push.slot if self._politeness.of(push.slot) != UNLIMITED else ""
+            limited = push.slot if self._politeness.needs_turns(push.slot) else ""
             until = max((time for rule in self._of_push if (time := rule(push)) is not None), default=0.0)
             if until:
                 memory.put_off(outgoing, until, limited)
@@ -451,6 +450,9 @@ class Admission:
     def _slot_room(self, slot: str, at: float, now: float) -> Block | None:
         has_room = self._engine is None or not slot or self._engine.slots.load(slot) is not None
         return None if has_room else Block(Cause.SLOT)
+
+    def _answer(self, slot: str, at: float, now: float) -> Block | None:
+        return Block(Cause.ANSWER) if slot in self._state.answers.held else None
 
     def _time(self, slot: str, at: float, now: float) -> Block | None:
         """Return the block of a turn whose time has not come, or is long past."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.slot_limits import UNLIMITED
 from ..codec.slots import slot_of
 from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.messages import Push, rank
@@ -108,7 +107,7 @@ class Handout:
         if lease.slot:
             return False
         slot = slot_of(request)
-        if self._politeness.of(slot) == UNLIMITED:
+        if not self._politeness.needs_turns(slot):
             return False
         # The request is stored there before its lease is released.
         self._state.enqueue(Push("force", "", rank(request.priority), lease.payload, slot), request)

@@ -41,6 +41,7 @@ class Cause(Enum):
     SLOT = "slot"  #: the downloader has enough requests of the slot
     TIME = "time"  #: the time of the turn has not come
     LATE = "late"  #: the turn is so late that another worker may have it
+    ANSWER = "answer"  #: the site asks to wait, or is asked too fast; the frontier's reply has the new limits
     SUSPECT = "suspect"  #: workers died of it, and Redis does not know yet that this one begins it
     EMPTY = "empty"  #: this worker has no request to begin
 
@@ -246,6 +247,13 @@ class Ready:
                 self.remove(timed)
                 yield timed.lease
 
+    def take_all(self, slot: str) -> Iterator[Lease]:
+        """Remove all leases of *slot*, and yield them."""
+        while slot in self._slots:
+            head = self._slots[slot][0]
+            self.remove(head)
+            yield head.lease
+
     def count(self, slot: str) -> int:
         """Return how many leases of *slot* there are."""
         return len(self._slots.get(slot, ()))
@@ -319,6 +327,13 @@ class Memory:
         row.append(outgoing)
         self._count += 1
 
+    def limit(self, slot: str) -> None:
+        """Let the requests of *slot* wait for turns from now on."""
+        mine = [outgoing for outgoing in self._free if outgoing.push.slot == slot]
+        if mine:
+            self._free = deque(outgoing for outgoing in self._free if outgoing.push.slot != slot)
+            self._limited.setdefault(slot, deque()).extend(mine)
+
     def put_off(self, outgoing: Outgoing, until: float, limited: str = "") -> None:
         """Add *outgoing*, which may not begin before *until*, by this process's monotonic clock."""
         self._put_off += 1
@@ -387,6 +402,10 @@ class Memory:
                 late[slot] += 1
         self._drop_empty()
         return late
+
+    def take_back_of(self, slot: str) -> int:
+        """Remove the turns of *slot*; return how many there were."""
+        return len(self._grants.pop(slot, ()))
 
     def clear(self) -> None:
         """Forget the requests; :meth:`take_back` removes their turns."""

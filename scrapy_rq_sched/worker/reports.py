@@ -20,7 +20,6 @@ from ..frontier.messages import BOTTLENECKS, Batch, BottleneckName
 from ..frontier.replies import AT_ONCE, Lease, Order, Part, Reply
 from ..settings import FrontierSettings
 from .admission import Admission, Capacity
-from .log.notices import Notices
 from .ready import Cause
 from .slots import Politeness
 from .state import State
@@ -126,7 +125,7 @@ class Bottleneck(Part):
         block = self._admission.block(now)
         cause = None if block is None else block.cause
         is_empty = cause is Cause.EMPTY and reply.waiting
-        if cause is Cause.TIME:
+        if cause in (Cause.TIME, Cause.ANSWER):
             return "politeness"
         if is_empty and reply.why:
             return "politeness"
@@ -154,7 +153,6 @@ class SlotSync(Part):
         politeness: Politeness,
         settings: FrontierSettings,
         engine: EngineBridge | None,
-        notices: Notices,
     ) -> None:
         self._state = state
         self._capacity = capacity
@@ -162,7 +160,6 @@ class SlotSync(Part):
         # The maximum of leases of saturated slots that this worker holds back from other workers.
         self._most_held = settings.prefetch
         self._engine = engine
-        self._notices = notices
         self._limits_changed: str | None = None
         self.closing = False
 
@@ -204,7 +201,6 @@ class SlotSync(Part):
         self._limits_changed = reply.limits_changed
         if reply.now is not None:
             state.clock.note(reply.sent, reply.received, reply.now)
-            self._notices.throttled(sum(lease.begin > reply.now for lease in reply.leases))
         turns = Counter(lease.slot for lease in reply.leases if lease.begin)
         turns.update({slot: len(times) for slot, times in reply.given.items()})
         state.grants.given(turns)

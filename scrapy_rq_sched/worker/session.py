@@ -78,7 +78,7 @@ class Session(Part):
         )
         self.politeness = politeness_of(settings, queue, engine, state.sent)
         frontier.limit_slots(self.politeness.policy)
-        self.slot_sync = SlotSync(state, limits, self.politeness, settings, engine, self.notices)
+        self.slot_sync = SlotSync(state, limits, self.politeness, settings, engine)
         self.admission = Admission(state, limits, self.politeness, settings, engine)
         self._handout = Handout(
             state, limits, queue, fingerprint, self.notices, self.politeness, self.admission
@@ -94,6 +94,8 @@ class Session(Part):
             state, limits, self.admission, settings, spider.name, frontier.keys.start_urls
         )
         if engine is not None:
+            if self.politeness.backs_off:
+                engine.watch_answers(state.answers.hear)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
@@ -107,7 +109,7 @@ class Session(Part):
         # when it has said what it has.
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
-            *(state.start_reports, state.grants, state.local_only),
+            *(state.start_reports, state.grants, state.answers, state.local_only),
             *(self.slot_sync, self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
@@ -288,6 +290,8 @@ class Session(Part):
                 state.ready.append(lease)
             elif lease.kind == "request":
                 self.slot_sync.take_lease(lease)
+        # After the leases of this reply: a repeated exchange brings those that it had before the recall.
+        state.give_back_slots(reply.recalled)
         state.use_free_turns()
         self._keep(outcome, reply)
         self._expand_and_drop(outcome.orphans, [] if self.closing else reply.leases)
@@ -296,6 +300,8 @@ class Session(Part):
         if reply.items:
             self._stats.inc_value("items/stored", reply.items)
         self.notices.reply(reply, unbegun)
+        self.notices.throttled(reply)
+        self.notices.backed_off(reply)
         self._fullness.note(reply)
         self._tell_scrapy(outcome)
         was_finished = self.finished.is_running

@@ -45,6 +45,9 @@ class Politeness:
         # Limits that an operator has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
         self._set_delay: set[str] = set()
+        # The slots whose delay the fleet has learnt; and those of which leases were recalled.
+        self._learnt: set[str] = set()
+        self._recalled: set[str] = set()
         #: The same limits, as the frontier applies them.
         self.policy = self._policy()
 
@@ -65,6 +68,22 @@ class Politeness:
         limits = self.of(slot)
         return limits.delay * (1 - limits.jitter)
 
+    @property
+    def backs_off(self) -> bool:
+        """Whether the fleet obeys what the answers of sites ask for."""
+        return "backoff" in self._fleet
+
+    def keeps_own_delay(self, slot: str) -> bool:
+        """Return whether the worker's own delay of *slot* holds beside that of :meth:`gap_of`.
+
+        A learnt delay must not replace the delay that a worker keeps by itself, as with AutoThrottle.
+        """
+        return slot in self._learnt and "delay" not in self._fleet and not self._has_delay_by_rule(slot)
+
+    def needs_turns(self, slot: str) -> bool:
+        """Return whether the requests of *slot* may have to wait for turns that the frontier gives."""
+        return slot in self._recalled or self.of(slot) != UNLIMITED
+
     def _has_delay_by_rule(self, slot: str) -> bool:
         known = self._by_rule.get(slot)
         if known is None:
@@ -79,8 +98,13 @@ class Politeness:
         for lease in reply.leases:
             self._set.pop(lease.slot, None)
             self._set_delay.discard(lease.slot)
+            self._learnt.discard(lease.slot)
         self._set.update(reply.limits)
         self._set_delay.update(reply.with_delay)
+        self._learnt.update(reply.learnt)
+        if len(self._recalled) >= LIMITS_REMEMBERED:
+            self._recalled.clear()
+        self._recalled.update(reply.recalled)
         if reply.other_limits is not None:
             self._warn_of(reply.other_limits)
 
@@ -142,7 +166,7 @@ def politeness_of(
         fleet -= {"delay"}
         logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
     politeness = Politeness(default, others, settings.slots, fleet)
-    engine.slots.follow(politeness.gap_of, sent)
+    engine.slots.follow(politeness.gap_of, politeness.keeps_own_delay, sent)
     policy = politeness.policy
     every_slot = next((limits for glob, limits in policy.patterns if glob == "*"), policy.default)
     if every_slot.delay or any(politeness.of(slot).delay for slot in others):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import chain
 
@@ -15,6 +16,7 @@ from scrapy import Request
 from ..frontier.messages import Batch, Push
 from ..frontier.replies import Lease, Order, Part, Reply
 from ..settings import FrontierSettings
+from .answers import SiteAnswers
 from .clock import ServerClock
 from .grants import SlotGrants
 from .items import Items
@@ -38,6 +40,7 @@ class State(Part):
     :ivar start_reports: the request and the seed that were begun last.
     :ivar clock: the server's clock.
     :ivar grants: the use of this worker's turns of slots.
+    :ivar answers: what sites have answered to this worker.
     :ivar order: the present order to all workers.
     """
 
@@ -55,6 +58,7 @@ class State(Part):
         self.start_reports = StartReports(settings.max_deliveries, self.ready, self.requests)
         self.clock = ServerClock()
         self.grants = SlotGrants(self.clock)
+        self.answers = SiteAnswers(self.ready, settings)
         self.order = Order.CRAWL
         #: How many requests the engine was given.
         self.begun = 0
@@ -189,6 +193,14 @@ class State(Part):
             self.grants.forget(kept=of_memory)
         self.grants.unused(of_memory)
 
+    def give_back_slots(self, slots: Iterable[str]) -> None:
+        """Give back the leases and turns of *slots* that are not begun. Requests in memory wait for turns."""
+        for slot in slots:
+            self._give_back(self.ready.take_all(slot))
+            if count := self.memory.take_back_of(slot):
+                self.grants.unused(Counter({slot: count}))
+            self.memory.limit(slot)
+
     def give_back_late(self, now: float, patience: float) -> None:
         """Give back leases and turns that are late by *patience* seconds, for other workers to use."""
         self.grants.unused(self.memory.take_back(now - patience))
@@ -241,12 +253,12 @@ class State(Part):
     def has_news(self) -> bool:
         """Whether there is something to send."""
         news = self.outbox or self.releases.has_news or self.start_reports.has_news or self.grants.has_news
-        return bool(news) or self._memory_is_done or self.items.has_news
+        return bool(news) or self._memory_is_done or self.items.has_news or self.answers.has_news
 
     @property
     def has_urgent_news(self) -> bool:
         """Whether there is something to send for which this or another worker may wait."""
-        has_turns = self.grants.has_urgent_news
+        has_turns = self.grants.has_urgent_news or self.answers.has_news
         return has_turns or self.releases.has_returned or self.start_reports.has_news or self._memory_is_done
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 
 from scrapy_rq_sched.frontier.messages import Push
-from scrapy_rq_sched.frontier.replies import Lease, Order
+from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.worker.outbox import Outgoing
 from scrapy_rq_sched.worker.ready import Block, Cause, Ready, Timed
 from scrapy_rq_sched.worker.session import Session
@@ -110,6 +111,34 @@ def test_requests_in_memory_without_limits_wait_for_no_capacity(worker: Session)
     hold(worker, 5)
     worker.state.memory.append(Outgoing(Push("force", "", 0, b""), Request("http://a.test")))
     assert block_of(worker) is None
+
+
+def test_a_slot_that_was_asked_too_fast_waits_for_the_reply(worker: Session) -> None:
+    worker.state.ready.append(lease(1, "a"))
+    worker.state.answers.held.add("a")
+    worker.state.ready.look_again("a")
+    assert cause_of(worker) is Cause.ANSWER
+    worker.state.ready.append(lease(2, "b"))
+    assert block_of(worker) is None
+
+
+def test_all_leases_of_a_recalled_slot_go_back_with_the_leases_of_the_same_reply(worker: Session) -> None:
+    worker.state.ready.append(lease(1, "a"))
+    worker.state.ready.append(lease(2, "b"))
+    worker.take_reply(Reply("e", recalled=("a",), last_recall=1, leases=[lease(3, "a")]), 0.001)
+    assert [one.slot for one in worker.state.ready] == ["b"]
+    assert worker.batch().given_back == [lease(1).name, lease(3).name]
+
+
+def test_turns_are_noted_though_a_statistics_collector_raises(
+    worker: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.notices, "throttled", Mock(side_effect=RuntimeError))
+    with pytest.raises(RuntimeError):
+        worker.take_reply(Reply("e", now=1.0, leases=[lease(1, "a", begin=5.0)]), 0.001)
+    worker.state.grants.unused(Counter({"a": 1}))
+    assert worker.batch().grants["a"].left == 0
+    assert [one.slot for one in worker.state.ready] == ["a"]
 
 
 def test_a_lease_waits_until_its_time(worker: Session) -> None:

@@ -108,7 +108,7 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
     slots: DownloaderSlots, downloader: Any
 ) -> None:
     gaps: dict[str, float] = {"a.test": 5.0}
-    slots.follow(gaps.get, Mock())
+    slots.follow(gaps.get, Mock(return_value=False), Mock())
     its = downloader.slots["a.test"] = a_slot()
     its.delay = 2.0
     request = Request("http://a.test/", meta={"download_slot": "a.test"})
@@ -119,10 +119,21 @@ def test_a_slot_has_its_own_delay_again_when_the_fleet_keeps_none(
     assert its.delay == 2
 
 
+@pytest.mark.parametrize(("own", "kept"), [(5.0, 5.0), (0.5, LOCAL_PART)])
+def test_a_learnt_delay_lengthens_the_delay_that_a_worker_keeps_by_itself(
+    slots: DownloaderSlots, downloader: Any, own: float, kept: float
+) -> None:
+    slots.follow(lambda slot: 1.0, lambda slot: True, Mock())
+    its = downloader.slots["a.test"] = a_slot()
+    its.delay = own
+    slots._on_reached(Request("http://a.test/", meta={"download_slot": "a.test"}))
+    assert its.delay == kept
+
+
 def test_no_request_waits_in_the_downloader_where_the_fleet_keeps_the_delay(
     slots: DownloaderSlots, ledger: Requests
 ) -> None:
-    slots.follow(lambda slot: 1.0, Mock())
+    slots.follow(lambda slot: 1.0, Mock(return_value=False), Mock())
     begin(ledger, CONCURRENCY - 1)
     assert slots.load("a.test") == CONCURRENCY - 1
     begin(ledger, 1)
@@ -134,7 +145,7 @@ def test_a_request_is_sent_when_the_downloader_s_own_clock_says_so(
 ) -> None:
     monkeypatch.setattr("scrapy_rq_sched.engine.downloader_slots._clock", lambda: 1.7e9)
     sent: list[float] = []
-    slots.follow(lambda slot: 2.0, Mock())
+    slots.follow(lambda slot: 2.0, Mock(return_value=False), Mock())
     slots.watch(Mock(), lambda request, delayed, at, slot: sent.append(at), Mock())
     request = Request("http://a.test/", meta={"download_slot": "a.test"})
     downloader.slots["a.test"] = its = a_slot()
@@ -148,7 +159,7 @@ def reached(
 ) -> tuple[Request, Mock, Mock]:
     """Have a request of a slot with a delay reach the downloader; return it, and two expected calls."""
     is_reached, is_sent = Mock(), Mock()
-    slots.follow(lambda slot: gap, is_sent)
+    slots.follow(lambda slot: gap, Mock(return_value=False), is_sent)
     slots.watch(Mock(), is_reached, Mock())
     downloader.slots["a.test"] = its = a_slot()
     its.lastseen = lastseen

@@ -49,6 +49,29 @@ def test_a_request_uses_the_first_turn_of_its_slot() -> None:
     assert memory.asks(9) == {"b": 1}
 
 
+def test_the_requests_of_a_slot_that_gets_limits_wait_for_turns() -> None:
+    memory = Memory()
+    for number, slot in enumerate(["a", "b", "a"]):
+        push = Push("force", "", 0, b"", slot)
+        memory.append(Outgoing(push, Request(f"http://{slot}/{number}")))
+    memory.limit("a")
+    assert (memory.asks(9), len(memory)) == ({"a": 2}, 3)
+    free = memory.take_free()
+    assert free is not None
+    assert free.push.slot == "b"
+    assert memory.take_free() is None
+    memory.give({"a": [1.0]})
+    assert memory.take("a").request.url == "http://a/0"
+
+
+def test_the_turns_of_one_slot_are_taken_back() -> None:
+    memory = filled()
+    memory.give({"a": [5.0, 6.0], "b": [7.0]})
+    assert memory.take_back_of("a") == 2
+    assert memory.take_back_of("c") == 0
+    assert list(memory.grants()) == [("b", 7.0)]
+
+
 def test_a_turn_that_nothing_is_left_for_is_told_of() -> None:
     memory = filled()
     assert memory.give({"b": [5.0, 6.0], "c": [7.0]}) == Counter({"b": 1, "c": 1})

@@ -18,6 +18,7 @@ from scrapy_rq_sched.frontier.messages import (
     FleetConfig,
     ItemGroup,
     Push,
+    SlotAnswers,
     UsedGrants,
 )
 from scrapy_rq_sched.frontier.replies import Part
@@ -81,6 +82,8 @@ SENT: dict[str, Any] = {
     "asks": {"example.com": 1},
     "grants": {"example.com": UsedGrants(1, 0, left=0)},
     "downloaded": {"example.com": 1},
+    "answers": {"example.com": SlotAnswers(good=1)},
+    "recalled": 1,
     "counted": {"pagecount": 1},
     "item_groups": [ItemGroup((b"an item",))],
     "times": {"1": 1},

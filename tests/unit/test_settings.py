@@ -20,7 +20,7 @@ from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.queue import Base
-from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.settings import OVERLOADED, FrontierSettings
 
 from .test_request import PagesSpider
 
@@ -82,10 +82,13 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     (
         "FRONTIER_FLEET_LIMITS",
         "fleet_limits",
-        frozenset({"delay"}),
+        frozenset({"delay", "backoff"}),
         "concurrency",
         frozenset({"concurrency"}),
     ),
+    ("BACKOFF_HTTP_CODES", "backoff_http_codes", OVERLOADED, "429,503", frozenset({429, 503})),
+    ("BACKOFF_MIN_DELAY", "backoff_min_delay", 1.0, "0.5", 0.5),
+    ("BACKOFF_MAX_DELAY", "backoff_max_delay", 300.0, "60", 60.0),
     (
         "FRONTIER_SLOTS",
         "slots",
@@ -241,6 +244,9 @@ BAD_VALUES: dict[str, list[Any]] = {
         '["x"]',
         '[["callback"]]',
     ],
+    "BACKOFF_HTTP_CODES": ["many", "429;503", 5, ["x"], [[429]], [99], [600], {}],
+    "BACKOFF_MIN_DELAY": [*NOT_NUMBERS, 0, -1, 90_000],
+    "BACKOFF_MAX_DELAY": [*NOT_NUMBERS, 0, -1, 90_000],
     "FRONTIER_MAX_SEED_BYTES": [*NOT_NUMBERS, 0, -1, 1.5, 1e300],
     "FRONTIER_MAX_FAILED": [*NOT_NUMBERS, 0, -1, 1.5],
     "FRONTIER_MAX_WAITING": [*NOT_NUMBERS, -1, 1.5],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
+from datetime import datetime, timedelta
 from typing import Any
 
 from scrapy import Request, Spider
@@ -20,6 +21,8 @@ from ..outbox import LocalOnly
 
 logger = logging.getLogger(__name__)
 
+#: Seconds for which a slot must be blocked until that is a warning: somebody may not want to wait so long.
+LONG_BLOCK = 600.0
 #: Number of different causes that are logged; a spider may produce a million of them.
 MOST_WARNINGS = 100
 
@@ -263,10 +266,37 @@ class Notices:
                     type(dupefilter).__name__,
                 )
 
-    def throttled(self, leases: int) -> None:
-        """Count *leases* that must wait for the time of their slot."""
-        if leases:
-            self._stats.inc_value("frontier/throttled", leases)
+    def throttled(self, reply: Reply) -> None:
+        """Count the leases of *reply* that must wait for the time of their slot."""
+        if reply.now is not None and (count := sum(lease.begin > reply.now for lease in reply.leases)):
+            self._stats.inc_value("frontier/throttled", count)
+
+    def backed_off(self, reply: Reply) -> None:
+        """Log what the answers of sites have led to, and which slots are no longer blocked."""
+        for slot, its in reply.backed_off.items():
+            self._stats.inc_value("frontier/backed_off")
+            if its.blocked_for:
+                is_long = its.blocked_for >= LONG_BLOCK
+                waits = round(its.blocked_for) if its.blocked_for >= 1 else its.blocked_for
+                until = datetime.now().astimezone() + timedelta(seconds=its.blocked_for)
+                logger.log(
+                    logging.WARNING if is_long else logging.INFO,
+                    "%s has answered %s for %s: no worker begins a request of it until %s%s",
+                    *(one_line(slot), one_line(its.reason), _seconds(waits)),
+                    f"{until:%Y-%m-%d %H:%M:%S}" if is_long else f"{until:%H:%M:%S}",
+                    f". To end this, run: {self._unblock(slot)}" if is_long else "",
+                )
+            if its.delay:
+                logger.info(
+                    "%s has answered %s: all workers together send it one request every %s from now on, and "
+                    "more again while its answers are good",
+                    *(one_line(slot), one_line(its.reason), _seconds(its.delay)),
+                )
+        for slot in reply.freed:
+            logger.info("%s is no longer blocked", one_line(slot))
+
+    def _unblock(self, slot: str) -> str:
+        return f"{frontier_command('slots', self._spider)} unblock {shlex.quote(one_line(slot))}"
 
     def order_changed(self, reply: Reply) -> None:
         """Log a new instruction to all workers."""
@@ -308,3 +338,7 @@ class Notices:
         if cause not in self._warned and len(self._warned) < MOST_WARNINGS:
             self._warned.add(cause)
             logger.warning(message, *args)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"

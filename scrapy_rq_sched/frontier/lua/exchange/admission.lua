@@ -113,11 +113,12 @@ function admission.look(step, slot, waits)
   return state, first_block(state, ask_for(step, state, state.owner, 1))
 end
 
--- Tell the worker limits that were set during the crawl, because its settings have others.
+-- Tell the worker limits that were set or learnt during the crawl, because its settings have others.
 function admission.tell(step, state)
-  if not state.is_set then return end
+  local is_learnt = state.delay > state.least_delay
+  if not (state.is_set or is_learnt) then return end
   step.limits_sent = step.limits_sent or {}
-  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay}
+  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or is_learnt, is_learnt}
 end
 
 -- Find at most *most* turns of a slot.
@@ -127,16 +128,18 @@ function admission.grants(step, slot, most)
   local state, now = limits.of(slot, slot_policy.all), slots.now()
   admission.tell(step, state)
   if state.blocked > 0 and state.blocked <= now then
-    redis.call('HDEL', SLOT .. slot, 'blocked')
+    redis.call('HDEL', SLOT .. slot, 'blocked', 'block_reason')
     events.tell('slot_free', nil, {slot = slot})
-    state.blocked = 0
+    state.blocked, state.block_reason = 0, ''
+    step.freed = step.freed or {}
+    step.freed[#step.freed + 1] = slot
   end
   if has_no_limits(state) and state.blocked == 0 then return nil end
   local ask = ask_for(step, state, step.worker, most)
   local again_at, cause, has_asked = first_block(state, ask)
   if again_at then
-    if state.active > 0 then slots.keep_state(slot, math.max(state.tat, state.blocked), true) end
-    if has_asked and slots.are_shared then shared_slots.ask_for(state, again_at) end
+    if state.active > 0 then slots.keep_state(slot, limits.latest(state), true) end
+    if has_asked and slots.are_shared then shared_slots.ask_for(state, again_at, limits.latest(state)) end
     step.why = step.why or cause
     return {}, again_at, state
   end

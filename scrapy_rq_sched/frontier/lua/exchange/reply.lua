@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, number_of, exchange/header, exchange/begin, exchange/conditions
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, number_of, exchange/header, exchange/begin, exchange/conditions
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -90,6 +90,7 @@ local function reply(step)
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
     limits_changed = step.meta.limits_changed or nil, given = step.given, ask_at = step.ask_at,
+    backed_off = step.backed_off, freed = step.freed, recalled = step.meta.recalled and site_answers.recalled(step) or nil,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved,

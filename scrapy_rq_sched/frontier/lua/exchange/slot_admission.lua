@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, exchange/header, exchange/slot_policy, exchange/admission
 -- The limits of slots in an exchange.
 --
 -- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
@@ -14,7 +14,7 @@ function slot_admission.learn(step)
   slot_policy.learn(step)
 end
 
--- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
+-- Take the worker's reports: of the answers that it got; of its turns, slot -> {how many it no longer has, when the last one began, how many began
 -- no request, how many it still has}; and of its downloads, slot -> how many have ended.
 function slot_admission.report(step)
   if step.repeated then return end
@@ -24,6 +24,7 @@ function slot_admission.report(step)
   for slot, n in pairs(header.downloaded or {}) do
     slot_reports.downloaded(limits.of(slot, slot_policy.all), step.worker, n)
   end
+  if header.answers then site_answers.hear(step) end
 end
 
 -- Begin no requests for a moment: Redis has come back with older data, or with none.

@@ -93,7 +93,7 @@ function slot_policy.read(step)
   local delay, jitter, concurrency = string.match(meta.slot_default or '', DEFAULT)
   local all = slot_policy.all
   all.delay, all.jitter, all.concurrency = number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
-  all.has_own, all.rules = meta.limited, meta.rules
+  all.has_own, all.rules = meta.limited and meta.limited ~= slots.ONLY_STATES, meta.rules
   step.is_limited = slots.may_be_limited(meta.limited, meta.slot_default)
 end
 

@@ -43,13 +43,16 @@ elseif change == 'block' then
   -- This is also true if the block has expired, but no worker has recorded that event yet.
   local was_blocked = (tonumber(redis.call('HGET', SLOT .. slot, 'blocked') or '') or 0) > 0
   if period > 0 then
-    events.tell('slot_blocked', nil, {slot = slot, seconds = period / 1000})
+    events.tell('slot_blocked', nil, {slot = slot, seconds = period / 1000, reason = 'by an operator'})
   elseif was_blocked then
     events.tell('slot_free', nil, {slot = slot})
   end
   redis.call('HSET', SLOT .. slot, 'blocked', string.format('%.0f', period > 0 and now + period or 0))
+  redis.call('HDEL', SLOT .. slot, 'block_reason')
+  -- An operator who ends a block knows better than what the site's answers have led to.
+  if period == 0 then redis.call('HDEL', SLOT .. slot, 'learnt') end
   redis.call('PEXPIRE', SLOT .. slot, string.format('%.0f', math.max(redis.call('PTTL', SLOT .. slot), period + 600000)))
-  if period > 0 and period > redis.call('PTTL', SLOTS_BLOCKED) then redis.call('SET', SLOTS_BLOCKED, 1, 'PX', string.format('%.0f', period)) end
+  if period > 0 then slots.note_block(now + period) end
 end
 -- Because of this change, workers give back their ready requests, which then wait for the new limits.
 redis.call('HSET', META, 'limited', '1', 'limits_changed', exact_time())

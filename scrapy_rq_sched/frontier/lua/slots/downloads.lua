@@ -31,8 +31,11 @@ function downloads.note(slot, worker, n)
   if count <= 0 then
     if redis.call('HDEL', key, field, 'kept') == 0 then return end
     -- If other workers download there, the state is kept long again when the slot is next asked.
-    local times = redis.call('HMGET', key, 'tat', 'blocked')
-    return slots.keep_state(slot, math.max(number_of(times[1], 0), number_of(times[2], 0)), false)
+    local times = redis.call('HMGET', key, 'tat', 'blocked', 'learnt')
+    local latest = math.max(number_of(times[1], 0), number_of(times[2], 0))
+    -- What was learnt of its answers is kept for longer: see slots/backoff.lua.
+    if times[3] and times[3] ~= '' then latest = math.max(latest, slots.now() + 2 * slots.KEPT) end
+    return slots.keep_state(slot, latest, false)
   end
   redis.call('HSET', key, field, string.format('%d %.0f', count, slots.now() + COUNTED))
 end

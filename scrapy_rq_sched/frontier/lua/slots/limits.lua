@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/shared_slots, slots/slot_patterns
+-- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/shared_slots, slots/slot_patterns, slots/backoff
 -- The limits of slots, and the states of slots with limits. exchange/admission.lua decides whether a request may begin. SLOT_LIMITS has two kinds of fields:
 --   <slot>      the limits of a slot that the settings name, as
 --               '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. They are valid as long as
@@ -15,7 +15,10 @@
 --   owner, pending  the worker that has turns of the slot, and how many of them it has not begun. While it has any, no
 --             other worker gets turns: the owner alone keeps the gaps between them, however late it is. The owner is
 --             '' if the last one has left the slot to others.
---   blocked   the time until which the slot gives no request
+--   blocked   the time until which the slot gives no request; block_reason: what its site has answered, '' if an operator
+--             has blocked it
+--   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
+--             replaces it
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 --   kept      the time until which the key is kept, if no worker downloads there
@@ -59,7 +62,7 @@ function limits.of(slot, all)
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local tat, was, owner, pending, sent, blocked, kept, asked, asked_by, last, workers
+  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt
   local active = 0
   for i = 1, #flat, 2 do
     local name, value = flat[i], flat[i + 1]
@@ -73,6 +76,8 @@ function limits.of(slot, all)
     elseif name == 'asked' then asked = value
     elseif name == 'asked_by' then asked_by = value
     elseif name == 'last' then last = value
+    elseif name == 'learnt' then learnt = value
+    elseif name == 'block_reason' then block_reason = value
     elseif string.sub(name, 1, 2) == 'a:' then
       local worker = string.sub(name, 3)
       workers = workers or {}
@@ -85,8 +90,12 @@ function limits.of(slot, all)
     slot = slot, stays = all.stays, leaves = all.leaves, active = active, workers = workers,
     owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), tat = tat,
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency,
-    is_delay_stored = was == delay, blocked = number_of(blocked, 0), kept = number_of(kept, 0),
+    blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
+    least_delay = delay, least_jitter = math.min(1, jitter),
   }
+  if learnt and learnt ~= '' then backoff.apply(state, learnt) end
+  delay = state.delay
+  state.is_delay_stored = was == delay
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
   if all.delay and was and was > delay then state.tat = tat - (was - delay) * (1 - state.jitter) end
   if is_set then state.is_set, state.sets_delay = true, sets_delay end
@@ -95,15 +104,29 @@ function limits.of(slot, all)
   return state
 end
 
+-- -> the latest time that a state is about, from which on it is kept for a while
+function limits.latest(state)
+  local latest = math.max(state.tat, state.blocked)
+  return state.learnt and math.max(latest, backoff.kept_until(state.learnt) - slots.KEPT) or latest
+end
+
 -- Write a state, and renew its time to live if half of it is over.
 local function write_state(state)
-  local fields, latest = {'tat', decimal(state.tat), 'pending', whole(state.pending)}, math.max(state.tat, state.blocked)
+  local fields, latest = {'tat', decimal(state.tat), 'pending', whole(state.pending)}, limits.latest(state)
   local n = #fields
   if state.is_sent_new then
     fields[n + 1], fields[n + 2], n, state.is_sent_new = 'sent', decimal(state.sent), n + 2, nil
   end
   if state.delay > 0 and state.is_owner_new then
     fields[n + 1], fields[n + 2], n, state.is_owner_new = 'owner', state.owner, n + 2, nil
+  end
+  if state.is_learnt_new then
+    fields[n + 1], fields[n + 2] = 'learnt', state.learnt and backoff.text(state.learnt) or ''
+    n, state.is_learnt_new = n + 2, nil
+  end
+  if state.is_block_new then
+    fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'blocked', decimal(state.blocked), 'block_reason', state.block_reason
+    n, state.is_block_new = n + 4, nil
   end
   if not state.is_delay_stored then
     fields[n + 1], fields[n + 2], n, state.is_delay_stored = 'delay', state.delay, n + 2, true

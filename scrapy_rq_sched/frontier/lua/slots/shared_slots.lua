@@ -78,12 +78,12 @@ function shared_slots.is_left_to_another(state)
   return state.asked_by ~= META and state.asked > slots.now()
 end
 
--- There is no turn for this spider until *at*: note that it has asked.
-function shared_slots.ask_for(state, at)
+-- There is no turn for this spider until *at*: note that it has asked. latest: the latest time that the state is about
+function shared_slots.ask_for(state, at, latest)
   if state.last ~= META then
     local key = SLOT .. state.slot
     redis.call('HSET', key, 'asked', string.format('%.0f', at + LEFT_FOR), 'asked_by', META)
-    slots.keep_state(state.slot, math.max(state.tat, state.blocked), state.active > 0)
+    slots.keep_state(state.slot, latest, state.active > 0)
   end
 end
 

@@ -21,7 +21,10 @@ function slot_reports.used(state, worker, n, last, unused, left)
   end
   -- An unused turn, as for a response from the HTTP cache, costs the slot no time.
   if unused > 0 and state.pending == 0 and state.owner == worker then
-    state.tat = math.min(state.tat, state.sent > 0 and state.sent + limits.interval(state) or now)
+    local from = state.sent > 0 and state.sent + limits.interval(state) or now
+    -- A site that is asked too fast is not asked sooner than a delay after its answer.
+    if state.learnt then from = math.max(from, state.learnt.raised + state.delay) end
+    state.tat = math.min(state.tat, from)
     shared_slots.moved(state.slot)
   end
   if state.leaves and state.pending == 0 and state.owner == worker then

@@ -7,11 +7,13 @@
 -- FIRST_TIME: scores from this one on are times
 -- SET: before the name of a slot, the field of SLOT_LIMITS with the limits that were set for it during the crawl. No
 --   slot's name has a space.
+-- ONLY_STATES: the value of META's field limited if no slot has limits of its own, but some have states. '1': some may have both
+-- KEPT: how long a state is kept after the last time in it, in milliseconds
 -- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
-local slots = {FIRST_TIME = 1e14, SET = 'set ', are_shared = false}
--- The longest time that a slot sleeps; and how long its state is kept after the last time in it, also with downloads,
--- which may take longer than an unused state is kept. In milliseconds.
-local LONGEST, KEPT, KEPT_WITH_DOWNLOADS = 600000, 600000, 86400000
+local slots = {FIRST_TIME = 1e14, SET = 'set ', KEPT = 600000, ONLY_STATES = '2', are_shared = false}
+-- The longest time that a slot sleeps; and how long its state is kept with downloads, which may take longer than an unused
+-- state is kept. In milliseconds.
+local LONGEST, KEPT_WITH_DOWNLOADS = 600000, 86400000
 -- The key of the frontier's time. Spiders that share states of slots also share the time.
 local CLOCK
 local CLOCK_KEPT = 86400000
@@ -172,13 +174,20 @@ end
 
 -- -> until when the state of a slot is kept if *latest* is the latest time in it, and no worker downloads there
 function slots.kept_until(latest)
-  return math.max(latest, slots.now()) + KEPT
+  return math.max(latest, slots.now()) + slots.KEPT
 end
 
 -- Keep the state of a slot. latest: the latest time in it; has_downloads: whether any worker downloads there
 function slots.keep_state(slot, latest, has_downloads)
-  local kept = has_downloads and KEPT_WITH_DOWNLOADS or KEPT
+  local kept = has_downloads and KEPT_WITH_DOWNLOADS or slots.KEPT
   redis.call('PEXPIRE', SLOT .. slot, whole(kept + math.max(0, latest - slots.now())))
+end
+
+-- Note that a slot is blocked until *time*: SLOTS_BLOCKED has the end of the last block.
+function slots.note_block(time)
+  local before = redis.pcall('GET', SLOTS_BLOCKED)
+  if not has_failed(before) and number_of(before, 0) >= time then return end
+  redis.call('SET', SLOTS_BLOCKED, whole(time), 'PX', whole(math.max(1, time - slots.now())))
 end
 
 -- Set a slot's next turn to *score*, if it has waiting requests.

@@ -1,0 +1,97 @@
+-- Needs: keys, slots/slots, number_of
+-- The delay that the fleet has learnt from a slot's answers: the field learnt of the slot's state,
+-- '<kind> <delay> <good delay> <raised> <since> <answers>', all times in milliseconds.
+--   kind         'search': after the first bad answer, the delay falls by a tenth each STEP; 'keep': it was too short, so the
+--                last good delay holds, and falls by a hundredth each ANSWERS good answers; 'asked': the site has asked to
+--                wait, so the delay is as before. Only if it asks again, it is asked too fast
+--   good delay   the last delay with which all answers were good; 0 if there is none
+--   raised       when the delay was last raised; since, answers: when it last changed, and how many good answers came since
+-- Without a bad answer for FORGIVEN milliseconds, or for two delays, the field no longer counts. A block counts as a bad answer
+-- at its end.
+local backoff = {}
+local FORGIVEN = 1800000
+-- The share of a learnt delay by which it varies, so that slots that were slowed down together do not come back together.
+local JITTER = 0.1
+local SEARCH, STEP, KEEP, ANSWERS = 0.9, 1500, 0.99, 100
+-- How long after a raise the answers may be to requests that other workers sent before they knew of it.
+local SETTLING = 500
+-- A delay shorter than this is none.
+local SHORTEST = 5
+
+-- -> what *text*, the field, says; nil if nothing is learnt
+local function read(text)
+  local kind, delay, good, raised, since, answers = string.match(text, '^(%l+) (%S+) (%S+) (%S+) (%S+) (%d+)$')
+  local learnt = {
+    kind = kind, delay = number_of(delay, 0), good = number_of(good, 0), raised = number_of(raised, 0),
+    since = number_of(since, 0), answers = number_of(answers, 0),
+  }
+  return kind and backoff.kept_until(learnt) > slots.now() and learnt or nil
+end
+
+-- -> the field for a state
+function backoff.text(learnt)
+  if not learnt then return '' end
+  return string.format('%s %s %s %s %s %d', learnt.kind, decimal(learnt.delay), decimal(learnt.good), whole(learnt.raised),
+    whole(learnt.since), learnt.answers)
+end
+
+-- Let the delay of a state be the one that *text* tells, if it is longer than that of the limits in force.
+function backoff.apply(state, text)
+  state.least_delay, state.least_jitter, state.learnt = state.delay, state.jitter, read(text)
+  backoff.set(state)
+end
+
+function backoff.set(state)
+  local its = state.learnt and state.learnt.delay or 0
+  local is_longer = its > state.least_delay
+  local delay = is_longer and its or state.least_delay
+  if delay ~= state.delay then state.is_delay_stored = false end
+  state.delay, state.jitter = delay, is_longer and JITTER or state.least_jitter
+end
+
+-- A request that was sent at *sent* had a bad answer, with which the site asks to wait for *wait*. The first delay is at least
+-- *shortest*; none is longer than *longest*.
+-- -> nil if the delay stays as it is, also because the request was sent before it was raised, or it is the longest already;
+-- 'slower' if it is the longest so far, 'back' if it was good before
+function backoff.slow_down(state, sent, wait, shortest, longest)
+  local learnt, now, before = state.learnt, slots.now(), state.delay
+  if learnt and sent < learnt.raised + math.min(SETTLING, learnt.delay / 2) then return nil end
+  local goes_back, delay, kind = learnt and learnt.good > learnt.delay, 2 * state.delay, 'search'
+  if goes_back then
+    delay, kind = learnt.good, 'keep'
+  elseif not learnt and wait > 0 then
+    delay, kind = 0, 'asked'
+  elseif not learnt or learnt.kind == 'asked' then
+    delay = math.max(shortest, delay)
+  end
+  state.learnt = {
+    kind = kind, delay = math.min(delay, math.max(longest, state.least_delay)), good = 0, raised = now, since = now, answers = 0,
+  }
+  backoff.set(state)
+  return state.delay > before and (goes_back and 'back' or 'slower') or nil
+end
+
+-- *answers* good answers came. -> whether the limits in force hold again
+function backoff.speed_up(state, answers)
+  local learnt, now = state.learnt, slots.now()
+  if learnt.kind == 'asked' then return false end
+  learnt.answers = learnt.answers + answers
+  local is_search = learnt.kind == 'search'
+  local is_due = learnt.answers >= ANSWERS
+  if is_search then is_due = now - learnt.since >= math.max(STEP, learnt.delay) end
+  if is_due then
+    learnt.good, learnt.delay = learnt.delay, learnt.delay * (is_search and SEARCH or KEEP)
+    learnt.since, learnt.answers = now, 0
+  end
+  local is_over = learnt.delay <= math.max(state.least_delay, SHORTEST)
+  if is_over then state.learnt = nil end
+  backoff.set(state)
+  return is_over
+end
+
+-- -> until when it counts
+function backoff.kept_until(learnt)
+  return learnt.raised + math.max(FORGIVEN, 2 * learnt.delay)
+end
+
+return backoff -- seldom used

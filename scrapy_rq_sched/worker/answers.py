@@ -1,0 +1,155 @@
+"""What the sites answer to this worker, for the whole fleet: who asks to wait, and who is asked too fast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..codec.retry_after import date_of, rate_limit_wait, retry_after
+from ..engine.answers import Answer
+from ..frontier.messages import Batch, SlotAnswers
+from ..frontier.replies import Part, Reply
+from ..settings import FrontierSettings
+from .ready import Ready
+
+#: The status of an answer to a client that asks too fast (RFC 6585), and of a server that is overloaded.
+TOO_MANY, UNAVAILABLE = 429, 503
+#: So many different URLs in a row must have an answer of ``BACKOFF_HTTP_CODES``, other than 429, until the
+#: site is asked more slowly: a single page may be broken, and Scrapy retries it.
+IN_A_ROW = 3
+#: Number of slots whose last answers are remembered.
+REMEMBERED = 10_000
+
+
+@dataclass(slots=True)
+class _News:
+    """What Redis does not know yet of a slot's answers; times by the monotonic clock."""
+
+    good: int = 0
+    bad_sent: float | None = None
+    wait_until: float = 0.0
+    reason: str = ""
+
+
+class SiteAnswers(Part):
+    """Collect the answers of sites for the next exchange.
+
+    From a bad answer until the frontier's reply, no request of its slot begins: the reply tells the new
+    limits.
+
+    :param ready: the leases of this worker.
+    :ivar held: the slots of which no request begins until the next reply.
+    """
+
+    def __init__(self, ready: Ready, settings: FrontierSettings) -> None:
+        self._ready = ready
+        self._codes = settings.backoff_http_codes
+        self._news: dict[str, _News] = {}
+        # The different URLs of each slot that had bad answers since the last good one.
+        self._in_a_row: dict[str, set[str]] = {}
+        # The slots of which the fleet has learnt a delay, and needs to know the good answers, too.
+        self._learnt: set[str] = set()
+        self._sent: set[str] = set()
+        # The slots whose sites have asked to wait, until when, by the monotonic clock, and why.
+        self._waits: dict[str, tuple[float, str]] = {}
+        self._last_recall = 0
+        self.held: set[str] = set()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an answer concerns the other workers. Good answers wait for the next exchange."""
+        return bool(self.held - self._sent)
+
+    def hear(self, answer: Answer) -> None:
+        """Note an answer of a site."""
+        slot, status = answer.slot, answer.status
+        if (wait := self._wait(answer)) is not None:
+            self._ask_to_wait(slot, time.monotonic() + wait, f"{status}, and asks to wait")
+        if status == TOO_MANY or self._is_overloaded(answer):
+            news = self._of(slot, str(status))
+            news.bad_sent = max(news.bad_sent or 0.0, answer.sent)
+            self._hold(slot)
+        elif status not in self._codes:
+            self._in_a_row.pop(slot, None)
+            if slot in self._learnt:
+                self._of(slot).good += 1
+
+    @staticmethod
+    def _wait(answer: Answer) -> float | None:
+        """Return how many seconds the site asks to wait, by its own clock; None if it does not."""
+        # A proxy without a connection answers 503, but it knows nothing of the site's limits.
+        is_asked = answer.status == TOO_MANY or (answer.status == UNAVAILABLE and not answer.is_by_proxy)
+        if not (is_asked or answer.has_rate_limit):
+            return None
+        now = date_of(answer.header("Date")) or time.time()
+        wait = retry_after(answer.header("Retry-After"), now) if is_asked else None
+        return rate_limit_wait(answer.header, now) if wait is None else wait
+
+    def _ask_to_wait(self, slot: str, until: float, reason: str) -> None:
+        news = self._of(slot, reason)
+        news.wait_until = max(news.wait_until, until)
+        if len(self._waits) >= REMEMBERED:
+            self._waits.clear()
+        self._waits[slot] = news.wait_until, reason
+        self._hold(slot)
+
+    def _is_overloaded(self, answer: Answer) -> bool:
+        """Return whether the site cannot answer several URLs in a row."""
+        # A proxy may have answered, which only this worker may have.
+        if answer.status not in self._codes or answer.is_by_proxy:
+            return False
+        if len(self._in_a_row) >= REMEMBERED:
+            self._in_a_row.clear()
+        urls = self._in_a_row.setdefault(answer.slot, set())
+        urls.add(answer.url)
+        if len(urls) < IN_A_ROW:
+            return False
+        urls.clear()
+        return True
+
+    def _of(self, slot: str, reason: str = "") -> _News:
+        news = self._news.setdefault(slot, _News())
+        news.reason = news.reason or reason
+        return news
+
+    def _hold(self, slot: str) -> None:
+        self._sent.discard(slot)
+        self.held.add(slot)
+        self._ready.look_again(slot)
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        now = time.monotonic()
+        batch.recalled = self._last_recall
+        batch.answers = {slot: _to_wire(news, now) for slot, news in self._news.items()}
+        self._sent = set(self.held)
+        self._news.clear()
+
+    def applied(self, reply: Reply) -> None:
+        """Note of which slots the fleet has learnt a delay, and let the next requests of slots begin."""
+        self._learnt.difference_update(lease.slot for lease in reply.leases)
+        self._learnt.update(reply.learnt)
+        self._last_recall = max(self._last_recall, reply.last_recall)
+        self._let_go(self._sent)
+
+    def rolled_back(self) -> None:
+        """Note that Redis may have forgotten the last recalls, and for how long sites have asked to wait."""
+        self._last_recall = 0
+        waits, self._waits = self._waits, {}
+        for slot, (until, reason) in waits.items():
+            if until > time.monotonic():
+                self._ask_to_wait(slot, until, reason)
+
+    def _let_go(self, slots: Collection[str]) -> None:
+        for slot in tuple(slots):
+            self.held.discard(slot)
+            self._ready.look_again(slot)
+        self._sent = set()
+
+
+def _to_wire(news: _News, now: float) -> SlotAnswers:
+    ago = 0.0 if news.bad_sent is None else max(0.0, now - news.bad_sent)
+    wait = max(0.0, news.wait_until - now)
+    return SlotAnswers(
+        news.good, news.bad_sent is not None, round(1000 * ago, 3), round(1000 * wait, 3), news.reason
+    )

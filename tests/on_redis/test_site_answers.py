@@ -1,0 +1,395 @@
+"""What sites answer: the fleet blocks a slot as long as its site asks, and asks it more slowly after 429."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
+from scrapy_rq_sched.events.stream import Stream
+from scrapy_rq_sched.frontier.messages import SlotAnswers
+from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
+
+from ..support.client import Client, Join, calls_of
+from ..support.crawl import wait_until
+from .test_limits import push, server_ms, take
+
+#: Milliseconds for which answers after a raise may be to requests that were sent before it.
+SETTLING = 500
+
+
+def hear(worker: Client, slot: str = "a", **answers: Any) -> Reply:
+    """Let *worker* tell the answers of *slot*, and ask for nothing."""
+    return worker.say(answers={slot: SlotAnswers(**answers)})
+
+
+def too_fast(worker: Client, slot: str = "a", ago: float = 0.0) -> Reply:
+    return hear(worker, slot, is_bad=True, ago=ago, reason="429")
+
+
+def asked_to_wait(worker: Client, seconds: float, slot: str = "a") -> Reply:
+    return hear(worker, slot, wait=1000 * seconds, reason="429, and asks to wait")
+
+
+@pytest.fixture
+def slots(redis_url: str) -> Callable[[], Slots]:
+    return lambda: Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
+
+
+@pytest.fixture
+def status(slots: Callable[[], Slots]) -> Callable[[], SlotStatus]:
+    return lambda: next(slots().read(["a"]))
+
+
+def age_raise(worker: Client, by_ms: float, slot: str = "a") -> None:
+    """Move the times of what was learnt of *slot* to the past."""
+    server, key = worker.frontier.server, worker.frontier.keys.slot(slot)
+    kind, delay, good, raised, since, answers = server.hget(key, "learnt").decode().split()
+    times = (f"{float(time) - by_ms:.0f}" for time in (raised, since))
+    server.hset(key, "learnt", " ".join((kind, delay, good, *times, answers)))
+
+
+def types(worker: Client) -> list[str]:
+    """Return the types of the events of slots."""
+    frontier = worker.frontier
+    events = Stream(frontier.keys.events, "s").latest(frontier.server, 100)
+    return [event.type for event in events if event.type.startswith("slot")]
+
+
+# -- a site that asks to wait ------------------------------------------------------------------------
+
+
+def test_no_worker_is_given_requests_of_a_site_that_asks_to_wait(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    push(worker, "a", 5)
+    push(worker, "b", 1)
+    asked_to_wait(worker, 60)
+    assert [lease.slot for lease in take(other)] == ["b"]
+    assert take(worker) == []
+
+
+def test_the_slot_gives_requests_again_as_soon_as_its_time_is_over(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a"), join("b")
+    push(worker, "a", 5)
+    began = time.monotonic()
+    asked_to_wait(worker, 0.3)
+    reply = other.say(want=1)
+    assert reply.next_turn is not None
+    assert 0 < reply.next_turn - server_ms(server) <= 300
+    wait_until(lambda: take(other, 1))
+    assert 0.3 <= time.monotonic() - began < 1
+
+
+def test_the_worker_that_finds_the_block_over_is_told(join: Join) -> None:
+    worker = join()
+    push(worker, "a", 5)
+    asked_to_wait(worker, 0.05)
+    freed = []
+    wait_until(lambda: freed.extend(worker.say(want=1).freed) or freed)
+    assert freed == ["a"]
+
+
+def test_a_shorter_time_does_not_end_a_longer_block(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    asked_to_wait(worker, 60)
+    assert asked_to_wait(worker, 1).backed_off == {}
+    assert 50 < status().blocked_for <= 60
+
+
+def test_the_reply_tells_for_how_long_the_slot_is_blocked_and_why(join: Join) -> None:
+    its = asked_to_wait(join(), 7).backed_off["a"]
+    assert (its.blocked_for, its.delay, its.reason) == (7, 0, "429, and asks to wait")
+
+
+def test_a_block_is_one_event_and_its_end_another(join: Join) -> None:
+    worker = join()
+    push(worker, "a", 2)
+    asked_to_wait(worker, 0.05)
+    asked_to_wait(worker, 0.1)
+    wait_until(lambda: take(worker, 1))
+    assert types(worker) == ["slot_blocked", "slot_free"]
+
+
+def test_the_status_of_a_slot_names_the_answer(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    asked_to_wait(worker, 60)
+    its = status()
+    assert (its.why, its.block_reason) == ("blocked", "429, and asks to wait")
+
+
+def test_an_operator_can_end_the_wait_of_a_site(
+    join: Join, slots: Callable[[], Slots], status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 2)
+    asked_to_wait(worker, 60)
+    too_fast(worker)
+    slots().unblock("a")
+    its = status()
+    assert (its.blocked_for, its.block_reason, its.is_learnt) == (0, "", False)
+    assert len(take(worker)) == 2
+
+
+# -- recalls -----------------------------------------------------------------------------------------
+
+
+def test_every_worker_is_told_once_to_give_back_the_leases_of_the_slot(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    other.say()
+    worker.say()
+    assert asked_to_wait(worker, 60).recalled == ("a",)
+    reply = other.say()
+    assert reply.recalled == ("a",)
+    assert other.say(recalled=reply.last_recall).recalled == ()
+    asked_to_wait(worker, 60, "b")
+    assert other.say(recalled=reply.last_recall).recalled == ("b",)
+
+
+def test_a_recall_with_a_lost_reply_is_told_again(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    other.say()
+    asked_to_wait(worker, 60)
+    assert other.say().recalled == ("a",)
+    assert other.say().recalled == ("a",)
+
+
+def test_a_worker_that_joins_gives_back_nothing(join: Join) -> None:
+    asked_to_wait(join("a"), 60)
+    joined = join("b")
+    reply = joined.say()
+    assert reply.recalled == ()
+    assert reply.last_recall > 0
+
+
+def test_recalls_of_one_slot_do_not_pile_up(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    for seconds in range(1, 20):
+        asked_to_wait(worker, seconds)
+    assert server.hget(worker.frontier.keys.meta, "recalled").count(b":") == 1
+
+
+# -- a site that is asked too fast -------------------------------------------------------------------
+
+
+def test_after_429_the_fleet_asks_once_in_the_shortest_delay(join: Join) -> None:
+    worker = join(bounds={"backoff_min_delay": 0.2})
+    push(worker, "a", 9)
+    assert too_fast(worker).backed_off["a"].delay == 0.2
+    assert take(worker) == []
+    leases: list[Lease] = []
+    wait_until(lambda: leases.extend(take(worker, 1)) or leases)
+    leases += take(worker, ahead=60_000)
+    times = [lease.begin for lease in leases]
+    assert len(times) == 9
+    assert all(180 <= after - before <= 220 for before, after in pairwise(times))
+
+
+def test_the_delay_of_the_settings_is_doubled(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=10)})
+    push(worker, "a", 1)
+    assert too_fast(worker).backed_off["a"].delay == 20
+    assert status().delay == 20
+    assert status().is_learnt
+
+
+def test_the_delay_doubles_with_each_429_up_to_the_longest(join: Join) -> None:
+    worker = join(bounds={"backoff_max_delay": 5})
+    found = []
+    for _ in range(4):
+        found.append(too_fast(worker).backed_off["a"].delay)
+        age_raise(worker, SETTLING)
+    assert found == [1, 2, 4, 5]
+    assert too_fast(worker).backed_off == {}
+
+
+def test_an_answer_to_a_request_that_was_sent_before_the_raise_changes_nothing(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    too_fast(worker)
+    age_raise(worker, 2000)
+    assert too_fast(other, ago=2100).backed_off == {}
+    assert too_fast(other, ago=0).backed_off["a"].delay == 2
+
+
+def test_good_answers_shorten_the_delay_step_by_step(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    for step in range(1, 4):
+        age_raise(worker, 2000)
+        hear(worker, good=1)
+        assert status().delay == pytest.approx(0.9**step, abs=0.002)
+
+
+def test_a_second_good_answer_within_the_step_changes_nothing(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    hear(worker, good=50)
+    assert status().delay == 1
+
+
+def test_after_another_429_the_last_good_delay_holds(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    age_raise(worker, 2000)
+    hear(worker, good=1)
+    assert too_fast(worker).backed_off["a"].delay == 0
+    assert status().delay == 1
+
+
+def test_a_kept_delay_is_tried_a_little_shorter_after_a_hundred_good_answers(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    age_raise(worker, 2000)
+    hear(worker, good=1)
+    too_fast(worker)
+    hear(worker, good=99)
+    assert status().delay == 1
+    hear(worker, good=1)
+    assert status().delay == pytest.approx(0.99)
+
+
+def test_the_limits_of_the_settings_hold_again_when_the_delay_has_come_down(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=10)})
+    push(worker, "a", 1)
+    too_fast(worker)
+    for _ in range(7):
+        age_raise(worker, 30_000)
+        hear(worker, good=1)
+    assert (status().delay, status().is_learnt) == (10, False)
+    assert types(worker) == ["slot_slowed", "slot_recovered"]
+
+
+def test_a_slot_is_forgiven_after_half_an_hour(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    age_raise(worker, 1_800_001)
+    assert not status().is_learnt
+
+
+def test_a_long_delay_is_not_forgiven_before_the_site_is_asked_again(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join(bounds={"backoff_min_delay": 3600, "backoff_max_delay": 3600})
+    push(worker, "a", 1)
+    too_fast(worker)
+    age_raise(worker, 3_700_000)
+    assert status().delay == 3600
+
+
+def test_a_long_block_does_not_make_the_fleet_forget_that_it_asks_too_fast(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    hear(worker, is_bad=True, wait=3_600_000, reason="429, and asks to wait")
+    age_raise(worker, 3_610_000)
+    too_fast(worker)
+    assert status().delay == 1
+
+
+def test_after_one_answer_the_slots_of_a_crawl_without_limits_have_no_further_limits(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join()
+    too_fast(worker)
+    assert server.hget(worker.frontier.keys.meta, "limited") == b"2"
+    for slot in "bcd":
+        push(worker, slot, 1)
+    before = calls_of(server, "hmget")
+    assert len(take(worker)) == 3
+    # Of the crawl and of the worker; with limits of its own, also of each slot.
+    assert calls_of(server, "hmget") - before == 2
+
+
+def test_a_learnt_delay_is_kept_for_half_an_hour(join: Join, server: redis.Redis) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    assert server.ttl(worker.frontier.keys.slot("a")) > 1700
+
+
+def test_a_worker_that_is_given_a_request_learns_the_delay_of_its_slot(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    push(worker, "a", 2)
+    too_fast(worker)
+    replies = []
+    wait_until(lambda: replies.append(other.say(want=1)) or replies[-1].leases)
+    assert replies[-1].learnt == {"a"}
+    assert replies[-1].limits["a"].delay == 1
+    assert replies[-1].with_delay == {"a"}
+
+
+def test_other_slots_are_as_fast_as_before(join: Join) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    push(worker, "b", 5)
+    too_fast(worker)
+    assert [lease.begin for lease in take(worker)] == [0] * 5
+
+
+def test_a_repeated_exchange_raises_the_delay_once(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    answers = {"a": SlotAnswers(is_bad=True, reason="429")}
+    worker.say(answers=answers)
+    age_raise(worker, SETTLING)
+    worker.repeat(answers=answers)
+    assert status().delay == 1
+
+
+def test_garbage_in_place_of_a_learnt_delay_is_forgotten(
+    join: Join, server: redis.Redis, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 2)
+    too_fast(worker)
+    for garbage in ("x", "search nan 0 0 0 0", "search 1e999 0 1 1 1", "search 1 2 3"):
+        server.hset(worker.frontier.keys.slot("a"), "learnt", garbage)
+        server.hset(worker.frontier.keys.meta, "recalled", garbage)
+        worker.say(want=1)
+    assert not status().is_learnt
+
+
+def test_a_site_that_asks_to_wait_once_is_then_asked_as_fast_as_before(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 5)
+    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
+    leases: list[Lease] = []
+    wait_until(lambda: leases.extend(take(worker)) or leases)
+    assert len(leases) == 5
+    assert not status().is_learnt
+
+
+def test_a_site_that_asks_to_wait_again_is_asked_too_fast(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 5)
+    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
+    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
+    assert not status().is_learnt
+    age_raise(worker, SETTLING)
+    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
+    assert status().delay == 1

@@ -1,0 +1,98 @@
+"""A fleet at a real site that asks to slow down: when its requests arrive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from typing import Any, NamedTuple
+
+import pytest
+
+from ..support.crawl import Fleet
+from ..support.site import listening
+
+#: How many pages the spider asks for.
+PAGES = 16
+REAL: dict[str, Any] = {"SPIDER_MODULES": "crawls.hosts", "RANDOMIZE_DOWNLOAD_DELAY": False}
+
+
+class Asked(NamedTuple):
+    """A request, as the site sees it."""
+
+    at: float
+    path: str
+    status: int
+
+
+@contextmanager
+def site(refused: str, times: int, headers: dict[str, str]) -> Iterator[tuple[str, list[Asked]]]:
+    """Yield the URL of a site, and its requests; it answers 429 to the first *times* for *refused*."""
+    asked: list[Asked] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_refused = self.path == refused and sum(one.path == refused for one in asked) < times
+            status = 429 if is_refused else 200
+            asked.append(Asked(time.monotonic(), self.path, status))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            for name, value in headers.items() if is_refused else ():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with listening(Handler) as url:
+        yield url, asked
+
+
+def crawl(fleet: Fleet, url: str, workers: int = 2, **settings: Any) -> None:
+    environment = {"SITE_URL": url, "REAL_DOWNLOADS": "1"}
+    fleet.start("manypages", workers, environment=environment, **REAL, **settings)
+    fleet.wait()
+
+
+def after_the_refusal(asked: list[Asked]) -> list[float]:
+    """Return how many seconds after the 429 each later request came."""
+    refused = next(one for one in asked if one.status == 429)
+    return [one.at - refused.at for one in asked if one.at > refused.at]
+
+
+def test_no_worker_asks_a_site_before_the_end_of_its_retry_after(fleet: Fleet) -> None:
+    with site("/5", 1, {"Retry-After": "2"}) as (url, asked):
+        crawl(fleet, url, DOWNLOAD_DELAY=0.1)
+    assert min(after_the_refusal(asked)) >= 1.9
+    assert {one.path for one in asked} == {f"/{number}" for number in range(PAGES)}
+    assert len(asked) == PAGES + 1
+    logs = fleet.log(0) + fleet.log(1)
+    assert logs.count("127.0.0.1 has answered 429, and asks to wait for 2 s: no worker begins") == 1
+    assert logs.count("127.0.0.1 is no longer blocked") == 1
+
+
+def test_a_site_that_answers_429_is_asked_more_slowly(fleet: Fleet) -> None:
+    with site("/5", 1, {}) as (url, asked):
+        crawl(fleet, url, DOWNLOAD_DELAY=0.1, BACKOFF_MIN_DELAY=0.5)
+    later = after_the_refusal(asked)
+    assert len(asked) == PAGES + 1
+    assert min(later) >= 0.4
+    line = "127.0.0.1 has answered 429: all workers together send it one request every 0.5 s from now on"
+    assert line in fleet.log(0) + fleet.log(1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_fleet_without_a_delay_waits_as_well(fleet: Fleet, workers: int) -> None:
+    with site("/1", 1, {"Retry-After": "1"}) as (url, asked):
+        crawl(fleet, url, workers, CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    assert len(asked) == PAGES + 1
+    # Each worker may have had another request under way.
+    assert sum(later < 0.9 for later in after_the_refusal(asked)) <= workers
+
+
+def test_without_back_off_in_the_setting_a_site_is_asked_again_at_once(fleet: Fleet) -> None:
+    with site("/5", 1, {"Retry-After": "60"}) as (url, asked):
+        crawl(fleet, url, DOWNLOAD_DELAY=0.1, FRONTIER_FLEET_LIMITS="delay")
+    assert min(after_the_refusal(asked)) < 5
+    assert "asks to wait" not in fleet.log(0) + fleet.log(1)

@@ -1,0 +1,181 @@
+"""The answers of sites that a worker collects for the fleet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scrapy.http import Headers
+
+from scrapy_rq_sched.engine.answers import Answer
+from scrapy_rq_sched.frontier.messages import Batch, SlotAnswers
+from scrapy_rq_sched.frontier.replies import Lease, Reply
+from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.worker.answers import SiteAnswers
+from scrapy_rq_sched.worker.ready import Ready
+
+Hear = Callable[..., None]
+
+
+@pytest.fixture
+def answers() -> SiteAnswers:
+    return SiteAnswers(Ready(), FrontierSettings())
+
+
+@pytest.fixture
+def hear(answers: SiteAnswers) -> Hear:
+    def tell(
+        status: int = 200,
+        slot: str = "a",
+        url: str = "",
+        proxy: bool = False,
+        age: float = 0.0,
+        **headers: Any,
+    ) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = time.monotonic() - age
+        answers.hear(Answer(slot, status, url or f"http://a/{sent}", sent, proxy, Headers(named)))
+
+    return tell
+
+
+def sent(answers: SiteAnswers) -> dict[str, SlotAnswers]:
+    batch = Batch(1)
+    answers.fill(batch)
+    return batch.answers
+
+
+def test_a_site_that_answers_429_is_told_at_once(answers: SiteAnswers, hear: Hear) -> None:
+    hear(429, age=2)
+    assert answers.has_news
+    its = sent(answers)["a"]
+    assert (its.is_bad, its.wait, its.reason) == (True, 0, "429")
+    assert 2000 <= its.ago < 2500
+    assert not answers.has_news
+
+
+def test_a_site_that_asks_to_wait_is_told_with_the_rest_of_its_time(answers: SiteAnswers, hear: Hear) -> None:
+    hear(503, Retry_After="5")
+    its = sent(answers)["a"]
+    assert 4900 < its.wait <= 5000
+    assert (its.is_bad, its.reason) == (False, "503, and asks to wait")
+
+
+def test_429_with_a_time_is_both(answers: SiteAnswers, hear: Hear) -> None:
+    hear(429, Retry_After="5")
+    its = sent(answers)["a"]
+    assert its.is_bad
+    assert its.wait > 4900
+
+
+def test_rubbish_in_the_header_counts_as_429_without_it(answers: SiteAnswers, hear: Hear) -> None:
+    hear(429, Retry_After="tomorrow, perhaps")
+    assert (sent(answers)["a"].is_bad, answers.held) == (True, {"a"})
+
+
+@pytest.mark.parametrize("status", [200, 301, 404, 500])
+def test_retry_after_of_other_answers_does_not_count(answers: SiteAnswers, hear: Hear, status: int) -> None:
+    hear(status, Retry_After="5")
+    assert sent(answers) == {}
+
+
+def test_a_site_without_remaining_requests_asks_to_wait(answers: SiteAnswers, hear: Hear) -> None:
+    hear(200, RateLimit_Remaining="0", RateLimit_Reset="5")
+    assert sent(answers)["a"].wait > 4900
+
+
+def test_three_different_urls_in_a_row_make_a_server_overloaded(answers: SiteAnswers, hear: Hear) -> None:
+    hear(503, url="http://a/1")
+    hear(502, url="http://a/2")
+    assert not answers.has_news
+    hear(504, url="http://a/3")
+    assert sent(answers)["a"].reason == "504"
+
+
+def test_one_broken_page_does_not_make_a_server_overloaded(answers: SiteAnswers, hear: Hear) -> None:
+    for _ in range(9):
+        hear(503, url="http://a/1")
+    assert not answers.has_news
+
+
+def test_a_good_answer_between_them_ends_the_row(answers: SiteAnswers, hear: Hear) -> None:
+    for number in range(9):
+        hear(503, url=f"http://a/{number}")
+        if number % 2:
+            hear(200)
+    assert not answers.has_news
+
+
+def test_a_broken_proxy_does_not_slow_down_its_sites(answers: SiteAnswers, hear: Hear) -> None:
+    for number in range(9):
+        hear(503, url=f"http://a/{number}", proxy=True)
+    assert not answers.has_news
+
+
+def test_no_request_of_the_slot_begins_until_the_reply(answers: SiteAnswers, hear: Hear) -> None:
+    hear(429)
+    assert answers.held == {"a"}
+    sent(answers)
+    assert answers.held == {"a"}
+    answers.applied(Reply("e"))
+    assert answers.held == set()
+
+
+def test_an_answer_that_comes_after_the_batch_holds_the_slot_until_the_next_reply(
+    answers: SiteAnswers, hear: Hear
+) -> None:
+    hear(429)
+    sent(answers)
+    hear(429)
+    answers.applied(Reply("e"))
+    assert answers.held == {"a"}
+    assert answers.has_news
+    sent(answers)
+    answers.applied(Reply("e"))
+    assert answers.held == set()
+
+
+def test_good_answers_are_told_only_of_slots_with_a_learnt_delay(answers: SiteAnswers, hear: Hear) -> None:
+    hear(200)
+    answers.applied(Reply("e", learnt=frozenset({"a"})))
+    hear(200)
+    hear(404)
+    assert not answers.has_news
+    assert sent(answers) == {"a": SlotAnswers(good=2)}
+    answers.applied(Reply("e", leases=[Lease("1.1", "request", 0, b"", "a")]))
+    hear(200)
+    assert sent(answers) == {}
+
+
+def test_503_with_a_time_from_a_proxy_does_not_count(answers: SiteAnswers, hear: Hear) -> None:
+    hear(503, proxy=True, Retry_After="5")
+    assert sent(answers) == {}
+
+
+def test_a_date_counts_from_the_date_of_its_answer(answers: SiteAnswers, hear: Hear) -> None:
+    hear(503, Date="Thu, 26 Nov 1998 12:00:00 GMT", Retry_After="Thu, 26 Nov 1998 12:00:05 GMT")
+    assert 4900 < sent(answers)["a"].wait <= 5000
+
+
+def test_a_wait_that_redis_may_have_forgotten_is_told_again(answers: SiteAnswers, hear: Hear) -> None:
+    hear(503, Retry_After="50")
+    hear(503, slot="b", Retry_After="0.001")
+    sent(answers)
+    time.sleep(0.002)
+    answers.rolled_back()
+    answers.applied(Reply("e"))
+    assert answers.held == {"a"}
+    assert 49_000 < sent(answers)["a"].wait <= 50_000
+
+
+def test_the_last_recall_is_told_until_redis_has_older_data(answers: SiteAnswers) -> None:
+    answers.applied(Reply("e", last_recall=7))
+    answers.applied(Reply("e"))
+    batch = Batch(1)
+    answers.fill(batch)
+    assert batch.recalled == 7
+    answers.rolled_back()
+    answers.fill(batch)
+    assert batch.recalled == 0
