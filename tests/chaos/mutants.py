@@ -42,6 +42,17 @@ REPORTED = "frontier/lua/slots/slot_reports.lua"
 PAGE_ITEMS = "frontier/lua/exchange/page_items.lua"
 
 MUTANTS = {
+    "no-block": Mutant(
+        "a site that asks one worker to wait is not asked by any",
+        ("polite-refused",),
+        (
+            (
+                "frontier/lua/slots/site_answers.lua",
+                "local is_blocked = wait > 0 and block(state, wait, why)",
+                "local is_blocked = false",
+            ),
+        ),
+    ),
     "no-reclaim": Mutant(
         "what a dead worker held goes back",
         (

@@ -6,11 +6,12 @@ import signal
 import time
 from dataclasses import replace
 
+from tests.project.crawls.graph import RETRY_AFTER
 from tests.project.crawls.hosts import host_url
 
 from .arena import UNRELEASED, Arena
 from .deaths import MANY
-from .referee import Outcome
+from .referee import POLITE, Outcome
 from .registry import scenario
 from .server import LAG, fail_over
 
@@ -128,6 +129,35 @@ def kill_broad(arena: Arena) -> Outcome:
     active = {key: fields for key, fields in left.items() if any(name.startswith(b"a:") for name in fields)}
     assert not active, active
     return Outcome(kills, kills * UNRELEASED)
+
+
+@scenario(
+    "polite-refused",
+    f"Each 40th page is answered with 429 and `Retry-After: {RETRY_AFTER}` at first, and workers are killed "
+    "meanwhile. Nobody asks the host before that time. Each refusal explains a repeat.",
+)
+def polite_refused(arena: Arena) -> Outcome:
+    folder = arena.folder / "refusals"
+    folder.mkdir()
+    _crawl(arena, workers=4, GRAPH_REFUSALS=folder)
+    kills, wanted = 0, arena.choose(2, 8)
+    for _ in arena.moments(0.8, 0.5, 3.0):
+        if kills < wanted and arena.may_join():
+            arena.join()
+            arena.fleet.kill(arena.random.choice(arena.busy()))
+            kills += 1
+    arena.settle()
+    refused, asked = arena.fleet.events("refused"), arena.fleet.events("downloaded")
+    too_soon = [
+        f"{later.what} {later.time - one.time:.2f} s after {one.what}"
+        for one in refused
+        for later in asked
+        if later.what.split("/")[2] == one.what.split("/")[2]
+        and 0 < later.time - one.time < POLITE * RETRY_AFTER
+    ]
+    assert refused
+    assert not too_soon, too_soon
+    return Outcome(kills + len(refused), _repeats(arena, kills) + len(refused))
 
 
 @scenario("polite-stop", "A worker is stopped for longer than its lease and continued, repeatedly.")

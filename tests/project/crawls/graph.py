@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from pathlib import Path
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -15,6 +16,8 @@ from twisted.internet.defer import Deferred
 from .record import record
 
 SITE = "http://graph.test"
+#: Seconds that a page asks to wait which is refused.
+RETRY_AFTER = 2
 
 
 def page_url(number: int) -> str:
@@ -34,6 +37,8 @@ class GraphHandler:
 
     If ``GRAPH_GATE`` is the path of a file, pages from ``GRAPH_GATED_FROM`` on wait for it.
     So a crawl does not end before a test has seen what it waits for.
+    If ``GRAPH_REFUSALS`` is the path of a folder, each 40th page is refused once, and asks to wait for
+    ``RETRY_AFTER`` seconds.
     """
 
     lazy = False
@@ -43,6 +48,7 @@ class GraphHandler:
         self._latency = crawler.settings.getfloat("GRAPH_LATENCY")
         self._gate = crawler.settings.get("GRAPH_GATE")
         self._gated_from = crawler.settings.getint("GRAPH_GATED_FROM")
+        self._refusals = crawler.settings.get("GRAPH_REFUSALS")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> GraphHandler:
@@ -56,8 +62,21 @@ class GraphHandler:
         number = request.url.rpartition("/")[2]
         while self._gate and int(number) >= self._gated_from and not os.path.exists(self._gate):
             await _sleep(0.02)
+        if self._refusals and self._is_refused(number):
+            record("refused", request.url)
+            return TextResponse(request.url, status=429, headers={"Retry-After": str(RETRY_AFTER)})
         links = links_of(int(number), self._pages) if number.isdigit() else []
         return TextResponse(request.url, body=" ".join(map(str, links)).encode(), encoding="utf-8")
+
+    def _is_refused(self, number: str) -> bool:
+        """Return whether a page is refused now; no process refuses it again."""
+        if int(number) % 40 != 7:
+            return False
+        try:
+            (Path(self._refusals) / number).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     async def close(self) -> None:
         pass
