@@ -393,3 +393,21 @@ def test_a_site_that_asks_to_wait_again_is_asked_too_fast(
     age_raise(worker, SETTLING)
     hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
     assert status().delay == 1
+
+
+def test_a_learnt_delay_does_not_vary_below_the_delay_of_the_settings(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=1)})
+    push(worker, "a", 60)
+    too_fast(worker)
+    key = worker.frontier.keys.slot("a")
+    kind, _, good, raised, since, answers = server.hget(key, "learnt").decode().split()
+    server.hset(key, mapping={"learnt": f"{kind} 1010 {good} {raised} {since} {answers}", "tat": 0})
+    leases: list[Lease] = []
+    wait_until(lambda: leases.extend(take(worker, 1)) or leases)
+    leases += take(worker, ahead=60_000)
+    gaps = [after.begin - before.begin for before, after in pairwise(leases)]
+    assert len(gaps) > 40
+    assert min(gaps) >= 999.9
+    assert max(gaps) > 1010

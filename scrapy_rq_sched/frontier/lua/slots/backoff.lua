@@ -10,7 +10,8 @@
 -- at its end.
 local backoff = {}
 local FORGIVEN = 1800000
--- The share of a learnt delay by which it varies, so that slots that were slowed down together do not come back together.
+-- The share of a learnt delay by which it varies at most, so that slots that were slowed down together do not come back
+-- together.
 local JITTER = 0.1
 local SEARCH, STEP, KEEP, ANSWERS = 0.9, 1500, 0.99, 100
 -- How long after a raise the answers may be to requests that other workers sent before they knew of it.
@@ -46,7 +47,9 @@ function backoff.set(state)
   local is_longer = its > state.least_delay
   local delay = is_longer and its or state.least_delay
   if delay ~= state.delay then state.is_delay_stored = false end
-  state.delay, state.jitter = delay, is_longer and JITTER or state.least_jitter
+  state.delay, state.jitter = delay, state.least_jitter
+  -- No gap becomes shorter than the limits in force permit.
+  if is_longer then state.jitter = math.min(JITTER, 1 - state.least_delay * (1 - state.least_jitter) / delay) end
 end
 
 -- A request that was sent at *sent* had a bad answer, with which the site asks to wait for *wait*. The first delay is at least
