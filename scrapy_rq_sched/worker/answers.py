@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ..codec.retry_after import date_of, rate_limit_wait, retry_after
@@ -39,6 +39,7 @@ class SiteAnswers(Part):
     limits.
 
     :param ready: the leases of this worker.
+    :ivar is_learnt: returns whether the fleet has learnt a delay of a slot, and needs its good answers, too.
     :ivar held: the slots of which no request begins until the next reply.
     """
 
@@ -48,13 +49,12 @@ class SiteAnswers(Part):
         self._news: dict[str, _News] = {}
         # The different URLs of each slot that had bad answers since the last good one.
         self._in_a_row: dict[str, set[str]] = {}
-        # The slots of which the fleet has learnt a delay, and needs to know the good answers, too.
-        self._learnt: set[str] = set()
         self._sent: set[str] = set()
         # The slots whose sites have asked to wait, until when, by the monotonic clock, and why.
         self._waits: dict[str, tuple[float, str]] = {}
         self._last_recall = 0
         self.held: set[str] = set()
+        self.is_learnt: Callable[[str], bool] = lambda slot: False
 
     @property
     def has_news(self) -> bool:
@@ -72,7 +72,7 @@ class SiteAnswers(Part):
             self._hold(slot)
         elif status not in self._codes:
             self._in_a_row.pop(slot, None)
-            if slot in self._learnt:
+            if self.is_learnt(slot):
                 self._of(slot).good += 1
 
     @staticmethod
@@ -126,9 +126,7 @@ class SiteAnswers(Part):
         self._news.clear()
 
     def applied(self, reply: Reply) -> None:
-        """Note of which slots the fleet has learnt a delay, and let the next requests of slots begin."""
-        self._learnt.difference_update(lease.slot for lease in reply.leases)
-        self._learnt.update(reply.learnt)
+        """Let the next requests of slots begin, with the limits in *reply*."""
         self._last_recall = max(self._last_recall, reply.last_recall)
         self._let_go(self._sent)
 

@@ -78,6 +78,7 @@ class Session(Part):
         )
         self.politeness = politeness_of(settings, queue, engine, state.sent)
         frontier.limit_slots(self.politeness.policy)
+        state.answers.is_learnt = self.politeness.is_learnt
         self.slot_sync = SlotSync(state, limits, self.politeness, settings, engine)
         self.admission = Admission(state, limits, self.politeness, settings, engine)
         self._handout = Handout(

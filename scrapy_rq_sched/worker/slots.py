@@ -73,12 +73,16 @@ class Politeness:
         """Whether the fleet obeys what the answers of sites ask for."""
         return "backoff" in self._fleet
 
+    def is_learnt(self, slot: str) -> bool:
+        """Return whether the delay of *slot* is one that the fleet has learnt from its answers."""
+        return slot in self._learnt
+
     def keeps_own_delay(self, slot: str) -> bool:
         """Return whether the worker's own delay of *slot* holds beside that of :meth:`gap_of`.
 
         A learnt delay must not replace the delay that a worker keeps by itself, as with AutoThrottle.
         """
-        return slot in self._learnt and "delay" not in self._fleet and not self._has_delay_by_rule(slot)
+        return self.is_learnt(slot) and "delay" not in self._fleet and not self._has_delay_by_rule(slot)
 
     def needs_turns(self, slot: str) -> bool:
         """Return whether the requests of *slot* may have to wait for turns that the frontier gives."""

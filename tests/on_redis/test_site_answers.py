@@ -49,6 +49,18 @@ def status(slots: Callable[[], Slots]) -> Callable[[], SlotStatus]:
     return lambda: next(slots().read(["a"]))
 
 
+def refused(worker: Client, wait_ms: float) -> Reply:
+    """Let *worker* tell a 429 that asks to wait."""
+    return hear(worker, is_bad=True, wait=wait_ms, reason="429, and asks to wait")
+
+
+def take_when_due(worker: Client, want: int = 100) -> list[Lease]:
+    """Return the first leases that *worker* is given."""
+    leases: list[Lease] = []
+    wait_until(lambda: leases.extend(take(worker, want)) or leases)
+    return leases
+
+
 def age_raise(worker: Client, by_ms: float, slot: str = "a") -> None:
     """Move the times of what was learnt of *slot* to the past."""
     server, key = worker.frontier.server, worker.frontier.keys.slot(slot)
@@ -88,7 +100,7 @@ def test_the_slot_gives_requests_again_as_soon_as_its_time_is_over(join: Join, s
     assert 0.3 <= time.monotonic() - began < 1
 
 
-def test_the_worker_that_finds_the_block_over_is_told(join: Join) -> None:
+def test_the_reply_names_a_slot_that_is_no_longer_blocked(join: Join) -> None:
     worker = join()
     push(worker, "a", 5)
     asked_to_wait(worker, 0.05)
@@ -143,7 +155,7 @@ def test_an_operator_can_end_the_wait_of_a_site(
 # -- recalls -----------------------------------------------------------------------------------------
 
 
-def test_every_worker_is_told_once_to_give_back_the_leases_of_the_slot(join: Join) -> None:
+def test_every_worker_gives_back_the_leases_of_the_slot_once(join: Join) -> None:
     worker, other = join("a"), join("b")
     other.say()
     worker.say()
@@ -155,7 +167,7 @@ def test_every_worker_is_told_once_to_give_back_the_leases_of_the_slot(join: Joi
     assert other.say(recalled=reply.last_recall).recalled == ("b",)
 
 
-def test_a_recall_with_a_lost_reply_is_told_again(join: Join) -> None:
+def test_a_recall_with_a_lost_reply_comes_again(join: Join) -> None:
     worker, other = join("a"), join("b")
     other.say()
     asked_to_wait(worker, 60)
@@ -186,8 +198,7 @@ def test_after_429_the_fleet_asks_once_in_the_shortest_delay(join: Join) -> None
     push(worker, "a", 9)
     assert too_fast(worker).backed_off["a"].delay == 0.2
     assert take(worker) == []
-    leases: list[Lease] = []
-    wait_until(lambda: leases.extend(take(worker, 1)) or leases)
+    leases = take_when_due(worker, 1)
     leases += take(worker, ahead=60_000)
     times = [lease.begin for lease in leases]
     assert len(times) == 9
@@ -301,7 +312,7 @@ def test_a_long_block_does_not_make_the_fleet_forget_that_it_asks_too_fast(
 ) -> None:
     worker = join()
     push(worker, "a", 1)
-    hear(worker, is_bad=True, wait=3_600_000, reason="429, and asks to wait")
+    refused(worker, 3_600_000)
     age_raise(worker, 3_610_000)
     too_fast(worker)
     assert status().delay == 1
@@ -375,9 +386,8 @@ def test_a_site_that_asks_to_wait_once_is_then_asked_as_fast_as_before(
 ) -> None:
     worker = join()
     push(worker, "a", 5)
-    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
-    leases: list[Lease] = []
-    wait_until(lambda: leases.extend(take(worker)) or leases)
+    refused(worker, 50)
+    leases = take_when_due(worker)
     assert len(leases) == 5
     assert not status().is_learnt
 
@@ -387,11 +397,11 @@ def test_a_site_that_asks_to_wait_again_is_asked_too_fast(
 ) -> None:
     worker = join()
     push(worker, "a", 5)
-    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
-    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
+    refused(worker, 50)
+    refused(worker, 50)
     assert not status().is_learnt
     age_raise(worker, SETTLING)
-    hear(worker, is_bad=True, wait=50, reason="429, and asks to wait")
+    refused(worker, 50)
     assert status().delay == 1
 
 
@@ -404,8 +414,7 @@ def test_a_learnt_delay_does_not_vary_below_the_delay_of_the_settings(
     key = worker.frontier.keys.slot("a")
     kind, _, good, raised, since, answers = server.hget(key, "learnt").decode().split()
     server.hset(key, mapping={"learnt": f"{kind} 1010 {good} {raised} {since} {answers}", "tat": 0})
-    leases: list[Lease] = []
-    wait_until(lambda: leases.extend(take(worker, 1)) or leases)
+    leases = take_when_due(worker, 1)
     leases += take(worker, ahead=60_000)
     gaps = [after.begin - before.begin for before, after in pairwise(leases)]
     assert len(gaps) > 40

@@ -122,6 +122,13 @@ def test_a_slot_that_was_asked_too_fast_waits_for_the_reply(worker: Session) -> 
     assert block_of(worker) is None
 
 
+def test_good_answers_count_as_long_as_the_slot_has_a_learnt_delay(worker: Session) -> None:
+    worker.take_reply(Reply("e", learnt=frozenset({"a"})), 0.001)
+    assert worker.state.answers.is_learnt("a")
+    worker.take_reply(Reply("e", leases=[lease(1, "a")]), 0.001)
+    assert not worker.state.answers.is_learnt("a")
+
+
 def test_all_leases_of_a_recalled_slot_go_back_with_the_leases_of_the_same_reply(worker: Session) -> None:
     worker.state.ready.append(lease(1, "a"))
     worker.state.ready.append(lease(2, "b"))

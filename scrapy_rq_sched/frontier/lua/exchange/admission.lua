@@ -115,10 +115,9 @@ end
 
 -- Tell the worker limits that were set or learnt during the crawl, because its settings have others.
 function admission.tell(step, state)
-  local is_learnt = state.delay > state.least_delay
-  if not (state.is_set or is_learnt) then return end
+  if not (state.is_set or state.is_learnt) then return end
   step.limits_sent = step.limits_sent or {}
-  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or is_learnt, is_learnt}
+  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or state.is_learnt, state.is_learnt}
 end
 
 -- Find at most *most* turns of a slot.

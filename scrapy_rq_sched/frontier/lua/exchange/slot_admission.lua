@@ -14,8 +14,8 @@ function slot_admission.learn(step)
   slot_policy.learn(step)
 end
 
--- Take the worker's reports: of the answers that it got; of its turns, slot -> {how many it no longer has, when the last one began, how many began
--- no request, how many it still has}; and of its downloads, slot -> how many have ended.
+-- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
+-- no request, how many it still has}; of its downloads, slot -> how many have ended; and of the answers of sites.
 function slot_admission.report(step)
   if step.repeated then return end
   for slot, used in pairs(header.grants or {}) do

@@ -36,9 +36,10 @@ function backoff.text(learnt)
     whole(learnt.since), learnt.answers)
 end
 
--- Let the delay of a state be the one that *text* tells, if it is longer than that of the limits in force.
+-- Let the delay of a state be the one that *text* tells, if it is longer than that of the limits in force, which is
+-- least_delay. is_learnt: whether it is
 function backoff.apply(state, text)
-  state.least_delay, state.least_jitter, state.learnt = state.delay, state.jitter, read(text)
+  state.learnt = read(text)
   backoff.set(state)
 end
 
@@ -47,7 +48,7 @@ function backoff.set(state)
   local is_longer = its > state.least_delay
   local delay = is_longer and its or state.least_delay
   if delay ~= state.delay then state.is_delay_stored = false end
-  state.delay, state.jitter = delay, state.least_jitter
+  state.delay, state.jitter, state.is_learnt = delay, state.least_jitter, is_longer
   -- No gap becomes shorter than the limits in force permit.
   if is_longer then state.jitter = math.min(JITTER, 1 - state.least_delay * (1 - state.least_jitter) / delay) end
 end
