@@ -140,6 +140,8 @@ class FrontierSettings:
     backoff_min_delay: float = setting("BACKOFF_MIN_DELAY", Read.number, 1.0, 0.001, LONGEST_DELAY)
     #: ``BACKOFF_MAX_DELAY``, in seconds
     backoff_max_delay: float = setting("BACKOFF_MAX_DELAY", Read.number, 300.0, 0.001, LONGEST_DELAY)
+    #: ``FRONTIER_SLOT_GIVE_UP``, in seconds; 0: never
+    slot_give_up: float = setting("FRONTIER_SLOT_GIVE_UP", Read.number, 0.0, 0)
     #: ``FRONTIER_SLOTS``
     slots: tuple[SlotRule, ...] = setting("FRONTIER_SLOTS", Read.slots, ())
     #: ``FRONTIER_SLOTS_KEY``; empty: keys of the spider's own

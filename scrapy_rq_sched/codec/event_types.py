@@ -19,6 +19,8 @@ TEXTS = {
     "request_set_aside": "a {kind} is set aside: {reason}",
     "slot_blocked": "slot {slot} is blocked for {seconds} s: {reason}",
     "slot_slowed": "slot {slot} has answered {reason}: one request every {seconds} s from now on",
+    "slot_unreachable": "slot {slot} cannot be reached ({reason}): one attempt at a time from now on",
+    "slot_given_up": "slot {slot} could not be reached for {seconds} s: its requests are set aside",
     "slot_recovered": "slot {slot} has its usual limits again",
     "slot_free": "slot {slot} is no longer blocked",
     "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",

@@ -197,6 +197,7 @@ def _in_slot(place: Place) -> str:
         "delay": f"; {delay} allows the next request in {slot.next_in:.1f} s",
         "concurrency": f"; its concurrency is used up ({counted(slot.active, 'download')})",
         "spider": "; its next turn is another spider's",
+        "unreachable": f"; its site cannot be reached, and the next attempt is in {slot.next_in:.1f} s",
         "": "",
     }
     return f" in slot {slot.slot}{why.get(slot.why, f'; it is held back: {slot.why}')}"

@@ -1,4 +1,7 @@
-"""What sites answer: every response of the downloader, also those that a middleware replaces or retries."""
+"""What sites answer: every response of the downloader, also those that a middleware replaces or retries.
+
+And which sites do not answer: every failure to connect, before a middleware retries it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,30 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from scrapy import Request, signals
+from scrapy import Request, exceptions, signals
 from scrapy.http import Response
+from twisted.internet import defer
+from twisted.internet.error import ConnectError, DNSLookupError
+from twisted.web.client import ResponseNeverReceived
 
 from ..codec.slots import slot_name
+from ..errors import one_line
+
+#: Failures that concern the site, whatever was asked: there is no connection.
+_NO_CONNECTION = ("CannotResolveHostError", "DownloadConnectionRefusedError")
+#: Failures that may concern one page only: it takes too long, or the connection breaks.
+_NO_ANSWER = ("DownloadTimeoutError", "DownloadFailedError")
+
+
+def _scrapys(names: tuple[str, ...]) -> tuple[type[Exception], ...]:
+    # Scrapy has its own exceptions since 2.15; before that, they are Twisted's.
+    return tuple(getattr(exceptions, name) for name in names if hasattr(exceptions, name))
+
+
+NO_CONNECTION = (*_scrapys(_NO_CONNECTION), ConnectError, DNSLookupError)
+NO_ANSWER = (*_scrapys(_NO_ANSWER), defer.TimeoutError, ResponseNeverReceived)
+#: How many characters of a failure are shown.
+SHOWN = 120
 
 
 class Answer(NamedTuple):
@@ -38,12 +61,39 @@ class Answer(NamedTuple):
         return None if value is None else value.decode("latin-1")
 
 
-class Answers:
-    """Tell *hear* each answer that the downloader of *engine* gets, also to a robots.txt or a media file."""
+class Failure(NamedTuple):
+    """A request whose site could not be reached.
 
-    def __init__(self, engine: Any, hear: Callable[[Answer], None]) -> None:
-        self._hear = hear
+    :param slot: the slot in which it was downloaded, by its name in the frontier.
+    :param is_of_site: whether there was no connection; else the same page may fail again.
+    :param reason: why, in one line.
+    """
+
+    slot: str
+    url: str
+    is_of_site: bool
+    reason: str
+
+
+class Answers:
+    """Tell *hear* each answer that the downloader of *engine* gets, also to a robots.txt or a media file.
+
+    :param miss: called for each request whose site could not be reached, unless it has a proxy.
+    """
+
+    def __init__(self, engine: Any, hear: Callable[[Answer], None], miss: Callable[[Failure], None]) -> None:
+        self._hear, self._miss = hear, miss
         engine.signals.connect(self._downloaded, signals.response_downloaded)
+        # The first middleware that is asked sees the failure as it is, and no signal tells of it.
+        engine.downloader.middleware.methods["process_exception"].appendleft(self._failed)
+
+    def _failed(self, request: Request, exception: Exception, spider: Any = None) -> None:
+        is_of_site = isinstance(exception, NO_CONNECTION)
+        slot = request.meta.get("download_slot")
+        if not slot or request.meta.get("proxy") or not (is_of_site or isinstance(exception, NO_ANSWER)):
+            return
+        text = one_line(f"{type(exception).__name__}: {exception}")[:SHOWN]
+        self._miss(Failure(slot_name(str(slot)), request.url, is_of_site, text))
 
     def _downloaded(self, response: Response, request: Request) -> None:
         meta = request.meta

@@ -22,7 +22,7 @@ from twisted.internet.threads import deferToThread
 
 from ..errors import ScrapyInternalsError
 from ..runtime.event_loop import EventLoop
-from .answers import Answer, Answers
+from .answers import Answer, Answers, Failure
 from .downloader_slots import DownloaderSlots
 from .robots import check_all_waiting
 
@@ -75,6 +75,7 @@ class EngineBridge:
             (getattr(engine, "downloader", None), "_get_slot"),
             (getattr(engine, "downloader", None), "get_slot_key"),
             (getattr(getattr(engine, "downloader", None), "middleware", None), "middlewares"),
+            (getattr(getattr(engine, "downloader", None), "middleware", None), "methods"),
             (getattr(engine, "scraper", None), "slot"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
@@ -139,10 +140,10 @@ class EngineBridge:
             return ""
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
 
-    def watch_answers(self, hear: Callable[[Answer], None]) -> None:
-        """Tell *hear* each answer that the downloader gets."""
+    def watch_answers(self, hear: Callable[[Answer], None], miss: Callable[[Failure], None]) -> None:
+        """Tell *hear* each answer that the downloader gets, and *miss* each request whose site has none."""
         # Signals reference their receivers weakly.
-        self._answers = Answers(self._engine, hear)
+        self._answers = Answers(self._engine, hear, miss)
 
     def wake_at(self, moment: float) -> None:
         """Make the engine ask for a request at *moment* of the monotonic clock, and cancel the last call."""

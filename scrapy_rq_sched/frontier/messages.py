@@ -105,7 +105,9 @@ class SlotAnswers(NamedTuple):
     :param is_bad: whether there was a bad answer: the site was asked too fast, or cannot answer now.
     :param ago: how long before the exchange the request of the last bad answer was sent, in milliseconds.
     :param wait: for how many milliseconds the site asks to wait; 0 if it does not.
-    :param reason: what it has answered, as ``429``.
+    :param reason: what it has answered, as ``429``; or why it cannot be reached.
+    :param failures: how many requests in a row could not reach the site, up to now.
+    :param has_answered: whether it has answered anything since, if the fleet has learnt a delay of the slot.
     """
 
     good: int = 0
@@ -113,6 +115,8 @@ class SlotAnswers(NamedTuple):
     ago: float = 0.0
     wait: float = 0.0
     reason: str = ""
+    failures: int = 0
+    has_answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,7 @@ class FleetConfig:
     :param max_items: how many items may wait for a consumer; 0: no limit.
     :param backoff_min_delay: seconds between two requests of a slot after its first bad answer, at least, and
     :param backoff_max_delay: after many of them, at most.
+    :param slot_give_up: seconds without an answer after which the requests of a slot are set aside; 0: never.
     """
 
     lease_timeout: float = 30.0
@@ -162,6 +167,7 @@ class FleetConfig:
     max_items: int = 0
     backoff_min_delay: float = 1.0
     backoff_max_delay: float = 300.0
+    slot_give_up: float = 0.0
 
     @property
     def lease_ms(self) -> int:
@@ -357,7 +363,12 @@ class Batch:
             "grants": self.grants,
             "downloaded": self.downloaded,
             "answers": self.answers,
-            "backoff": self.answers and [1000 * config.backoff_min_delay, 1000 * config.backoff_max_delay],
+            "backoff": self.answers
+            and [
+                1000 * config.backoff_min_delay,
+                1000 * config.backoff_max_delay,
+                1000 * config.slot_give_up,
+            ],
             "recalled": self.recalled,
             "given_back": len(self.given_back),
             "refused": len(self.refused),

@@ -78,13 +78,17 @@ class BackedOff(NamedTuple):
     """What the answers of a slot's site have led to.
 
     :param blocked_for: seconds for which the slot is blocked; 0 if it was not blocked now.
-    :param delay: seconds between two of its requests from now on; 0 if it is not slower than before.
-    :param reason: what the site has answered.
+    :param delay: seconds between two of its requests from now on; 0 if it is not slower than before. If it is
+        given up, the seconds for which it could not be reached.
+    :param reason: what the site has answered; or why it cannot be reached.
+    :param change: ``down``: the site cannot be reached; ``gone``: not for so long that its requests are set
+        aside; ``up``: it can be reached again; else empty.
     """
 
     blocked_for: float
     delay: float
     reason: str
+    change: str = ""
 
 
 class Order(str, Enum):
@@ -275,8 +279,8 @@ class Reply:
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
             learnt=frozenset(slot for slot, its in limits.items() if its[4:] == [True]),
             backed_off={
-                slot: BackedOff(wait / 1000, delay / 1000, reason)
-                for slot, (wait, delay, reason) in (head.get("backed_off") or {}).items()
+                slot: BackedOff(wait / 1000, delay / 1000, reason, change)
+                for slot, (wait, delay, reason, change) in (head.get("backed_off") or {}).items()
             },
             freed=tuple(head.get("freed", ())),
             recalled=tuple(recalled[1]),

@@ -39,7 +39,7 @@ class SlotStatus:
     :param owner: the worker that has its turns; empty if no worker has them.
     :param active: the number of its leases that are still being downloaded, if it has a concurrency.
     :param why: the cause for which admission refuses its next request now: ``blocked``, ``concurrency``,
-        ``delay``, or ``spider`` (another spider's turn); empty if it does not.
+        ``delay``, ``spider`` (another spider's turn), or ``unreachable``; empty if it does not.
     """
 
     slot: str

@@ -1,4 +1,7 @@
-"""What the sites answer to this worker, for the whole fleet: who asks to wait, and who is asked too fast."""
+"""What the sites answer to this worker, for the whole fleet.
+
+It learns here which sites ask to wait, which are asked too fast, and which cannot be reached.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ..codec.retry_after import date_of, rate_limit_wait, retry_after
-from ..engine.answers import Answer
+from ..engine.answers import Answer, Failure
 from ..frontier.messages import Batch, SlotAnswers
 from ..frontier.replies import Part, Reply
 from ..settings import FrontierSettings
@@ -30,6 +33,8 @@ class _News:
     bad_sent: float | None = None
     wait_until: float = 0.0
     reason: str = ""
+    failures: int = 0
+    has_answered: bool = False
 
 
 class SiteAnswers(Part):
@@ -49,6 +54,9 @@ class SiteAnswers(Part):
         self._news: dict[str, _News] = {}
         # The different URLs of each slot that had bad answers since the last good one.
         self._in_a_row: dict[str, set[str]] = {}
+        # The requests of each slot that could not reach its site since its last answer: the URLs of those
+        # that had no answer, and a number for each of the others.
+        self._missed: dict[str, set[str | int]] = {}
         self._sent: set[str] = set()
         # The slots whose sites have asked to wait, until when, by the monotonic clock, and why.
         self._waits: dict[str, tuple[float, str]] = {}
@@ -64,6 +72,10 @@ class SiteAnswers(Part):
     def hear(self, answer: Answer) -> None:
         """Note an answer of a site."""
         slot, status = answer.slot, answer.status
+        self._missed.pop(slot, None)
+        if self.is_learnt(slot):
+            news = self._of(slot)
+            news.failures, news.has_answered = 0, True
         if (wait := self._wait(answer)) is not None:
             self._ask_to_wait(slot, time.monotonic() + wait, f"{status}, and asks to wait")
         if status == TOO_MANY or self._is_overloaded(answer):
@@ -74,6 +86,18 @@ class SiteAnswers(Part):
             self._in_a_row.pop(slot, None)
             if self.is_learnt(slot):
                 self._of(slot).good += 1
+
+    def miss(self, failure: Failure) -> None:
+        """Note that a request could not reach its site."""
+        slot = failure.slot
+        if len(self._missed) >= REMEMBERED:
+            self._missed.clear()
+        missed = self._missed.setdefault(slot, set())
+        missed.add(len(missed) if failure.is_of_site else failure.url)
+        if len(missed) >= IN_A_ROW or self.is_learnt(slot):
+            news = self._of(slot, failure.reason)
+            news.failures, news.has_answered, news.reason = len(missed), False, failure.reason
+            self._hold(slot)
 
     @staticmethod
     def _wait(answer: Answer) -> float | None:
@@ -149,5 +173,6 @@ def _to_wire(news: _News, now: float) -> SlotAnswers:
     ago = 0.0 if news.bad_sent is None else max(0.0, now - news.bad_sent)
     wait = max(0.0, news.wait_until - now)
     return SlotAnswers(
-        news.good, news.bad_sent is not None, round(1000 * ago, 3), round(1000 * wait, 3), news.reason
+        *(news.good, news.bad_sent is not None, round(1000 * ago, 3), round(1000 * wait, 3), news.reason),
+        *(news.failures, news.has_answered),
     )

@@ -96,7 +96,7 @@ class Session(Part):
         )
         if engine is not None:
             if self.politeness.backs_off:
-                engine.watch_answers(state.answers.hear)
+                engine.watch_answers(state.answers.hear, state.answers.miss)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)

@@ -1,4 +1,7 @@
-"""What sites answer: the fleet blocks a slot as long as its site asks, and asks it more slowly after 429."""
+"""What sites answer: the fleet blocks a slot as long as its site asks, and asks it more slowly after 429.
+
+A site that cannot be reached is tried by one request at a time.
+"""
 
 from __future__ import annotations
 
@@ -420,3 +423,120 @@ def test_a_learnt_delay_does_not_vary_below_the_delay_of_the_settings(
     assert len(gaps) > 40
     assert min(gaps) >= 999.9
     assert max(gaps) > 1010
+
+
+# -- a site that cannot be reached -------------------------------------------------------------------
+
+
+def lost(worker: Client, failures: int = 3) -> Reply:
+    return hear(worker, failures=failures, reason="refused")
+
+
+def after_the_pause(worker: Client) -> None:
+    """Let the pause until the next attempt be over."""
+    age_raise(worker, 300_000)
+    worker.frontier.server.hset(worker.frontier.keys.slot("a"), "tat", 0)
+
+
+def test_a_site_that_cannot_be_reached_is_tried_by_one_request_at_a_time(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker, other = join("a", bounds={"backoff_min_delay": 0.05}), join("b")
+    push(worker, "a", 9)
+    assert lost(worker).backed_off["a"].change == "down"
+    assert status().why == "unreachable"
+    assert len(take_when_due(worker)) == 1
+    after_the_pause(worker)
+    assert take(worker, 9) == take(other, 9) == []
+
+
+def test_fewer_failures_than_three_in_a_row_change_nothing(join: Join) -> None:
+    worker = join()
+    push(worker, "a", 9)
+    assert lost(worker, 2).backed_off == {}
+    assert len(take(worker)) == 9
+
+
+def test_the_pause_doubles_with_each_attempt_up_to_a_minute(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    found = []
+    for _ in range(8):
+        lost(worker)
+        found.append(status().delay)
+        after_the_pause(worker)
+    assert found == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert types(worker) == ["slot_unreachable"]
+
+
+def test_failures_of_requests_that_were_sent_before_the_pause_do_not_lengthen_it(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker, other = join("a"), join("b")
+    push(worker, "a", 1)
+    lost(worker)
+    lost(other)
+    assert status().delay == 1
+
+
+def test_one_answer_restores_the_limits_of_the_settings(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=10, concurrency=4)})
+    push(worker, "a", 1)
+    lost(worker)
+    assert status().is_learnt
+    assert hear(worker, has_answered=True).backed_off["a"].change == "up"
+    its = status()
+    assert (its.is_learnt, its.delay, its.concurrency) == (False, 10, 4)
+    assert types(worker) == ["slot_unreachable", "slot_recovered"]
+
+
+def test_an_answer_of_another_slot_with_a_learnt_delay_does_not_end_that_delay(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    assert hear(worker, has_answered=True).backed_off == {}
+    assert status().is_learnt
+
+
+def test_by_default_a_slot_is_never_given_up(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"backoff_min_delay": 0.05})
+    push(worker, "a", 3)
+    lost(worker)
+    age_raise(worker, 10**9)
+    lost(worker)
+    take(worker)
+    assert server.llen(worker.frontier.keys.failed) == 0
+
+
+def test_after_the_time_of_the_setting_the_requests_that_wait_are_set_aside(
+    join: Join, server: redis.Redis
+) -> None:
+    worker = join(bounds={"slot_give_up": 60})
+    push(worker, "a", 700)
+    push(worker, "b", 1)
+    lost(worker)
+    age_raise(worker, 61_000)
+    its = lost(worker).backed_off["a"]
+    assert (its.change, its.delay) == ("gone", 60)
+    leases = []
+    wait_until(lambda: leases.extend(take(worker)) or not worker.say(want=1).waiting)
+    assert [lease.slot for lease in leases] == ["b"]
+    keys = worker.frontier.keys
+    assert server.llen(keys.failed) == 700
+    entries = {entry.split(b'"reason":')[1].split(b",")[0] for entry in server.lrange(keys.failed, 0, -1)}
+    assert len(entries) == 1
+    assert b"FRONTIER_SLOT_GIVE_UP" in entries.pop()
+
+
+def test_a_request_for_a_site_that_was_given_up_is_set_aside_as_well(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slot_give_up": 60})
+    lost(worker)
+    age_raise(worker, 61_000)
+    lost(worker)
+    push(worker, "a", 1)
+    assert take(worker) == []
+    assert server.llen(worker.frontier.keys.failed) == 1

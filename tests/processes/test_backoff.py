@@ -1,11 +1,14 @@
-"""A fleet at a real site that asks to slow down: when its requests arrive."""
+"""A fleet at a real site that asks to slow down, or that cannot be reached: when its requests arrive."""
 
 from __future__ import annotations
 
+import socketserver
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
@@ -96,3 +99,62 @@ def test_without_back_off_in_the_setting_a_site_is_asked_again_at_once(fleet: Fl
         crawl(fleet, url, DOWNLOAD_DELAY=0.1, FRONTIER_FLEET_LIMITS="delay")
     assert min(after_the_refusal(asked)) < 5
     assert "asks to wait" not in fleet.log(0) + fleet.log(1)
+
+
+@contextmanager
+def broken_site(breaks: int) -> Iterator[tuple[str, list[float]]]:
+    """Yield the URL of a site that breaks off its first connections, and the times of all of them."""
+    times: list[float] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            times.append(time.monotonic())
+            number = len(times)
+            self.rfile.readline()
+            if number > breaks:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.2", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.2:{server.server_address[1]}", times
+        finally:
+            server.shutdown()
+
+
+def crawl_with_dead_host(fleet: Fleet, url: str, dead: str, **settings: Any) -> None:
+    environment = {"SITE_URL": url, "DEAD_URL": dead, "REAL_DOWNLOADS": "1"}
+    pauses = {"BACKOFF_MIN_DELAY": 0.2, "BACKOFF_MAX_DELAY": 0.8}
+    fleet.start("onedeadhost", 2, environment=environment, **REAL, **pauses, **settings)
+    fleet.wait()
+
+
+def test_a_site_that_cannot_be_reached_is_tried_after_growing_pauses(fleet: Fleet) -> None:
+    with site("", 0, {}) as (url, asked), broken_site(breaks=100) as (dead, times):
+        crawl_with_dead_host(fleet, url, dead)
+    assert len(times) == 6 * 3  # each page has two retries
+    # Each worker may have had failures before it had three in a row, and all pages under way then.
+    pauses = [after - before for before, after in pairwise(times[12:])]
+    assert min(pauses) > 0.15
+    assert min(pauses[2:]) > 0.6
+    assert {one.path for one in asked} == {f"/{number}" for number in range(PAGES)}
+    logs = fleet.log(0) + fleet.log(1)
+    assert logs.count("127.0.0.2 cannot be reached (") == 1
+
+
+def test_a_site_that_is_back_is_crawled_as_before(fleet: Fleet) -> None:
+    with site("", 0, {}) as (url, _), broken_site(breaks=14) as (dead, times):
+        crawl_with_dead_host(fleet, url, dead, RETRY_TIMES=9)
+    parsed = [event.what for event in fleet.events("parsed")]
+    assert sum(page.startswith(dead) for page in parsed) == 6
+    assert len(times) == 14 + 6
+    assert (fleet.log(0) + fleet.log(1)).count("127.0.0.2 can be reached again") == 1
+
+
+def test_a_site_that_is_given_up_does_not_keep_the_crawl_open(fleet: Fleet) -> None:
+    with site("", 0, {}) as (url, asked), broken_site(breaks=100) as (dead, times):
+        crawl_with_dead_host(fleet, url, dead, FRONTIER_SLOT_GIVE_UP=1)
+    assert len(times) < 6 * 3
+    assert len(asked) == PAGES
+    logs = fleet.log(0) + fleet.log(1)
+    assert logs.count("127.0.0.2 could not be reached for 1 s (FRONTIER_SLOT_GIVE_UP)") == 1

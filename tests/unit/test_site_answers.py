@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scrapy.http import Headers
 
-from scrapy_rq_sched.engine.answers import Answer
+from scrapy_rq_sched.engine.answers import Answer, Failure
 from scrapy_rq_sched.frontier.messages import Batch, SlotAnswers
 from scrapy_rq_sched.frontier.replies import Reply
 from scrapy_rq_sched.settings import FrontierSettings
@@ -143,7 +143,7 @@ def test_good_answers_are_sent_only_of_slots_with_a_learnt_delay(answers: SiteAn
     hear(200)
     hear(404)
     assert not answers.has_news
-    assert sent(answers) == {"a": SlotAnswers(good=2)}
+    assert sent(answers) == {"a": SlotAnswers(good=2, has_answered=True)}
     answers.is_learnt = lambda slot: False
     hear(200)
     assert sent(answers) == {}
@@ -178,3 +178,52 @@ def test_the_last_recall_is_sent_until_redis_has_older_data(answers: SiteAnswers
     answers.rolled_back()
     answers.fill(batch)
     assert batch.recalled == 0
+
+
+# -- sites that cannot be reached --------------------------------------------------------------------
+
+
+def miss(answers: SiteAnswers, url: str = "http://a/", is_of_site: bool = True) -> None:
+    answers.miss(Failure("a", url, is_of_site, "refused"))
+
+
+def test_three_failures_to_connect_in_a_row_are_sent_at_once(answers: SiteAnswers) -> None:
+    miss(answers)
+    miss(answers)
+    assert not answers.has_news
+    miss(answers)
+    assert (answers.has_news, answers.held) == (True, {"a"})
+    assert sent(answers) == {"a": SlotAnswers(reason="refused", failures=3)}
+
+
+def test_any_answer_ends_the_row(answers: SiteAnswers, hear: Hear) -> None:
+    for _ in range(2):
+        miss(answers)
+        miss(answers)
+        hear(500)
+    assert sent(answers) == {}
+
+
+def test_one_page_that_never_answers_does_not_count_as_a_site_that_cannot_be_reached(
+    answers: SiteAnswers,
+) -> None:
+    for _ in range(5):
+        miss(answers, "http://a/slow", is_of_site=False)
+    assert sent(answers) == {}
+    miss(answers, "http://a/2", is_of_site=False)
+    miss(answers, "http://a/3", is_of_site=False)
+    assert sent(answers)["a"].failures == 3
+
+
+def test_each_failure_of_a_slot_with_a_learnt_delay_is_sent(answers: SiteAnswers) -> None:
+    answers.is_learnt = lambda slot: True
+    miss(answers)
+    assert sent(answers)["a"].failures == 1
+
+
+def test_an_answer_after_failures_is_sent_instead_of_them(answers: SiteAnswers, hear: Hear) -> None:
+    answers.is_learnt = lambda slot: True
+    miss(answers)
+    hear(500)
+    its = sent(answers)["a"]
+    assert (its.failures, its.has_answered) == (0, True)

@@ -300,7 +300,7 @@ const STATES = {
   finished: "calm", converting: "calm", importing: "calm", new: "",
 };
 /** The colours of events that are not alarming. */
-const TONES = [[/paused|draining|stopped|blocked/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
+const TONES = [[/paused|draining|stopped|blocked|unreachable|given_up/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
 
 function badge() {
   const element = h("span", { class: "badge", "data-name": "state" });
@@ -518,7 +518,7 @@ function pager(page, go) {
 }
 
 function slotsTab(name) {
-  const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency", spider: "another spider" };
+  const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency", spider: "another spider", unreachable: "its site, which cannot be reached" };
   const block = async (slot) => {
     const said = await ask({ title: `Block ${slot}`, text: "No worker begins a request of this slot until the time is over.", button: "Continue", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
     if (said) await act("slots/block", { slot, seconds: Number(said.seconds) }, { title: `Block ${slot}?`, button: "Block", danger: true });

@@ -15,7 +15,7 @@ from ...assembly.queue import is_custom
 from ...errors import counted, frontier_command, one_line
 from ...frontier.client import Frontier, Opened
 from ...frontier.close_limits import CLOSED_BY
-from ...frontier.replies import Membership, Order, Reply
+from ...frontier.replies import BackedOff, Membership, Order, Reply
 from ...servers.topology import address
 from ..outbox import LocalOnly
 
@@ -286,7 +286,9 @@ class Notices:
                     f"{until:%Y-%m-%d %H:%M:%S}" if is_long else f"{until:%H:%M:%S}",
                     f". To end this, run: {self._unblock(slot)}" if is_long else "",
                 )
-            if its.delay:
+            if its.change:
+                self._note_reach(slot, its)
+            elif its.delay:
                 logger.info(
                     "%s has answered %s: all workers together send it one request every %s from now on, and "
                     "more again while its answers are good",
@@ -294,6 +296,23 @@ class Notices:
                 )
         for slot in reply.freed:
             logger.info("%s is no longer blocked", one_line(slot))
+
+    def _note_reach(self, slot: str, its: BackedOff) -> None:
+        if its.change == "up":
+            logger.info("%s can be reached again", one_line(slot))
+        elif its.change == "gone":
+            logger.error(
+                "%s could not be reached for %s (FRONTIER_SLOT_GIVE_UP): all its requests that wait are set "
+                "aside. To crawl them when the site is back, run: %s --reason 'the site of its slot' "
+                "--requeue",
+                *(one_line(slot), _seconds(its.delay), frontier_command("failed", self._spider)),
+            )
+        else:
+            logger.warning(
+                "%s cannot be reached (%s): its other requests wait, while one at a time tries again, after "
+                "%s at first and at most a minute later",
+                *(one_line(slot), one_line(its.reason), _seconds(its.delay)),
+            )
 
     def _unblock(self, slot: str) -> str:
         return f"{frontier_command('slots', self._spider)} unblock {shlex.quote(one_line(slot))}"

@@ -109,6 +109,18 @@ class ManyPagesSpider(scrapy.Spider):
         record("parsed", response.url)
 
 
+class OneDeadHostSpider(ManyPagesSpider):
+    """Asks a site at DEAD_URL for some pages, too."""
+
+    name = "onedeadhost"
+
+    async def start(self):
+        for number in range(6):
+            yield scrapy.Request(f"{os.environ['DEAD_URL']}/{number}")
+        async for request in super().start():
+            yield request
+
+
 class MovedHosts:
     """A downloader middleware that redirects each page of a host "old….HOST" to the same page of HOST."""
 

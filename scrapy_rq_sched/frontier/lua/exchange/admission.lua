@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/limits, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
+-- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/backoff, slots/limits, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
 -- Admission: whether a request may begin now; and if not, why, and from when. No other module decides this. The worker's
 -- own rules are in worker/admission.py. To add a rule, add it to one of the lists OF_SLOT, OF_ENTRY and OF_PUSH; the first
 -- rule that refuses counts.
@@ -90,7 +90,7 @@ end
 local function first_block(state, ask)
   for _, rule in ipairs(OF_SLOT) do
     local again_at, cause, has_asked = rule(state, ask)
-    if again_at then return again_at, cause, has_asked end
+    if again_at then return again_at, backoff.is_down(state) and 'unreachable' or cause, has_asked end
   end
 end
 

@@ -1,8 +1,10 @@
--- Needs: keys, slots/slots, slots/waiting, store/leases, slots/limits, exchange/header, exchange/admission, exchange/make_leases
+-- Needs: keys, slots/slots, slots/waiting, store/leases, store/failures, slots/backoff, slots/limits, exchange/header, exchange/admission, exchange/make_leases
 -- Serve a slot: hand out some of its requests, as far as its limits permit.
 local serve_slot = {}
 -- The maximum number of waiting requests that an exchange passes over.
 local PASSED_OVER = 1000
+-- How many requests of a slot whose site cannot be reached an exchange sets aside.
+local SET_ASIDE = 500
 
 -- -> whether the worker may be given more
 function serve_slot.has_room(step)
@@ -51,6 +53,18 @@ function serve_slot.take(step, slot, most, begins)
   return gone, handed
 end
 
+-- Set aside requests of a slot whose site could not be reached for too long. -> how many
+local function give_up(step, slot)
+  local scores, taken = waiting.take(slot, SET_ASIDE)
+  for i, request in ipairs(taken) do
+    step.given_up = step.given_up + 1
+    local value = leases.value('request', scores[i], 0, step.second, request, slot)
+    local name = header.exchange .. '.g' .. step.given_up
+    failures.set_aside(step.worker, {name, value}, backoff.REASON, '', 0, header.max_failed, step.now)
+  end
+  return #taken
+end
+
 -- Give a slot its turn. *score_of* returns the next score of a slot that need not wait; by default it comes after all
 -- other slots.
 -- -> how many of its requests no longer wait; whether it may have another turn in this exchange
@@ -59,6 +73,11 @@ function serve_slot.serve(step, slot, each, is_limited, score_of)
   if there == 0 then waiting.empty = waiting.empty + 1 end
   local most = math.min(there, each)
   if is_limited and there > 0 then begins, following, state = admission.grants(step, slot, most) end
+  if state and backoff.is_gone(state) then
+    local gone = give_up(step, slot)
+    slots.served(slot, there - gone)
+    return gone, false
+  end
   local gone, handed = serve_slot.take(step, slot, begins and #begins or most, begins)
   if not begins then
     slots.served(slot, there - gone, score_of and score_of(slot))

@@ -3,12 +3,16 @@
 -- '<kind> <delay> <good delay> <raised> <since> <answers>', all times in milliseconds.
 --   kind         'search': after the first bad answer, the delay falls by a tenth each STEP; 'keep': it was too short, so the
 --                last good delay holds, and falls by a hundredth each ANSWERS good answers; 'asked': the site has asked to
---                wait, so the delay is as before. Only if it asks again, it is asked too fast
+--                wait, so the delay is as before. Only if it asks again, it is asked too fast; 'down': the site cannot be
+--                reached. One request at a time tries, after growing pauses, which are the delay; 'gone': the same for so long
+--                that the requests that wait are set aside
 --   good delay   the last delay with which all answers were good; 0 if there is none
---   raised       when the delay was last raised; since, answers: when it last changed, and how many good answers came since
+--   raised       when the delay was last raised; since, answers: when it last changed, and how many good answers came since.
+--                Of a site that cannot be reached, since is when that was first seen
 -- Without a bad answer for FORGIVEN milliseconds, or for two delays, the field no longer counts. A block counts as a bad answer
 -- at its end.
-local backoff = {}
+-- REASON: why the requests of a slot that is given up are set aside
+local backoff = {REASON = 'the site of its slot could not be reached for longer than FRONTIER_SLOT_GIVE_UP'}
 local FORGIVEN = 1800000
 -- The share of a learnt delay by which it varies at most, so that slots that were slowed down together do not come back
 -- together.
@@ -18,6 +22,9 @@ local SEARCH, STEP, KEEP, ANSWERS = 0.9, 1500, 0.99, 100
 local SETTLING = 500
 -- A delay shorter than this is none.
 local SHORTEST = 5
+-- How many failures in a row a worker must have until a site counts as one that cannot be reached; and the longest pause
+-- between two attempts: each costs a request one of its retries, and nothing else tells when the site is back.
+local IN_A_ROW, LONGEST_PAUSE = 3, 60000
 
 -- -> what *text*, the field, says; nil if nothing is learnt
 local function read(text)
@@ -48,7 +55,8 @@ function backoff.set(state)
   local is_longer = its > state.least_delay
   local delay = is_longer and its or state.least_delay
   if delay ~= state.delay then state.is_delay_stored = false end
-  state.delay, state.jitter, state.is_learnt = delay, state.least_jitter, is_longer
+  state.delay, state.jitter, state.is_learnt = delay, state.least_jitter, is_longer or backoff.is_down(state)
+  state.concurrency = backoff.is_down(state) and 1 or state.least_concurrency
   -- No gap becomes shorter than the limits in force permit.
   if is_longer then state.jitter = math.min(JITTER, 1 - state.least_delay * (1 - state.least_jitter) / delay) end
 end
@@ -91,6 +99,45 @@ function backoff.speed_up(state, answers)
   if is_over then state.learnt = nil end
   backoff.set(state)
   return is_over
+end
+
+-- -> whether the site cannot be reached
+function backoff.is_down(state)
+  local kind = state.learnt and state.learnt.kind
+  return kind == 'down' or kind == 'gone'
+end
+
+-- -> whether the requests of the slot that wait must be set aside
+function backoff.is_gone(state)
+  return state.learnt and state.learnt.kind == 'gone'
+end
+
+-- A worker could not reach the site *failures* times in a row. The first pause is at least *shortest*, none is longer than
+-- *longest*; the slot is given up after *patience*, 0: never.
+-- -> nil if nothing changes; 'down': the site cannot be reached; 'again': still not; 'gone': it is given up
+function backoff.lose(state, failures, shortest, longest, patience)
+  local learnt, now, was_down = state.learnt, slots.now(), backoff.is_down(state)
+  if not was_down and failures < IN_A_ROW then return nil end
+  -- Only an attempt after the pause is news: other requests were sent before it.
+  if was_down and now < learnt.raised + (1 - JITTER) * learnt.delay then return nil end
+  local pause = was_down and 2 * learnt.delay or math.max(shortest, state.delay)
+  local most = math.max(state.least_delay, math.min(longest, LONGEST_PAUSE))
+  local since = was_down and learnt.since or now
+  local is_gone = patience > 0 and now - since >= patience
+  state.learnt = {
+    kind = is_gone and 'gone' or 'down', delay = math.min(pause, most), good = 0, raised = now, since = since, answers = 0,
+  }
+  backoff.set(state)
+  if is_gone then return learnt.kind == 'gone' and 'again' or 'gone' end
+  return was_down and 'again' or 'down'
+end
+
+-- The site has answered. -> whether it could not be reached before
+function backoff.reach(state)
+  if not backoff.is_down(state) then return false end
+  state.learnt = nil
+  backoff.set(state)
+  return true
 end
 
 -- -> until when it counts

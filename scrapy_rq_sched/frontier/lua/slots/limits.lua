@@ -91,7 +91,7 @@ function limits.of(slot, all)
     owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), tat = tat,
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
-    least_delay = delay, least_jitter = math.min(1, jitter), is_learnt = false,
+    least_delay = delay, least_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
   }
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
   delay = state.delay

@@ -2,12 +2,14 @@
 -- What sites have answered, for all workers: a slot is blocked as long as its site asks, or is asked more slowly.
 --
 -- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, for how long
---   the site asks to wait, why}, times in milliseconds; header.backoff: {the shortest first delay, the longest}
+--   the site asks to wait, why, how often in a row it could not be reached, whether it has answered at all}, times in
+--   milliseconds; header.backoff: {the shortest first delay, the longest, after how long without an answer a site is given up}
 -- META's field recalled: '<number>:<slot> …', the slots whose leases all workers give back, because these were handed out for
 --   other limits; the last ones come first. A number is the time, or one more than the last number. Each worker tells in
 --   header.recalled the last number that it knows.
 --
--- step: backed_off: slot -> {for how long it is blocked, its new delay, why}, for the log of the worker that has told it
+-- step: backed_off: slot -> {for how long it is blocked, its new delay, why, whether its site cannot be reached ('down'), also
+--   not for so long that it is given up ('gone'), or can be reached again ('up')}, for the log of the worker that has told it
 local site_answers = {}
 -- For how long a slot is recalled: a worker that was silent for longer has no leases. And how many slots are, at most.
 local RECALLED_FOR, MOST = 60000, 1000
@@ -37,9 +39,37 @@ local function block(state, period, why)
   return true
 end
 
+local function note(step, state, ...)
+  step.backed_off = step.backed_off or {}
+  step.backed_off[state.slot] = {...}
+end
+
+-- A worker could not reach the site. -> whether leases of the slot must be given back
+local function lose(step, state, failures, why)
+  local patience = number_of(header.backoff[3], 0)
+  local changed = backoff.lose(state, failures, header.backoff[1], header.backoff[2], patience)
+  if not changed then return false end
+  state.tat = math.max(state.tat, slots.now() + state.delay)
+  local its = {slot = state.slot, seconds = state.delay / 1000, reason = why}
+  if changed == 'down' then events.tell('slot_unreachable', nil, its) end
+  if changed == 'gone' then events.tell('slot_given_up', nil, {slot = state.slot, seconds = patience / 1000, reason = why}) end
+  if changed ~= 'again' then note(step, state, 0, changed == 'gone' and patience or state.delay, why, changed) end
+  if changed == 'gone' then state.tat = slots.now() end
+  state.is_learnt_new = true
+  limits.change(state)
+  return true
+end
+
 -- -> whether leases of the slot must be given back
-local function hear(step, state, good, is_bad, ago, wait, why)
+local function hear(step, state, good, is_bad, ago, wait, why, failures, has_answered)
   local now, changed = slots.now(), nil
+  if has_answered and backoff.reach(state) then
+    events.tell('slot_recovered', nil, {slot = state.slot})
+    note(step, state, 0, 0, '', 'up')
+    state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay)), true
+    slots.at(state.slot, state.tat)
+  end
+  if failures > 0 then return lose(step, state, failures, why) end
   if is_bad then
     changed = backoff.slow_down(state, now - ago, wait, header.backoff[1], header.backoff[2])
     if changed == 'slower' then
@@ -53,8 +83,7 @@ local function hear(step, state, good, is_bad, ago, wait, why)
   if is_blocked and state.learnt then state.learnt.raised = math.max(state.learnt.raised, state.blocked) end
   if changed or is_blocked then
     state.tat = math.max(state.tat, math.min(now + state.delay, now + (is_blocked and wait or math.huge)))
-    step.backed_off = step.backed_off or {}
-    step.backed_off[state.slot] = {is_blocked and wait or 0, changed == 'slower' and state.delay or 0, why}
+    note(step, state, is_blocked and wait or 0, changed == 'slower' and state.delay or 0, why, '')
   end
   state.is_learnt_new = true
   limits.change(state)
@@ -65,7 +94,7 @@ function site_answers.hear(step)
   local names = {}
   for slot, its in pairs(header.answers) do
     local state = limits.of(slot, slot_policy.all)
-    if hear(step, state, unpack(its, 1, 5)) then
+    if hear(step, state, unpack(its, 1, 7)) then
       names[#names + 1] = slot
       slots.at(slot, math.max(state.tat, state.blocked))
       shared_slots.moved(slot)
