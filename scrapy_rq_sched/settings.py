@@ -140,6 +140,8 @@ class FrontierSettings:
     backoff_min_delay: float = setting("BACKOFF_MIN_DELAY", Read.number, 1.0, 0.001, LONGEST_DELAY)
     #: ``BACKOFF_MAX_DELAY``, in seconds
     backoff_max_delay: float = setting("BACKOFF_MAX_DELAY", Read.number, 300.0, 0.001, LONGEST_DELAY)
+    #: ``FRONTIER_MAX_PAGES``, in pages; 0: no limit
+    max_pages: int = setting("FRONTIER_MAX_PAGES", Read.whole, 0, 0)
     #: ``FRONTIER_SLOT_GIVE_UP``, in seconds; 0: never
     slot_give_up: float = setting("FRONTIER_SLOT_GIVE_UP", Read.number, 0.0, 0)
     #: ``FRONTIER_SLOTS``

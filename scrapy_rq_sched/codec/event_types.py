@@ -16,6 +16,7 @@ TEXTS = {
     "resumed": "an operator resumed the crawl",
     "stopped": "an operator stopped the fleet",
     "limit_reached": "the fleet closes: {limit} is reached",
+    "cap_reached": "{limit} is reached: further requests are dropped",
     "request_set_aside": "a {kind} is set aside: {reason}",
     "slot_blocked": "slot {slot} is blocked for {seconds} s: {reason}",
     "slot_slowed": "slot {slot} has answered {reason}: one request every {seconds} s from now on",

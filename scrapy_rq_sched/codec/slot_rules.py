@@ -18,7 +18,7 @@ from .slots import slot_name
 #: The longest delay: a day, in seconds.
 LONGEST_DELAY = 86_400.0
 #: The fields of a rule.
-FIELDS = ("delay", "jitter", "concurrency", "rate")
+FIELDS = ("delay", "jitter", "concurrency", "rate", "max_pages")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -31,12 +31,14 @@ class SlotRule:
     :param delay: seconds between two requests.
     :param jitter: the random share of the delay to add or subtract, from 0 to 1.
     :param concurrency: the maximum number of downloads at a time; 0 for no limit.
+    :param max_pages: the maximum number of pages in a crawl; 0 for no limit.
     """
 
     pattern: str
     delay: float | None = None
     jitter: float | None = None
     concurrency: int | None = None
+    max_pages: int | None = None
 
     @property
     def is_glob(self) -> bool:
@@ -103,13 +105,17 @@ def slot_rule(name: str, pattern: Any, limits: Any) -> SlotRule:
     delay = _number(name, limits, "delay", LONGEST_DELAY)
     rate = _delay_of_rate(name, limits["rate"]) if "rate" in limits else None
     jitter = _number(name, limits, "jitter", 1)
-    concurrency = _number(name, limits, "concurrency", 1_000_000)
-    if concurrency is not None and concurrency != int(concurrency):
-        raise SettingError(f"{name}: concurrency must be an integer ≥ 0, not {concurrency!r}")
+    concurrency = _whole(name, limits, "concurrency", 1_000_000)
+    max_pages = _whole(name, limits, "max_pages", 2**53)
     delays = [one for one in (delay, rate) if one is not None]
-    return SlotRule(
-        pattern.strip(), max(delays, default=None), jitter, None if concurrency is None else int(concurrency)
-    )
+    return SlotRule(pattern.strip(), max(delays, default=None), jitter, concurrency, max_pages)
+
+
+def _whole(name: str, limits: Mapping[str, Any], field: str, most: float) -> int | None:
+    number = _number(name, limits, field, most)
+    if number is not None and number != int(number):
+        raise SettingError(f"{name}: {field} must be an integer ≥ 0, not {number!r}")
+    return None if number is None else int(number)
 
 
 def _number(name: str, limits: Mapping[str, Any], field: str, most: float) -> float | None:

@@ -28,7 +28,7 @@ from ..supervise.arguments import Arguments, Project, says_where_redis_is
 from ..supervise.feeds import FeedWriter
 from ..supervise.liveness import LEASES, Evidence, Limits
 from ..supervise.redis_thread import RedisThread
-from ..supervise.supervisor import FINISHED, Supervisor
+from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import is_alive
 from . import own_redis
 from .action import Action, Context
@@ -147,7 +147,7 @@ class Crawl(Action):
                 finally:
                     # Also if the terminal was closed.
                     supervisor.finish()
-                    is_finished = FINISHED in supervisor.reasons and supervisor.has_succeeded
+                    is_finished = supervisor.is_finished and supervisor.has_succeeded
             finally:
                 writer.end(is_complete=is_finished)
         stats = report.total(supervisor.reports)

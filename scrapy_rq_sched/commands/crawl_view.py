@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from ..frontier.close_limits import MAX_PAGES
 from ..inspect import Status
 from ..inspect.wording import counted
-from ..supervise.supervisor import FINISHED, START_ERROR, Supervisor
+from ..supervise.supervisor import START_ERROR, Supervisor
 from .action import Context
 from .formats import duration, number, rate
 from .output import Fields, Part, Styled
@@ -125,8 +126,8 @@ def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
     reasons = set(supervisor.reasons)
     advice = ""
     failed_starts = supervisor.reasons.count(START_ERROR)
-    if FINISHED in reasons:
-        how = "is finished"
+    if supervisor.is_finished:
+        how = "has reached FRONTIER_MAX_PAGES" if MAX_PAGES in reasons else "is finished"
         if failed_starts:
             advice = (
                 f". But start() raised an exception in {counted(failed_starts, 'worker')}, and ended early "

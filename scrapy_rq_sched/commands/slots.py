@@ -28,7 +28,7 @@ CHANGES = {
     "block": "block SLOT TIME",
     "unblock": "unblock SLOT",
 }
-_SLOTS = ("SLOT", "WAITING", "NEXT IN", "WHY", "DELAY", "CONCURRENCY", "WORKER")
+_SLOTS = ("SLOT", "WAITING", "NEXT IN", "WHY", "DELAY", "CONCURRENCY", "PAGES", "WORKER")
 
 
 class SlotsAction(Change):
@@ -111,8 +111,12 @@ class SlotsAction(Change):
 
 def slots_table(slots: Iterable[SlotStatus]) -> Table:
     """Return a table with a row for each of *slots*."""
-    rows = [_row(one) for one in slots]
-    return Table(_SLOTS, rows, texts=("SLOT",), dispensable=("WORKER", "CONCURRENCY"))
+    slots = list(slots)
+    left_out = () if any(one.pages is not None for one in slots) else ("PAGES",)
+    places = [place for place, title in enumerate(_SLOTS) if title not in left_out]
+    rows = [[row[place] for place in places] for row in map(_row, slots)]
+    titles = [_SLOTS[place] for place in places]
+    return Table(titles, rows, texts=("SLOT",), dispensable=("WORKER", "CONCURRENCY"))
 
 
 def _row(one: SlotStatus) -> list[str]:
@@ -127,8 +131,16 @@ def _row(one: SlotStatus) -> list[str]:
         f"{one.why} ({one.block_reason})" if one.why == "blocked" and one.block_reason else one.why or "-",
         delay,
         f"{one.concurrency}{mark}" if one.concurrency else "-",
+        _pages(one),
         one.owner or "-",
     ]
+
+
+def _pages(one: SlotStatus) -> str:
+    if one.pages is None:
+        return "-"
+    of = f" of {number(one.max_pages)} (set)" if one.max_pages else ""
+    return f"{number(one.pages)}{of}" + (f", {number(one.dropped)} dropped" if one.dropped else "")
 
 
 def _limits(texts: list[str]) -> dict[str, str]:

@@ -92,6 +92,7 @@ def status_text(status: Status) -> list[Part]:
         ("waiting", _with_size(status.waiting, status.waiting_bytes) + _growth(status)),
         *([("slots", _slots(status))] if status.slots else []),
         *([("not shared", status.unshared_share)] if status.unshared_share else []),
+        *([("dropped", f"{number(status.capped)} (FRONTIER_MAX_PAGES)")] if status.capped else []),
         *([("read in part", status.cut)] if status.cut else []),
         ("leased", number(status.leased)),
         ("delayed", number(status.delayed)),

@@ -16,6 +16,7 @@ from weakref import WeakSet
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 from twisted.internet.threads import deferToThread
@@ -144,6 +145,18 @@ class EngineBridge:
         """Tell *hear* each answer that the downloader gets, and *miss* each request whose site has none."""
         # Signals reference their receivers weakly.
         self._answers = Answers(self._engine, hear, miss)
+
+    def name_end(self, reason: Callable[[], str]) -> None:
+        """Let Scrapy close an idle spider for the reason that *reason* returns, if it is not empty.
+
+        If a handler of ``spider_idle`` keeps the spider open, or its ``start()`` has failed, that counts.
+        """
+
+        def idle() -> None:
+            if (why := reason()) and not getattr(self._engine, "_start_error", False):
+                raise CloseSpider(why)
+
+        self._engine.signals.connect(idle, signals.spider_idle, weak=False)
 
     def wake_at(self, moment: float) -> None:
         """Make the engine ask for a request at *moment* of the monotonic clock, and cancel the last call."""

@@ -14,6 +14,11 @@ CLOSED_BY = {
 }
 
 
+#: The reason for which a finished fleet closes its spiders if it has as many pages as ``FRONTIER_MAX_PAGES``
+#: allows, and has dropped further requests.
+MAX_PAGES = "max_pages"
+
+
 class CloseLimits(NamedTuple):
     """How much all workers together do before they close; 0: no limit.
 

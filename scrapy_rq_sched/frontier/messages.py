@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from ..codec.slot_limits import SlotPolicy
@@ -67,6 +67,8 @@ class Push:
     :param payload: the serialized request; empty if the worker keeps the request in its own memory.
     :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits in the queue without slots.
     :param not_before: from when it may begin, by the frontier's clock, in milliseconds; 0: at once.
+    :param continues: empty if it counts as a page of its own; ``page`` if it is the retry of a page or the
+        target of its redirect; ``crawl`` if that page is of another slot.
     """
 
     mode: PushMode
@@ -75,10 +77,11 @@ class Push:
     payload: bytes
     slot: str = ""
     not_before: float = 0.0
+    continues: Literal["", "page", "crawl"] = ""
 
 
-#: The fields of :class:`Push` after ``slot``: only rules of admission read them.
-_OF_ADMISSION = tuple(its.name for its in fields(Push))[5:]
+#: The fields of :class:`Push` that only rules of admission read.
+_OF_ADMISSION = ("not_before",)
 
 
 class UsedGrants(NamedTuple):
@@ -146,6 +149,7 @@ class FleetConfig:
     :param backoff_min_delay: seconds between two requests of a slot after its first bad answer, at least, and
     :param backoff_max_delay: after many of them, at most.
     :param slot_give_up: seconds without an answer after which the requests of a slot are set aside; 0: never.
+    :param max_pages: how many pages the crawl may have; 0: no limit.
     """
 
     lease_timeout: float = 30.0
@@ -168,6 +172,7 @@ class FleetConfig:
     backoff_min_delay: float = 1.0
     backoff_max_delay: float = 300.0
     slot_give_up: float = 0.0
+    max_pages: int = 0
 
     @property
     def lease_ms(self) -> int:
@@ -269,6 +274,8 @@ class Batch:
     #: What sites have answered, by slot; and the last number of a recall that this worker knows.
     answers: dict[str, SlotAnswers] = field(default_factory=dict)
     recalled: int = 0
+    #: How many pages the slots of the pushes may have, if this worker's settings have caps for them.
+    caps: dict[str, int] = field(default_factory=dict)
     #: Responses, items and errors since the last exchange, if the fleet has a limit for them.
     counted: dict[str, int] = field(default_factory=dict)
     #: The histogram of the exchanges since the last report: see ``exchange_times.py``.
@@ -370,6 +377,11 @@ class Batch:
                 1000 * config.slot_give_up,
             ],
             "recalled": self.recalled,
+            "max_pages": config.max_pages,
+            "caps": self.caps,
+            "continued": {
+                str(place): push.continues for place, push in enumerate(self.pushes, 1) if push.continues
+            },
             "given_back": len(self.given_back),
             "refused": len(self.refused),
             "failed": len(self.failed),

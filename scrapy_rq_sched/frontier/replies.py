@@ -134,7 +134,7 @@ class Reply:
 
     :param epoch: changes when fingerprints were removed.
     :param membership: how the frontier regards this worker.
-    :param duplicates: places, from 0, of the pushes that were duplicates.
+    :param duplicates: places, from 0, of the pushes that were duplicates, or are above a cap.
     :param stored: how many pushes, from the first, were stored or dropped; there was no room for the others.
     :param full: why there is no room: ``memory`` (Redis is out of memory), ``bound`` (the maximum number of
         requests wait), ``exceeded`` (now more than the maximum wait); else empty.
@@ -168,6 +168,10 @@ class Reply:
     lost: tuple[str, ...] = ()
     #: The type and the name of a seeds' key that has a type for which there are no seeds.
     seeds_problem: tuple[str, ...] = ()
+    #: Places, from 0, of the pushes that are above a cap; and whether the crawl is finished because it has as
+    #: many pages as its cap allows.
+    capped: frozenset[int] = frozenset()
+    is_capped: bool = False
     #: The server's time, and when the next slot may give a request, in milliseconds; None if nothing waits
     #: for a time.
     now: float | None = None
@@ -247,12 +251,15 @@ class Reply:
         """
         head = json.loads(text_of(raw[0]))
         limits = head.get("limits") or {}
+        # Accept only digits: somebody may have written other text there.
+        places = [int(place) for place in re.findall("-?[0-9]+", head["duplicates"])]
         problem, recalled = head["seeds_problem"], head.get("recalled") or (0, ())
         return cls(
             epoch=head["epoch"],
             membership=Membership(head.get("membership", 0)),
-            # Accept only digits: somebody may have written other text there.
-            duplicates=tuple(int(place) - 1 for place in re.findall("[0-9]+", head["duplicates"])),
+            duplicates=tuple(abs(place) - 1 for place in places),
+            capped=frozenset(-place - 1 for place in places if place < 0),
+            is_capped=head.get("is_capped", False),
             stored=head.get("stored", 0),
             full=head["full"],
             waiting=head.get("waiting", 0),

@@ -67,6 +67,7 @@ class _State(NamedTuple):
     reasons: Part
     times: Part
     converting: _Fields
+    caps: _Fields
     pages: Part
     slots: int
     first_slots: Part
@@ -163,6 +164,7 @@ def read_status(view: View) -> Status:
         found=whole_of(meta.get("found")),
         unshared=whole_of(meta.get("unshared")),
         unshared_reason=one_line(meta.get("unshared_reason", "")),
+        capped=whole_of(text_of(answers.caps[view.keys.slot_pages][0])),
         max_workers=whole_of(meta.get("max_workers")),
         places_taken=sum(deadline / 1000 > now for _, deadline in _scores(answers.places)),
         in_line=line,
@@ -192,6 +194,7 @@ def _ask(view: View) -> _State:
         reasons=part("HSCAN", keys.reasons, MOST_COUNTS),
         times=part("HSCAN", keys.times, MOST_COUNTS),
         converting=questions.fields({keys.converting: keys.converting}, "from"),
+        caps=questions.fields({keys.slot_pages: keys.slot_pages}, "dropped"),
         pages=part("list", keys.pages, HISTORY),
         slots=count("zcard", keys.slots),
         first_slots=part("zset", keys.slots, SLOTS),

@@ -38,6 +38,8 @@ class SlotStatus:
     :param is_set: whether these limits were set while the crawl ran.
     :param owner: the worker that has its turns; empty if no worker has them.
     :param active: the number of its leases that are still being downloaded, if it has a concurrency.
+    :param pages: its pages so far, and :param max_pages: its cap that was set while the crawl ran, each None
+        if unknown; :param dropped: how many of its requests were dropped because of its cap.
     :param why: the cause for which admission refuses its next request now: ``blocked``, ``concurrency``,
         ``delay``, ``spider`` (another spider's turn), or ``unreachable``; empty if it does not.
     """
@@ -54,6 +56,9 @@ class SlotStatus:
     is_set: bool = False
     owner: str = ""
     active: int = 0
+    pages: int | None = None
+    max_pages: int | None = None
+    dropped: int = 0
     why: str = ""
 
 
@@ -114,12 +119,13 @@ class Slots:
     def set(self, slot: str, rule: SlotRule) -> None:
         """Apply *rule* to *slot* until the crawl is finished; it overrides the settings."""
         texts = (
-            "-" if value is None else repr(value) for value in (rule.delay, rule.jitter, rule.concurrency)
+            "-" if value is None else repr(value)
+            for value in (rule.delay, rule.jitter, rule.concurrency, rule.max_pages)
         )
-        delay, jitter, concurrency = texts
+        delay, jitter, concurrency, pages = texts
         if rule.delay is not None:
             delay = repr(1000 * rule.delay)
-        self._change(slot, "set", delay, jitter, concurrency)
+        self._change(slot, "set", delay, jitter, concurrency, pages)
 
     def reset(self, slot: str) -> None:
         """Apply the settings to *slot* again."""
@@ -143,8 +149,8 @@ class Slots:
             found = json.loads(text_of(text))
             for name in {"next_in", "blocked_for", "delay"} & found.keys():
                 found[name] /= 1000
-            if "concurrency" in found:
-                found["concurrency"] = int(found["concurrency"])
+            for name in {"concurrency", "pages", "max_pages", "dropped"} & found.keys():
+                found[name] = int(found[name])
             yield SlotStatus(**found)
 
 

@@ -99,6 +99,7 @@ class Status:
     :param seconds_left_at_least: the time left if no more requests are found; None if no page is crawled.
     :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
         many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
+    :param capped: how many requests were dropped because of ``FRONTIER_MAX_PAGES``.
     :param max_workers: the maximum number of workers (``FRONTIER_MAX_WORKERS``), 0: any number;
         :param places_taken: the number of workers, with those of other spiders that share the places, and
         :param in_line: the workers that wait for a place.
@@ -140,6 +141,7 @@ class Status:
     found: int = 0
     unshared: int = 0
     unshared_reason: str = ""
+    capped: int = 0
     max_workers: int = 0
     places_taken: int = 0
     workers_wanted: int = 0

@@ -203,6 +203,14 @@ class Table:
         "the crawl; `-` is not set",
         Use.ARGUMENT,
     )
+    slot_pages = Key(
+        "{prefix}:slots:pages",
+        ("hash",),
+        "with `FRONTIER_MAX_PAGES` or `max_pages`: how many pages the crawl, and each slot with a cap, has "
+        "(`pages`, `pages <slot>`), how many requests were dropped because of it (`dropped`, "
+        "`dropped <slot>`), and the caps that were set during the crawl (`max <slot>`)",
+        Use.ARGUMENT,
+    )
     slots_of = KeyPattern(
         "{prefix}:slots:of:<id>",
         ("zset",),

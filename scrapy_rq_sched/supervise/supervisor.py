@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..frontier.close_limits import MAX_PAGES
 from ..runtime.run import Run, clock
 from . import report
 from .liveness import Limits, Liveness
@@ -128,9 +129,14 @@ class Supervisor:
         return all(member.is_done for member in self.members)
 
     @property
+    def is_finished(self) -> bool:
+        """Whether a worker has found the crawl finished, or as large as ``FRONTIER_MAX_PAGES`` allows."""
+        return FINISHED in self.reasons or MAX_PAGES in self.reasons
+
+    @property
     def has_succeeded(self) -> bool:
         """Whether the crawl has ended by itself."""
-        if FINISHED in self.reasons:
+        if self.is_finished:
             return not self._lacks_worker
         # Workers that were told one by one to shut down have not ended by themselves, nor have those without
         # a place. But if other machines have all places, so that no worker was needed here, all is well.
@@ -142,9 +148,7 @@ class Supervisor:
     def step(self) -> None:
         """Read the workers' logs, notice workers that have ended, and restart them when they are due."""
         now = time.monotonic()
-        if self._must_end_since is None and (
-            self.requests_to_end or self._is_ending or FINISHED in self.reasons
-        ):
+        if self._must_end_since is None and (self.requests_to_end or self._is_ending or self.is_finished):
             self._must_end_since = now
         for member in self.members:
             if member.is_done:
@@ -267,7 +271,7 @@ class Supervisor:
         if reason:
             self.reports.append(stats)
             self.reasons.append(reason)
-        if reason == FINISHED:
+        if reason in (FINISHED, MAX_PAGES):
             self._lacks_worker = False
         # A worker that was refused at first is not needed, but a restarted one is missing.
         has_no_place = reason == FULL and member.starts > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from typing import Any, Literal
 
 from scrapy import Request, Spider
 
@@ -73,11 +73,26 @@ class Intake:
         payload = self._payload(request, mode)
         # A request that is kept in memory may have a priority that is not a number.
         slot = slot_of(request) if self._by_slot else ""
-        self._state.enqueue(Push(mode, fingerprint, rank(request.priority), payload, slot), request)
+        continues = self._continues(request, slot)
+        push = Push(mode, fingerprint, rank(request.priority), payload, slot, continues=continues)
+        self._state.enqueue(push, request)
         if mode == "filter":
             # The fingerprint counts as seen from now on: a request on its way needs no second push.
             self._state.seen.add(fingerprint)
         return True
+
+    def _continues(self, request: Request, slot: str) -> Literal["", "page", "crawl"]:
+        """Return whether *request* continues a page that is in progress, and in which slot: see ``Push``.
+
+        Scrapy's marks in its meta are not enough: links with a copy of a page's meta have them, too.
+        """
+        meta = request.meta
+        redirected = meta.get("redirect_urls") or [""]
+        url = redirected[-1] or (meta.get("retry_times") and request.dont_filter and request.url)
+        for entry in self._state.requests if url else ():
+            if entry.request.url == url:
+                return "page" if entry.slot == slot else "crawl"
+        return ""
 
     def start_is_over(self) -> None:
         """Note that ``start()`` has ended."""

@@ -136,7 +136,7 @@ class ByHand:
         if not self._session.send(request):
             return False
         self._inline.exchange()
-        return request not in self._session.duplicates
+        return request not in self._session.dropped
 
     def next(self) -> Request | None:  # noqa: D102
         session = self._session

@@ -45,12 +45,14 @@ class Outgoing:
 class BatchOutcome:
     """The requests of a batch: stored in Redis, kept in this worker's memory, or dropped as duplicates.
 
+    :ivar capped: those that were dropped because they are above a cap.
     :ivar orphans: leases that were not begun, of a frontier that is no longer in Redis.
     """
 
     stored: list[Request] = field(default_factory=list)
     kept: list[Outgoing] = field(default_factory=list)
     duplicates: list[Request] = field(default_factory=list)
+    capped: list[Outgoing] = field(default_factory=list)
     orphans: list[Lease] = field(default_factory=list)
 
 
@@ -131,12 +133,15 @@ class Outbox(Part):
         """Note which of the sent requests are settled. The others are sent again first."""
         settled = self._settle(reply.stored, reply.replicated, reply.pushes_sent)
         kept = {place for place, outgoing in enumerate(settled) if not outgoing.push.payload}
-        self._sort(settled, set(reply.duplicates), kept if reply.kept is None else set(reply.kept))
+        self._sort(settled, reply, kept if reply.kept is None else set(reply.kept))
 
-    def _sort(self, settled: Iterable[Outgoing], duplicates: set[int], kept: set[int]) -> None:
+    def _sort(self, settled: Iterable[Outgoing], reply: Reply, kept: set[int]) -> None:
         self.outcome = outcome = BatchOutcome()
+        duplicates = set(reply.duplicates)
         for place, outgoing in enumerate(settled):
-            if place in duplicates:
+            if place in reply.capped:
+                outcome.capped.append(outgoing)
+            elif place in duplicates:
                 outcome.duplicates.append(outgoing.request)
             elif place in kept:
                 outcome.kept.append(outgoing)

@@ -189,6 +189,7 @@ class SlotSync(Part):
         batch.ahead = round(1000 * self._capacity.ahead)
         batch.is_late = self._capacity.is_held_up
         batch.saturated = self._state.ready.saturated
+        batch.caps = self._politeness.caps(push.slot for push in batch.pushes)
         batch.asks = {} if self.closing else self.asks()
 
     def applied(self, reply: Reply) -> None:

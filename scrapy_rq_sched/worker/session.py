@@ -17,7 +17,7 @@ from ..assembly.dupefilter import filters_in_exchange, load_fingerprints
 from ..assembly.queue import is_custom
 from ..engine.bridge import EngineBridge
 from ..frontier.client import Frontier
-from ..frontier.close_limits import CloseLimits
+from ..frontier.close_limits import MAX_PAGES, CloseLimits
 from ..frontier.messages import Batch, ItemGroup, Push, rank
 from ..frontier.replies import Lease, Membership, Order, Part, Reply
 from ..runtime.identity import Stopwatch
@@ -47,7 +47,7 @@ class Session(Part):
     :param crawl: gives a seed's request to the engine; by default, the request goes straight to the outbox.
     :ivar finished: measures for how long the whole fleet, including this worker, has had nothing left.
     :ivar last_reply: the frontier's last reply, or None before the first.
-    :ivar duplicates: the requests of the last exchange that were duplicates.
+    :ivar dropped: the requests of the last exchange that were duplicates, or above a cap.
     :ivar closing: whether the spider closes, so that it asks for no more leases.
     :ivar finishing: whether the spider closes because the fleet is finished.
     :ivar want_by_hand: by hand, how many leases to have ready; None in a crawl, which uses the limits.
@@ -98,6 +98,7 @@ class Session(Part):
             if self.politeness.backs_off:
                 engine.watch_answers(state.answers.hear, state.answers.miss)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
+            engine.name_end(self._reason_to_end)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
             state.items.call_soon = engine.soon
@@ -117,7 +118,7 @@ class Session(Part):
         self._exceeds = False
         self.finished = Stopwatch()
         self.last_reply: Reply | None = None
-        self.duplicates: list[Request] = []
+        self.dropped: list[Request] = []
         self.closing = self.finishing = False
         self.want_by_hand: int | None = None
         self.lost = 0
@@ -142,6 +143,10 @@ class Session(Part):
             if next_time is not None:
                 self.engine.wake_at(next_time)
         return request
+
+    def _reason_to_end(self) -> str:
+        reply = self.last_reply
+        return MAX_PAGES if self.finished.is_running and reply is not None and reply.is_capped else ""
 
     def close(self, finished: bool) -> None:
         """Note that the spider closes; *finished*: because the fleet is finished."""
@@ -296,7 +301,7 @@ class Session(Part):
         state.use_free_turns()
         self._keep(outcome, reply)
         self._expand_and_drop(outcome.orphans, [] if self.closing else reply.leases)
-        self.duplicates = outcome.duplicates
+        self.dropped = [*outcome.duplicates, *(outgoing.request for outgoing in outcome.capped)]
         self._stats.inc_value("frontier/exchanges")
         if reply.items:
             self._stats.inc_value("items/stored", reply.items)
@@ -351,6 +356,10 @@ class Session(Part):
             if count:
                 self._stats.inc_value("scheduler/enqueued", count)
                 self._stats.inc_value(f"scheduler/enqueued/{where}", count)
+        for outgoing in outcome.capped:
+            self.state.seen.discard(outgoing.push.fingerprint)
+            self.notices.capped(outgoing.push.slot, self.settings.max_pages)
+            self._signal_dropped(outgoing.request)
         for request in outcome.duplicates:
             self.notices.filtered(self.dupefilter, request, self.spider)
             self._signal_dropped(request)

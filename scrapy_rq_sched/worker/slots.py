@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -42,6 +42,8 @@ class Politeness:
         self._fleet = fleet
         self._known: dict[str, SlotLimits] = {}
         self._by_rule: dict[str, bool] = {}
+        self._caps: dict[str, int] = {}
+        self._has_caps = any(rule.max_pages for rule in rules)
         # Limits that an operator has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
         self._set_delay: set[str] = set()
@@ -87,6 +89,21 @@ class Politeness:
     def needs_turns(self, slot: str) -> bool:
         """Return whether the requests of *slot* may have to wait for turns that the frontier gives."""
         return slot in self._recalled or self.of(slot) != UNLIMITED
+
+    def caps(self, slots: Iterable[str]) -> dict[str, int]:
+        """Return how many pages some of *slots* may have, if the settings have caps for them."""
+        if not self._has_caps:
+            return {}
+        return {slot: cap for slot in set(slots) if slot and (cap := self._cap(slot))}
+
+    def _cap(self, slot: str) -> int:
+        known = self._caps.get(slot)
+        if known is None:
+            if len(self._caps) >= LIMITS_REMEMBERED:
+                self._caps.clear()
+            rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+            known = self._caps[slot] = (rule and rule.max_pages) or 0
+        return known
 
     def _has_delay_by_rule(self, slot: str) -> bool:
         known = self._by_rule.get(slot)

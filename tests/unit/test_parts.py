@@ -83,6 +83,7 @@ SENT: dict[str, Any] = {
     "grants": {"example.com": UsedGrants(1, 0, left=0)},
     "downloaded": {"example.com": 1},
     "answers": {"example.com": SlotAnswers(good=1)},
+    "caps": {"example.com": 10},
     "recalled": 1,
     "counted": {"pagecount": 1},
     "item_groups": [ItemGroup((b"an item",))],

@@ -523,10 +523,11 @@ function slotsTab(name) {
     const said = await ask({ title: `Block ${slot}`, text: "No worker begins a request of this slot until the time is over.", button: "Continue", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
     if (said) await act("slots/block", { slot, seconds: Number(said.seconds) }, { title: `Block ${slot}?`, button: "Block", danger: true });
   };
-  const set = async ({ slot, delay, concurrency }) => {
+  const set = async ({ slot, delay, concurrency, max_pages }) => {
     const said = await ask({ title: `Limits of ${slot}`, text: "All workers together keep these limits until the crawl is finished. An empty field changes nothing.", button: "Continue", fields: [
       { name: "delay", label: "Seconds between two requests", type: "number", min: 0, max: 86400, step: "any", value: delay ?? "" },
-      { name: "concurrency", label: "Downloads at a time (0: no limit)", type: "number", min: 0, max: 1000000, value: concurrency ?? "" }] });
+      { name: "concurrency", label: "Downloads at a time (0: no limit)", type: "number", min: 0, max: 1000000, value: concurrency ?? "" },
+      { name: "max_pages", label: "Pages in the crawl (0: no limit)", type: "number", min: 0, max: 9007199254740991, value: max_pages ?? "" }] });
     if (!said) return;
     const body = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== "").map(([key, value]) => [key, Number(value)]));
     await act("slots/set", { slot, ...body }, { title: `Set the limits of ${slot}?`, button: "Set" });
@@ -543,6 +544,7 @@ function slotsTab(name) {
     { title: "Next in", num: true, text: (s) => (s.next_in >= 0.05 ? (s.next_in < 10 ? `${s.next_in.toFixed(1)} s` : duration(s.next_in)) : "now") },
     { title: "Held back by", text: (s) => (WHY[s.why] ?? "–") + (s.why === "blocked" && s.block_reason ? ` (${s.block_reason})` : "") },
     { title: "Delay", num: true, text: (s) => (s.delay == null ? "–" : `${+s.delay.toFixed(2)} s${s.is_learnt ? " (learnt)" : s.is_set ? " (set)" : ""}`) },
+    { title: "Pages", num: true, text: (s) => (s.pages == null ? "–" : `${number(s.pages)}${s.max_pages ? ` of ${number(s.max_pages)}` : ""}${s.dropped ? `, ${number(s.dropped)} dropped` : ""}`) },
     { title: "Concurrency", num: true, text: (s) => (s.concurrency ? `${s.active} of ${s.concurrency}` : "–") },
     ...(about.actions ? [{ title: "", mark: (s) => [s.slot, s.blocked_for > 0, s.is_set], parts: buttons }] : []),
   ];

@@ -266,6 +266,19 @@ class Notices:
                     type(dupefilter).__name__,
                 )
 
+    def capped(self, slot: str, max_pages: int) -> None:
+        """Count a request that was dropped because of a cap, and log the first one of the crawl or slot."""
+        self._stats.inc_value("scheduler/dropped/cap")
+        self.warn_once(
+            f"cap {slot}",
+            "A request of %s is dropped, because the crawl or this slot has as many pages as its cap allows "
+            "(FRONTIER_MAX_PAGES is %s; max_pages in FRONTIER_SLOTS). Further ones are counted, and not "
+            "logged: see `%s`. They do not count as seen: if the cap is raised, they are crawled when a page "
+            "links to them again",
+            *(one_line(slot) or "a slot without a name", max_pages or "not set"),
+            frontier_command("slots", self._spider),
+        )
+
     def throttled(self, reply: Reply) -> None:
         """Count the leases of *reply* that must wait for the time of their slot."""
         if reply.now is not None and (count := sum(lease.begin > reply.now for lease in reply.leases)):

@@ -182,6 +182,19 @@ class FailTwice:
         return response
 
 
+class FailEachOnce:
+    """A downloader middleware: the first response that a worker has to each URL is an error."""
+
+    def __init__(self):
+        self._failed = set()
+
+    def process_response(self, request, response, spider=None):
+        if request.url in self._failed:
+            return response
+        self._failed.add(request.url)
+        return response.replace(status=503)
+
+
 class MemorySpider(scrapy.Spider):
     """Yields requests that no serializer keeps."""
 

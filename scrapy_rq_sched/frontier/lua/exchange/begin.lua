@@ -80,7 +80,7 @@ function begin.recognise(step)
   step.membership = step.rewound and 2 or before.reclaimed and 1 or 0
   if step.repeated then
     local answer = redis.call('HGET', step.own, 'answered') or ''
-    local stored, membership, duplicates = string.match(answer, '^(%d+) (%d) ?([%d ]*)$')
+    local stored, membership, duplicates = string.match(answer, '^(%d+) (%d) ?([%d -]*)$')
     step.answered = {stored = tonumber(stored) or 0, duplicates = duplicates or '', found_loss = membership == '3'}
     step.membership = math.max(step.membership, math.min(2, tonumber(membership) or 0))
   end

@@ -1,8 +1,8 @@
--- Needs: keys, queue, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission
+-- Needs: keys, queue, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission, exchange/caps
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
--- step: duplicates: places, from 1, of the pushes that were duplicates; stored: how many pushes, from the first, were
--- stored or dropped; full: why there is no room: 'memory', 'bound'; or 'exceeded', if pushes were stored anyway
+-- step: duplicates: places, from 1, of the pushes that were duplicates, and with a minus, of those that are above a cap (see
+-- exchange/caps.lua); stored: how many pushes, from the first, were stored or dropped; full: why there is no room: 'memory', 'bound'; or 'exceeded', if pushes were stored anyway
 local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true, ['start+filter'] = true}
 -- How many keys of cleared filters and slots each exchange deletes.
 local SWEPT = 100
@@ -45,10 +45,11 @@ function pushes.store(step)
   local only_slot = not header.slot_of and slot_of(1)
   local may_lack = step.full_memory or header.policy == 'slow'
   -- If all pushes have the mode 'filter', and there is room, check all fingerprints at once.
-  local at_once = header.mode == 'filter' and not (may_lack or over or step.repeated)
+  local has_caps = (header.max_pages or header.caps or step.meta.caps) and caps.apply(step)
+  local at_once = header.mode == 'filter' and not (may_lack or over or step.repeated or has_caps)
   local known = at_once and filter.add_in_turn(ARGV, fingerprints + 1, fingerprints + n)
   for i = 1, step.repeated and 0 or n do
-    local new
+    local new, is_above = nil, false
     if known then
       new = known[i] == 0
     else
@@ -57,10 +58,11 @@ function pushes.store(step)
       if lacks and not over and is_new(mode, fingerprint) then full = lacks end
       -- If there is no room, this push and all later ones stay in the outbox, in their order.
       if full ~= '' and full ~= 'exceeded' then break end
-      new = not over and mark(mode, fingerprint)
+      is_above = has_caps and not over and is_new(mode, fingerprint) and caps.refuses(step, i, slot_of(i))
+      new = not over and not is_above and mark(mode, fingerprint)
     end
     if not new then
-      duplicates[#duplicates + 1] = i
+      duplicates[#duplicates + 1] = is_above and -i or i
     else
       has_new = true
       if ARGV[payloads + i] ~= '' then

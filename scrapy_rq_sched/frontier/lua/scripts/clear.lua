@@ -27,7 +27,7 @@ end
 clear_waiting.clear()
 items.drop_all()
 lost.clear()
-redis.call('UNLINK', SLOT_LIMITS, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
+redis.call('UNLINK', SLOT_LIMITS, SLOT_PAGES, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,
   PAGES, EXPORTED, EVENTS, WEBHOOK, TIMES)
 if keep_failed ~= '1' then redis.call('UNLINK', FAILED, REASONS) end
 if keep_seeds ~= '1' then redis.call('UNLINK', frontier .. ':seeding', unpack(SEEDS)) end

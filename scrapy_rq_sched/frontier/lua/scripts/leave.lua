@@ -82,7 +82,7 @@ for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end
 end
 crawl.tell_finish()
-redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS)
+redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS, SLOT_PAGES)
 lost.clear()
 items.drop_all()
 crawl.forget_finish()

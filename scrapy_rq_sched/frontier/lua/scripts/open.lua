@@ -130,7 +130,7 @@ end
 seen.join(frontier)
 filter.open()
 if flushed or anew then
-  redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS)
+  redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS, SLOT_PAGES)
   redis.call('HDEL', META, 'pages')
   crawl.forget_finish(finish)
   lost.clear()

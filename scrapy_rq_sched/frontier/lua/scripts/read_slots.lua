@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, number_of, slots/slots, exchange/header, exchange/slot_policy, exchange/admission
 -- Read the status of slots. Admission answers when a slot may give a request, and why not before; nothing is changed.
 --
 -- ARGV  a header, in JSON: worker ('': it is asked for the slot's own worker), lease_ms, is_sorted: whether the queues
@@ -16,10 +16,12 @@ for i = 2, #ARGV do
   local problem = wrong_type({{SLOT .. slot, 'hash'}})
   if problem then return wrong_type_error(problem) end
   local waiting = redis.call(header.is_sorted and 'ZCARD' or 'LLEN', SLOT_REQUESTS .. slot)
+  local pages = redis.pcall('HMGET', SLOT_PAGES, 'pages ' .. slot, 'max ' .. slot, 'dropped ' .. slot)
   local state, again_at, why = admission.look(step, slot, waiting > 0)
   reply[i - 1] = cjson.encode({
     slot = slot, waiting = waiting, next_in = again_at and math.max(0, again_at - slots.now()) or 0, why = why or '',
     blocked_for = math.max(0, state.blocked - slots.now()), is_set = state.is_set, active = state.active,
+    pages = number_of(pages[1], nil), max_pages = number_of(pages[2], nil), dropped = number_of(pages[3], 0),
     block_reason = state.block_reason, is_learnt = state.is_learnt,
     owner = state.pending > 0 and state.owner or '', delay = (is_known or state.sets_delay or state.is_learnt) and state.delay or nil,
     jitter = is_known and state.jitter or nil, concurrency = (is_known or state.concurrency > 0) and state.concurrency or nil,

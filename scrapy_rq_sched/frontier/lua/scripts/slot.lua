@@ -2,7 +2,7 @@
 -- Change the limits of a slot during the crawl, or block it.
 --
 -- ARGV  slot, then one of:
---       'set', delay (ms), jitter, concurrency: '-' is the limit in the settings. Valid until the crawl is finished
+--       'set', delay (ms), jitter, concurrency, pages: '-' is the limit in the settings. Valid until the crawl is finished
 --       'reset': the limits in the settings apply again
 --       'block', for how long (ms): 0 unblocks it
 -- Reply 1
@@ -21,8 +21,12 @@ local function forget_older_form()
 end
 
 if change == 'set' then
-  local delay, jitter, concurrency = argument(), argument(), argument()
+  local delay, jitter, concurrency, pages = argument(), argument(), argument(), argument()
   forget_older_form()
+  if pages ~= '-' then
+    redis.call('HSET', SLOT_PAGES, 'max ' .. slot, pages)
+    redis.call('HSET', META, 'caps', '1')
+  end
   -- A limit that is not named keeps what was set before.
   local before = {string.match(redis.call('HGET', SLOT_LIMITS, slots.SET .. slot) or '', '^(%S+) (%S+) (%S+)$')}
   local its = {delay, jitter, concurrency}
@@ -37,6 +41,7 @@ if change == 'set' then
   end
 elseif change == 'reset' then
   redis.call('HDEL', SLOT_LIMITS, slots.SET .. slot)
+  redis.call('HDEL', SLOT_PAGES, 'max ' .. slot)
   forget_older_form()
 elseif change == 'block' then
   local period = number()
