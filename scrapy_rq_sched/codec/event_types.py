@@ -24,6 +24,8 @@ TEXTS = {
     "slot_given_up": "slot {slot} could not be reached for {seconds} s: its requests are set aside",
     "slot_recovered": "slot {slot} has its usual limits again",
     "slot_free": "slot {slot} is no longer blocked",
+    "url_denied": "an operator denies {pattern}: no worker begins a request of it",
+    "url_allowed": "an operator allows {pattern} again",
     "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",
     "queue_has_room": "the queue has room again",
     "redis_full": "Redis is out of memory",

@@ -62,6 +62,14 @@ class Host:
         return host == self.name or host.endswith(f".{self.name}")
 
 
+def matcher(text: str) -> Host | Pattern:
+    """Return the host, or the pattern of whole URLs, that *text* stands for.
+
+    :raises InspectionError: if *text* is neither.
+    """
+    return Pattern(text) if _NOT_OF_A_HOST.intersection(text) else Host(text)
+
+
 def _normal(host: str) -> str:
     host = host.strip(".").lower()
     try:

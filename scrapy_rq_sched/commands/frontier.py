@@ -21,6 +21,7 @@ from .action import Action, Context
 from .convert import Convert
 from .crawl import Crawl
 from .dashboard import Dashboard
+from .deny import Allow, DeniedAction, Deny
 from .doctor import Doctor
 from .edit import Clear, Drain, Pause, Remove, Reprioritize, Resume, Stop
 from .events import Events
@@ -51,6 +52,9 @@ ACTIONS: tuple[type[Action], ...] = (
     Forget,
     Reprioritize,
     Remove,
+    Deny,
+    Allow,
+    DeniedAction,
     Pause,
     Resume,
     Drain,

@@ -16,6 +16,7 @@ from ..connection import RedisError
 from ..errors import FrontierError, InspectionError
 from ..inspect import View
 from ..inspect.audit import Audit
+from ..inspect.operations.deny import allow, deny
 from ..inspect.operations.failed import drop_failed, requeue_failed
 from ..inspect.operations.forget import forget_urls
 from ..inspect.operations.operation import Observer, Operation, Outcome
@@ -85,6 +86,8 @@ ACTIONS: dict[str, Action] = {
     "forget": Action(_forget, ("urls", "crawl")),
     "failed/requeue": _of_failed(requeue_failed),
     "failed/forget": _of_failed(drop_failed),
+    "deny": Action(lambda view, given, observer: deny(view, observer, given.text("url")), ("url",)),
+    "allow": Action(lambda view, given, observer: allow(view, given.text("url")), ("url",)),
     "slots/block": Action(_block, ("slot", "seconds")),
     "slots/unblock": _of_slot(unblock_slot),
     "slots/set": Action(_set, ("slot", *FIELDS)),

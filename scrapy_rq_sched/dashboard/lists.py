@@ -14,6 +14,7 @@ from ..failed import FailedRequests
 from ..frontier.entries import Entries
 from ..inspect import View, as_json
 from ..inspect.largest_slots import LONGEST, MOST, LargestSlots
+from ..inspect.operations.deny import denied
 from ..inspect.operations.failed import set_aside
 from ..inspect.queues import Queues
 from ..inspect.slots import Slots
@@ -37,7 +38,7 @@ class SlotsFound:
         """Read the next part of the slots, and return those found so far."""
         if not view.exists:
             self._largest = LargestSlots()
-            return {"total": 0, "looked_at": 0, "slots": []}
+            return {"total": 0, "looked_at": 0, "slots": [], "denied": _denied(view)}
         look = self._largest.look(view)
         # Those with the latest turns include the blocked ones.
         entries, start = Entries(view.server), max(0, look.total - MOST)
@@ -47,7 +48,16 @@ class SlotsFound:
         shown = [one for one in statuses if one.waiting or one.blocked_for]
         shown.sort(key=lambda one: (not one.blocked_for, -one.waiting, one.slot))
         slots = [as_json.slot(one) for one in shown]
-        return {"total": look.total, "looked_at": look.looked_at, "slots": slots}
+        return {
+            "total": look.total,
+            "looked_at": look.looked_at,
+            "slots": slots,
+            "denied": _denied(view),
+        }
+
+
+def _denied(view: View) -> list[dict[str, Any]]:
+    return [one._asdict() for one in denied(view)]
 
 
 class FailedFound:

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 from twisted.internet.threads import deferToThread
@@ -32,6 +32,8 @@ from .robots import check_all_waiting
 START_SLICE, FIRST_START_PAUSE, START_PAUSE = 0.02, 0.001, 0.01
 #: Seconds to wait until the engine of a crawl that must end is running.
 END_TIMEOUT = 30.0
+#: Why a request is ignored that an operator has denied.
+DENIED = "an operator has denied requests to this URL"
 #: Seconds between two checks whether a spider that must be closed is open.
 OPENING_POLL = 0.1
 
@@ -157,6 +159,20 @@ class EngineBridge:
                 raise CloseSpider(why)
 
         self._engine.signals.connect(idle, signals.spider_idle, weak=False)
+
+    def deny(self, refuses: Callable[[str], bool]) -> Callable[[], None]:
+        """Download no request whose URL *refuses* returns true for, also if it is no request of the spider.
+
+        :return: a function to call when *refuses* changes, for the requests that the downloader has already.
+        """
+
+        def process_request(request: Request, spider: Any = None) -> None:
+            if refuses(request.url):
+                raise IgnoreRequest(DENIED)
+
+        # The last middleware sees each request as it is downloaded, also a robots.txt.
+        self._engine.downloader.middleware.methods["process_request"].append(process_request)
+        return lambda: self.slots.ignore_queued(refuses, DENIED)
 
     def wake_at(self, moment: float) -> None:
         """Make the engine ask for a request at *moment* of the monotonic clock, and cancel the last call."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from scrapy import Request, signals
 from scrapy.core import downloader as scrapy_downloader
+from scrapy.exceptions import IgnoreRequest
 
 from ..codec.slot_limits import SlotLimits
 from ..codec.slots import AssignedSlot, forget_assigned_slot, slot_name
@@ -116,6 +117,13 @@ class DownloaderSlots:
             the slot, the time that *reached* of :meth:`watch` was given, and when it was sent at the latest.
         """
         self._gap_of, self._keeps_own, self._sent = gap_of, keeps_own, sent
+
+    def ignore_queued(self, refuses: Callable[[str], bool], reason: str) -> None:
+        """Let the requests that wait in the downloader, and that *refuses* returns true for, end at once."""
+        for its in self._downloader.slots.values():
+            for queued in [entry for entry in its.queue if refuses(entry[0].url)]:
+                its.queue.remove(queued)
+                queued[1].errback(IgnoreRequest(reason))
 
     def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
         """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""

@@ -274,6 +274,8 @@ class Batch:
     #: What sites have answered, by slot; and the last number of a recall that this worker knows.
     answers: dict[str, SlotAnswers] = field(default_factory=dict)
     recalled: int = 0
+    #: The version of the deny-list that this worker knows; empty if it knows none.
+    denied: str = ""
     #: How many pages the slots of the pushes may have, if this worker's settings have caps for them.
     caps: dict[str, int] = field(default_factory=dict)
     #: Responses, items and errors since the last exchange, if the fleet has a limit for them.
@@ -379,6 +381,7 @@ class Batch:
             "recalled": self.recalled,
             "max_pages": config.max_pages,
             "caps": self.caps,
+            "denied": self.denied,
             "continued": {
                 str(place): push.continues for place, push in enumerate(self.pushes, 1) if push.continues
             },

@@ -172,6 +172,8 @@ class Reply:
     #: many pages as its cap allows.
     capped: frozenset[int] = frozenset()
     is_capped: bool = False
+    #: The version of the deny-list, and its hosts and patterns of URLs; None if this worker knows it.
+    denied: tuple[str, tuple[str, ...]] | None = None
     #: The server's time, and when the next slot may give a request, in milliseconds; None if nothing waits
     #: for a time.
     now: float | None = None
@@ -260,6 +262,7 @@ class Reply:
             duplicates=tuple(abs(place) - 1 for place in places),
             capped=frozenset(-place - 1 for place in places if place < 0),
             is_capped=head.get("is_capped", False),
+            denied=(head["denied"][0], tuple(head["denied"][1])) if head.get("denied") else None,
             stored=head.get("stored", 0),
             full=head["full"],
             waiting=head.get("waiting", 0),

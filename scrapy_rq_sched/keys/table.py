@@ -337,6 +337,14 @@ class Table:
         lasting=True,
     )
     meta = Key("{prefix}:meta", ("hash",), "the state of the crawl: see the fields of `meta`", Use.ARGUMENT)
+    denied = Key(
+        "{meta}:denied",
+        ("hash",),
+        "the hosts and patterns of URLs of which no worker begins a request (`scrapy frontier deny`), each "
+        "with the time (milliseconds) since when. `scrapy frontier clear` keeps it",
+        Use.DERIVED,
+        lasting=True,
+    )
     times = Key(
         "{meta}:times", ("hash",), "how many exchanges took how long: a histogram; for 30 days", Use.DERIVED
     )

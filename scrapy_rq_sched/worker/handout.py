@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from typing import Any
 
 from scrapy import Request
@@ -13,6 +14,7 @@ from ..errors import PayloadError, UnknownCodeError, described, one_line
 from ..frontier.messages import Push, rank
 from ..frontier.replies import Lease
 from .admission import Admission, Capacity, Granted
+from .deny_list import DenyList
 from .log.notices import Notices
 from .ready import Block, Cause, Timed
 from .slots import Politeness
@@ -27,6 +29,7 @@ class Handout:
     :param fingerprint: returns a request's fingerprint.
     :param politeness: the limits of slots.
     :param admission: decides which request may begin.
+    :param denies: the deny-list.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Handout:
         notices: Notices,
         politeness: Politeness,
         admission: Admission,
+        denies: DenyList,
     ) -> None:
         self._state = state
         self._capacity = capacity
@@ -46,6 +50,7 @@ class Handout:
         self._notices = notices
         self._politeness = politeness
         self._admission = admission
+        self._denies = denies
 
     def take(self) -> Request | None:
         """Return the next request, which the engine then holds, or None."""
@@ -80,6 +85,11 @@ class Handout:
         if made is None:
             state.grants.returned(lease)
             return None
+        if self._denies.refuses(made.url):
+            # It is crawled if it is found again after the operator has allowed it.
+            self._forget(lease, made)
+            state.grants.returned(lease)
+            return None
         if self._has_to_wait_by_slot(lease, made):
             return None
         has_grant = lease.begin > 0
@@ -93,6 +103,11 @@ class Handout:
         state, slot = self._state, granted.slot
         outgoing = state.memory.take(slot) if slot else state.memory.take_free()
         if outgoing is None:
+            return None
+        if self._denies.refuses(outgoing.request.url):
+            state.releases.forget(outgoing.push.mode, outgoing.push.fingerprint)
+            if slot:
+                state.grants.unused(Counter({slot: 1}))
             return None
         state.begin(outgoing.request, None, outgoing.push.slot, has_grant=bool(slot))
         if slot:
@@ -120,14 +135,19 @@ class Handout:
         :return: the request; None if it could not be dropped, and was set aside or left to another worker.
         """
         request = self._decode(lease)
-        if request is None:
-            return None
+        return request if request is not None and self._forget(lease, request) else None
+
+    def _forget(self, lease: Lease, request: Request) -> bool:
+        """Finish *lease* without crawling it, and let its request not count as seen.
+
+        :return: whether that was possible; else it is set aside.
+        """
         try:
             fingerprint = str(self._fingerprint(request))
         except Exception as error:  # the user's fingerprinter may raise any exception
             logger.exception("%s cannot be dropped, and is moved to the failed list", request)
             self._state.fail(lease, *described(error))
-            return None
+            return False
         # The request does not show whether it was a start request, so it is treated as one. If it was not
         # filtered, such as a retry, its fingerprint is not marked as seen.
         if request.dont_filter:
@@ -135,7 +155,7 @@ class Handout:
         else:
             self._state.releases.drop(lease, "start+filter", fingerprint)
         self._state.seen.discard(fingerprint)
-        return request
+        return True
 
     def refuse(self, lease: Lease, error: UnknownCodeError) -> None:
         """Leave *lease* to another worker, because this worker lacks code for it."""

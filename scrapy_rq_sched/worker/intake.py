@@ -17,6 +17,7 @@ from ..frontier.messages import Push, PushMode, rank
 from ..frontier.replies import Lease, Order, Reply
 from ..settings import FrontierSettings
 from .admission import Capacity
+from .deny_list import DenyList
 from .log.notices import Notices
 from .start_counts import StartCounts
 from .state import State
@@ -33,6 +34,7 @@ class Intake:
     :param fingerprint: returns a request's fingerprint.
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
     :param by_slot: whether requests are queued by slot.
+    :param denies: the deny-list.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Intake:
         notices: Notices,
         engine: EngineBridge | None,
         by_slot: bool,
+        denies: DenyList,
     ) -> None:
+        self._denies = denies
         self._state = state
         self._spider = spider
         self._queue = queue
@@ -59,7 +63,9 @@ class Intake:
         self._start_counts = StartCounts()
 
     def send(self, request: Request) -> bool:
-        """Put *request* into the outbox; return False if this worker knows that it is a duplicate."""
+        """Put *request* into the outbox; return False if it is a known duplicate, or denied."""
+        if self._denies.refuses(request.url):
+            return False
         forget_assigned_slot(request)
         mode = self._mode(request)
         fingerprint = self._fingerprint_of(request, mode)

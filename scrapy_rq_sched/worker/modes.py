@@ -144,8 +144,8 @@ class ByHand:
         self._inline.exchange(want=1)
         request = session.take()
         while request is None and session.state.has_undone:
-            # The lease could not be turned into a request, and is set aside: get the next one. Or the request
-            # is a suspect, which must be reported to Redis before it is begun.
+            # The lease could not be turned into a request, and is set aside, or an operator has denied its
+            # URL: get the next one. Or the request is a suspect, which must be reported before it is begun.
             self._inline.exchange(want=1)
             request = session.take()
         return request

@@ -257,8 +257,8 @@ class Releases(Part):
 
     @property
     def has_undone(self) -> bool:
-        """Whether an unused lease must still be set aside or left to another worker."""
-        return bool(self._refused) or any(ended.reason for ended in self._ended)
+        """Whether an unused lease must still be set aside, left to another worker, or dropped."""
+        return bool(self._refused or self._forgotten) or any(ended.reason for ended in self._ended)
 
     @property
     def not_sent(self) -> int:

@@ -23,6 +23,7 @@ from ..frontier.replies import Lease, Membership, Order, Part, Reply
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
 from .admission import Admission, Capacity
+from .deny_list import DenyList
 from .handout import Handout
 from .intake import Intake, StartGate
 from .items import PageIdentity
@@ -73,8 +74,10 @@ class Session(Part):
         self.notices = Notices(crawler.stats, spider.name)
         self._stats: Any = crawler.stats
         fingerprint = load_fingerprints(crawler, dupefilter, settings.seen_cache).of
+        self.deny_list = DenyList(self._stats)
         self._intake = Intake(
-            state, spider, queue, dupefilter, fingerprint, self.notices, engine, settings.by_slot
+            *(state, spider, queue, dupefilter, fingerprint, self.notices, engine),
+            *(settings.by_slot, self.deny_list),
         )
         self.politeness = politeness_of(settings, queue, engine, state.sent)
         frontier.limit_slots(self.politeness.policy)
@@ -82,7 +85,8 @@ class Session(Part):
         self.slot_sync = SlotSync(state, limits, self.politeness, settings, engine)
         self.admission = Admission(state, limits, self.politeness, settings, engine)
         self._handout = Handout(
-            state, limits, queue, fingerprint, self.notices, self.politeness, self.admission
+            *(state, limits, queue, fingerprint, self.notices),
+            *(self.politeness, self.admission, self.deny_list),
         )
         crawl, refuse = crawl or self.send, self._handout.refuse
         self._seed_expander = SeedExpander(
@@ -99,6 +103,7 @@ class Session(Part):
                 engine.watch_answers(state.answers.hear, state.answers.miss)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             engine.name_end(self._reason_to_end)
+            self.deny_list.changed = engine.deny(self.deny_list.refuses)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
             state.items.call_soon = engine.soon
@@ -112,7 +117,7 @@ class Session(Part):
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
             *(state.start_reports, state.grants, state.answers, state.local_only),
-            *(self.slot_sync, self._totals, self._bottleneck, self),
+            *(self.deny_list, self.slot_sync, self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
         self._exceeds = False

@@ -274,7 +274,7 @@ class State(Part):
 
     @property
     def has_undone(self) -> bool:
-        """Whether a lease must be set aside, left to another worker, or reported before it is begun."""
+        """Whether a lease must be set aside, left to others, dropped, or reported before it is begun."""
         return self.releases.has_undone or self.start_reports.has_news
 
     @property

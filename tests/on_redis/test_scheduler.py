@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -18,49 +17,14 @@ from scrapy_rq_sched.errors import FrontierMismatchError, RedisUnreachableError,
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.keys.table import KEYS
 
+from ..support.by_hand import URL, ExampleSpider, Make, urls
 from ..support.crawl import wait_until
-
-URL = "http://example.com/"
-
-
-class ExampleSpider(Spider):
-    name = "example"
-
-    def parse(self, response: Any) -> None: ...
-
-    def other(self, response: Any) -> None: ...
 
 
 class LessSpider(Spider):
     """The same spider before ``other`` was added."""
 
     name = "example"
-
-
-Make = Callable[..., Scheduler]
-
-
-@pytest.fixture
-def make(redis_url: str) -> Iterator[Make]:
-    opened: list[Scheduler] = []
-
-    def scheduler(cls: type[Spider] = ExampleSpider, **settings: Any) -> Scheduler:
-        crawler = get_crawler(cls, {"REDIS_URL": redis_url, **settings})
-        made = Scheduler.from_crawler(crawler)
-        made.open(cls.from_crawler(crawler))
-        opened.append(made)
-        return made
-
-    yield scheduler
-    for made in opened:
-        made.server.close()
-
-
-def urls(scheduler: Scheduler) -> list[str]:
-    taken = []
-    while (request := scheduler.next_request()) is not None:
-        taken.append(request.url)
-    return taken
 
 
 def test_a_request_goes_through_redis_and_comes_back(make: Make, server: redis.Redis) -> None:

@@ -25,8 +25,8 @@ from ..support.client import Client, Join, calls_of
 from ..support.crawl import wait_until
 from .test_limits import push, server_ms, take
 
-#: Milliseconds for which answers after a raise may be to requests that were sent before it.
-SETTLING = 500
+#: Milliseconds for which answers after a raise may be to requests that were sent before it, and a moment.
+SETTLING = 502
 
 
 def hear(worker: Client, slot: str = "a", **answers: Any) -> Reply:

@@ -84,6 +84,7 @@ SENT: dict[str, Any] = {
     "downloaded": {"example.com": 1},
     "answers": {"example.com": SlotAnswers(good=1)},
     "caps": {"example.com": 10},
+    "denied": "1",
     "recalled": 1,
     "counted": {"pagecount": 1},
     "item_groups": [ItemGroup((b"an item",))],

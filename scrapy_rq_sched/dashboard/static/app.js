@@ -537,6 +537,7 @@ function slotsTab(name) {
       ? h("button", { class: "small", onclick: () => act("slots/unblock", { slot: s.slot }, { confirm: false }) }, "Unblock")
       : h("button", { class: "small", onclick: () => block(s.slot) }, "Block"),
     h("button", { class: "small", onclick: () => set(s) }, "Set"),
+    h("button", { class: "small", onclick: () => act("deny", { url: s.slot }, { title: `Deny all requests to ${s.slot}?`, button: "Deny", danger: true }) }, "Deny"),
     s.is_set && h("button", { class: "small", onclick: () => act("slots/reset", { slot: s.slot }, { title: `Reset the limits of ${s.slot}?`, button: "Reset" }) }, "Reset"));
   const columns = [
     { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(named(s.slot)) },
@@ -549,16 +550,24 @@ function slotsTab(name) {
     ...(about.actions ? [{ title: "", mark: (s) => [s.slot, s.blocked_for > 0, s.is_set], parts: buttons }] : []),
   ];
   const shown = table(columns, (slot) => slot.slot);
+  const allow = (d) => act("allow", { url: d.text }, { title: `Allow ${d.text} again?`, button: "Allow" });
+  const denials = table([
+    { title: "Denied host or pattern", lead: true, mark: (d) => d.text, parts: (d) => theirs(d.text) },
+    { title: "Since", text: (d) => date(d.since) },
+    ...(about.actions ? [{ title: "", mark: (d) => d.text, parts: (d) => h("button", { class: "small", onclick: () => allow(d) }, "Allow") }] : []),
+  ], (d) => d.text);
   const note = h("p", { class: "note" }), empty = h("p", { class: "empty" }, "No slot has waiting requests.");
   const load = async () => {
-    const { slots, total, looked_at } = await get("slots", { spider: name });
+    const { slots, total, looked_at, denied } = await get("slots", { spider: name });
     shown.show(slots);
+    denials.show(denied);
+    denials.element.hidden = !denied.length;
     empty.hidden = slots.length > 0;
     shown.element.hidden = note.hidden = !slots.length;
     const all = looked_at < total ? `Still reading: ${number(looked_at)} of ${number(total)} slots so far. ` : "";
     put(note, `${all}The blocked slots, and the ${Math.min(50, slots.length)} with the most requests${total > slots.length ? ` of ${number(total)}` : ""}.`);
   };
-  return { id: "slots", title: "Slots", element: h("div", {}, note, shown.element, empty), load };
+  return { id: "slots", title: "Slots", element: h("div", {}, note, shown.element, empty, denials.element), load };
 }
 
 function failedTab(name) {

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps
+-- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -91,6 +91,7 @@ local function reply(step)
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
     limits_changed = step.meta.limits_changed or nil, given = step.given, ask_at = step.ask_at,
     backed_off = step.backed_off, freed = step.freed, recalled = step.meta.recalled and site_answers.recalled(step) or nil,
+    denied = (step.meta.denied or header.denied) and deny_list.news(step, header.denied) or nil,
     is_capped = finished and step.meta.caps and caps.have_ended(step) or nil,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, items = step.items, no_items = step.no_items,

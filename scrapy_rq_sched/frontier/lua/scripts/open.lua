@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/lost, fleet/renew, fleet/runs
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -155,6 +155,7 @@ if runs_of_late then redis.call('HSET', META, 'runs', runs_of_late) end
 runs.add(run)
 -- Items of an earlier crawl may still have to be moved.
 if items.unmoved() > 0 then redis.call('HSET', META, 'item_parts', 1) end
+deny_list.join()
 -- A block outlives the crawl in which it was set.
 if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
