@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 SET_ASIDE = ("callback", "download")
 
 #: Values of ``FRONTIER_FLEET_LIMITS``: limits of a slot that all workers keep together.
-FLEET_LIMITS = ("delay", "concurrency", "backoff")
+FLEET_LIMITS = ("delay", "concurrency", "backoff", "robots")
 
 #: Statuses of an overloaded server, or of a proxy before it.
 OVERLOADED = frozenset({429, 502, 503, 504, 520, 521, 522, 523, 524})
@@ -132,7 +132,7 @@ class FrontierSettings:
     order: str = setting("FRONTIER_ORDER", Read.choice, "slots", ("slots", "priority"))
     #: ``FRONTIER_FLEET_LIMITS``
     fleet_limits: frozenset[str] = setting(
-        "FRONTIER_FLEET_LIMITS", Read.choices, frozenset({"delay", "backoff"}), FLEET_LIMITS
+        "FRONTIER_FLEET_LIMITS", Read.choices, frozenset({"delay", "backoff", "robots"}), FLEET_LIMITS
     )
     #: ``BACKOFF_HTTP_CODES``
     backoff_http_codes: frozenset[int] = setting("BACKOFF_HTTP_CODES", Read.statuses, OVERLOADED)
@@ -140,6 +140,8 @@ class FrontierSettings:
     backoff_min_delay: float = setting("BACKOFF_MIN_DELAY", Read.number, 1.0, 0.001, LONGEST_DELAY)
     #: ``BACKOFF_MAX_DELAY``, in seconds
     backoff_max_delay: float = setting("BACKOFF_MAX_DELAY", Read.number, 300.0, 0.001, LONGEST_DELAY)
+    #: ``FRONTIER_CRAWL_DELAY_MAX``, in seconds
+    crawl_delay_max: float = setting("FRONTIER_CRAWL_DELAY_MAX", Read.number, 60.0, 0, LONGEST_DELAY)
     #: ``FRONTIER_MAX_PAGES``, in pages; 0: no limit
     max_pages: int = setting("FRONTIER_MAX_PAGES", Read.whole, 0, 0)
     #: ``FRONTIER_SLOT_GIVE_UP``, in seconds; 0: never

@@ -123,7 +123,8 @@ def _row(one: SlotStatus) -> list[str]:
     mark = " (set)" if one.is_set else ""
     delay = "-"
     if one.delay is not None:
-        delay = f"{one.delay:.3g} s (learnt)" if one.is_learnt else f"{one.delay:g} s{mark}"
+        by_robots = " (robots.txt)" if one.crawl_delay and one.delay == one.crawl_delay else mark
+        delay = f"{one.delay:.3g} s (learnt)" if one.is_learnt else f"{one.delay:g} s{by_robots}"
     return [
         one.slot,
         number(one.waiting),

@@ -1,4 +1,4 @@
-"""Have Scrapy check all requests that wait for one robots.txt.
+"""Have Scrapy check all requests that wait for one robots.txt, and tell the Crawl-delay in it.
 
 Since Scrapy 2.14, only the first request that waits for a robots.txt gets the rules; the requests behind it
 are downloaded without a check. A worker begins several requests of a new host at once, so it would often
@@ -8,14 +8,18 @@ download forbidden pages.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from scrapy import Request
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
+
+from ..codec.slots import slot_of
 
 
 def check_all_waiting(engine: Any) -> None:
@@ -29,6 +33,27 @@ def check_all_waiting(engine: Any) -> None:
             middleware.robot_parser
         ):
             middleware.robot_parser = OneAtATime(middleware.robot_parser)  # type: ignore[method-assign]
+
+
+def hear_crawl_delays(crawler: Crawler, hear: Callable[[str, float], None]) -> None:
+    """Call *hear* with the slot and the seconds of each ``Crawl-delay`` for this crawler's user agent.
+
+    Scrapy sends a signal for each robots.txt since 2.18. Before, this does nothing.
+    """
+    signal = getattr(signals, "robots_parsed", None)
+    if signal is None:
+        return
+    settings = crawler.settings
+
+    def parsed(robotparser: Any, request: Request) -> None:
+        # As RobotsTxtMiddleware chooses it.
+        agent = settings["ROBOTSTXT_USER_AGENT"] or request.headers.get(b"User-Agent", settings["USER_AGENT"])
+        delay = robotparser.crawl_delay(agent)
+        if delay is not None and 0 < delay < math.inf:
+            hear(slot_of(request), delay)
+
+    # Not weakly: there is no other reference to this function.
+    crawler.signals.connect(parsed, signal, weak=False)
 
 
 class OneAtATime:

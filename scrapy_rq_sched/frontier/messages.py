@@ -110,6 +110,7 @@ class SlotAnswers(NamedTuple):
     :param wait: for how many milliseconds the site asks to wait; 0 if it does not.
     :param reason: what it has answered, as ``429``; or why it cannot be reached.
     :param failures: how many requests in a row could not reach the site, up to now.
+    :param crawl_delay: the ``Crawl-delay`` of its robots.txt in milliseconds; 0 if there is no news of it.
     :param has_answered: whether it has answered anything since, if the fleet has learnt a delay of the slot.
     """
 
@@ -120,6 +121,7 @@ class SlotAnswers(NamedTuple):
     reason: str = ""
     failures: int = 0
     has_answered: bool = False
+    crawl_delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

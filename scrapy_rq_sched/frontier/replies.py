@@ -82,7 +82,7 @@ class BackedOff(NamedTuple):
         given up, the seconds for which it could not be reached.
     :param reason: what the site has answered; or why it cannot be reached.
     :param change: ``down``: the site cannot be reached; ``gone``: not for so long that its requests are set
-        aside; ``up``: it can be reached again; else empty.
+        aside; ``up``: it can be reached again; ``robots``: its robots.txt asks for the delay; else empty.
     """
 
     blocked_for: float

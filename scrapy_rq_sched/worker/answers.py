@@ -35,6 +35,7 @@ class _News:
     reason: str = ""
     failures: int = 0
     has_answered: bool = False
+    crawl_delay: float = 0.0
 
 
 class SiteAnswers(Part):
@@ -61,6 +62,9 @@ class SiteAnswers(Part):
         # The slots whose sites have asked to wait, until when, by the monotonic clock, and why.
         self._waits: dict[str, tuple[float, str]] = {}
         self._last_recall = 0
+        self._crawl_delay_max = settings.crawl_delay_max
+        # The Crawl-delays that this worker has read: Scrapy reads each robots.txt only once.
+        self._crawl_delays: dict[str, float] = {}
         self.held: set[str] = set()
         self.is_learnt: Callable[[str], bool] = lambda slot: False
 
@@ -78,7 +82,7 @@ class SiteAnswers(Part):
             news.failures, news.has_answered = 0, True
         if (wait := self._wait(answer)) is not None:
             self._ask_to_wait(slot, time.monotonic() + wait, f"{status}, and asks to wait")
-        if status == TOO_MANY or self._is_overloaded(answer):
+        if status == TOO_MANY or self._is_overloaded(answer) or self._lacks_robots(answer):
             news = self._of(slot, str(status))
             news.bad_sent = max(news.bad_sent or 0.0, answer.sent)
             self._hold(slot)
@@ -99,6 +103,17 @@ class SiteAnswers(Part):
             news.failures, news.has_answered, news.reason = len(missed), False, failure.reason
             self._hold(slot)
 
+    def hear_crawl_delay(self, slot: str, delay: float) -> None:
+        """Note the ``Crawl-delay`` of a slot, in seconds."""
+        if len(self._crawl_delays) >= REMEMBERED:
+            self._crawl_delays.clear()
+        self._crawl_delays[slot] = min(delay, self._crawl_delay_max)
+        self._tell_crawl_delay(slot)
+
+    def _tell_crawl_delay(self, slot: str) -> None:
+        self._of(slot).crawl_delay = self._crawl_delays[slot]
+        self._hold(slot)
+
     @staticmethod
     def _wait(answer: Answer) -> float | None:
         """Return how many seconds the site asks to wait, by its own clock; None if it does not."""
@@ -117,6 +132,12 @@ class SiteAnswers(Part):
             self._waits.clear()
         self._waits[slot] = news.wait_until, reason
         self._hold(slot)
+
+    @staticmethod
+    def _lacks_robots(answer: Answer) -> bool:
+        """Return whether the site cannot say what its robots.txt forbids (RFC 9309, 2.3.1.4)."""
+        is_robots = answer.status >= 500 and answer.url.endswith("/robots.txt")
+        return is_robots and not answer.is_by_proxy
 
     def _is_overloaded(self, answer: Answer) -> bool:
         """Return whether the site cannot answer several URLs in a row."""
@@ -153,6 +174,11 @@ class SiteAnswers(Part):
         """Let the next requests of slots begin, with the limits in *reply*."""
         self._last_recall = max(self._last_recall, reply.last_recall)
         self._let_go(self._sent)
+        # Redis forgets the state of a slot that was not used for a while.
+        for slot in {lease.slot for lease in reply.leases} if self._crawl_delays else ():
+            delay, limits = self._crawl_delays.get(slot, 0.0), reply.limits.get(slot)
+            if delay and (limits is None or (limits.delay < delay and slot in reply.learnt)):
+                self._tell_crawl_delay(slot)
 
     def rolled_back(self) -> None:
         """Note that Redis may have forgotten the last recalls, and for how long sites have asked to wait."""
@@ -174,5 +200,5 @@ def _to_wire(news: _News, now: float) -> SlotAnswers:
     wait = max(0.0, news.wait_until - now)
     return SlotAnswers(
         *(news.good, news.bad_sent is not None, round(1000 * ago, 3), round(1000 * wait, 3), news.reason),
-        *(news.failures, news.has_answered),
+        *(news.failures, news.has_answered, round(1000 * news.crawl_delay, 3)),
     )

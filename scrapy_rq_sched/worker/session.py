@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from ..assembly.dupefilter import filters_in_exchange, load_fingerprints
 from ..assembly.queue import is_custom
 from ..engine.bridge import EngineBridge
+from ..engine.robots import hear_crawl_delays
 from ..frontier.client import Frontier
 from ..frontier.close_limits import MAX_PAGES, CloseLimits
 from ..frontier.messages import Batch, ItemGroup, Push, rank
@@ -101,6 +102,8 @@ class Session(Part):
         if engine is not None:
             if self.politeness.backs_off:
                 engine.watch_answers(state.answers.hear, state.answers.miss)
+            if self.politeness.obeys_crawl_delays and settings.crawl_delay_max:
+                hear_crawl_delays(crawler, state.answers.hear_crawl_delay)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             engine.name_end(self._reason_to_end)
             self.deny_list.changed = engine.deny(self.deny_list.refuses)

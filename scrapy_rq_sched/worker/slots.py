@@ -75,6 +75,11 @@ class Politeness:
         """Whether the fleet obeys what the answers of sites ask for."""
         return "backoff" in self._fleet
 
+    @property
+    def obeys_crawl_delays(self) -> bool:
+        """Whether the fleet keeps the ``Crawl-delay`` of a robots.txt."""
+        return "robots" in self._fleet
+
     def is_learnt(self, slot: str) -> bool:
         """Return whether the delay of *slot* is one that the fleet has learnt from its answers."""
         return slot in self._learnt

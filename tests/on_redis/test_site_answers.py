@@ -15,6 +15,7 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.slot_limits import SlotLimits
+from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.messages import SlotAnswers
 from scrapy_rq_sched.frontier.replies import Lease, Reply
@@ -540,3 +541,72 @@ def test_a_request_for_a_site_that_was_given_up_is_set_aside_as_well(join: Join,
     push(worker, "a", 1)
     assert take(worker) == []
     assert server.llen(worker.frontier.keys.failed) == 1
+
+
+# -- the Crawl-delay of a robots.txt -----------------------------------------------------------------
+
+
+def crawl_delay(worker: Client, seconds: float) -> Reply:
+    return hear(worker, crawl_delay=1000 * seconds)
+
+
+def gaps_of(worker: Client) -> list[float]:
+    leases = take_when_due(worker, 1)
+    leases += take(worker, ahead=600_000)
+    return [after.begin - before.begin for before, after in pairwise(leases)]
+
+
+def test_all_workers_keep_the_crawl_delay_that_one_has_read(join: Join) -> None:
+    worker, other = join("a"), join("b")
+    push(worker, "a", 20)
+    assert crawl_delay(worker, 0.2).backed_off["a"].change == "robots"
+    gaps = gaps_of(other)
+    assert len(gaps) > 5
+    assert gaps == pytest.approx([200] * len(gaps), abs=0.01)
+
+
+def test_a_longer_delay_of_the_settings_holds_but_no_gap_is_shorter_than_the_crawl_delay(
+    join: Join,
+) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=0.3, jitter=0.5)})
+    push(worker, "a", 50)
+    assert crawl_delay(worker, 0.25).backed_off == {}
+    gaps = gaps_of(worker)
+    assert 249.9 <= min(gaps) < 275
+    assert 325 < max(gaps) <= 350.1
+
+
+def test_a_delay_that_an_operator_has_set_replaces_the_crawl_delay(
+    join: Join, slots: Callable[[], Slots], status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    slots().set("a", SlotRule("a", delay=1))
+    crawl_delay(worker, 9)
+    assert status().delay == 1
+
+
+def test_the_crawl_delay_is_kept_beside_a_learnt_delay(join: Join, status: Callable[[], SlotStatus]) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    crawl_delay(worker, 5)
+    assert (status().delay, status().crawl_delay, status().is_learnt) == (5, 5, False)
+    too_fast(worker)
+    assert (status().delay, status().is_learnt) == (10, True)
+
+
+def test_the_leases_of_the_slot_come_back_once(join: Join) -> None:
+    worker = join()
+    worker.say()
+    assert crawl_delay(worker, 5).recalled == ("a",)
+    assert crawl_delay(worker, 5).backed_off == {}
+
+
+def test_a_worker_that_is_given_a_request_learns_the_crawl_delay(join: Join) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    crawl_delay(worker, 0.05)
+    replies = []
+    wait_until(lambda: replies.append(worker.say(want=1)) or replies[-1].leases)
+    assert replies[-1].limits["a"].delay == 0.05
+    assert (replies[-1].with_delay, replies[-1].learnt) == ({"a"}, set())

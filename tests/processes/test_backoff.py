@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
+from scrapy import signals
 
 from ..support.crawl import Fleet
 from ..support.site import listening
@@ -30,12 +31,24 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def site(refused: str, times: int, headers: dict[str, str]) -> Iterator[tuple[str, list[Asked]]]:
-    """Yield the URL of a site, and its requests; it answers 429 to the first *times* for *refused*."""
+def site(
+    refused: str, times: int, headers: dict[str, str], robots: bytes = b""
+) -> Iterator[tuple[str, list[Asked]]]:
+    """Yield the URL of a site, and its requests; it answers 429 to the first *times* for *refused*.
+
+    :param robots: its robots.txt.
+    """
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if self.path == "/robots.txt":
+                asked.append(Asked(time.monotonic(), self.path, 200))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(robots)))
+                self.end_headers()
+                self.wfile.write(robots)
+                return
             is_refused = self.path == refused and sum(one.path == refused for one in asked) < times
             status = 429 if is_refused else 200
             asked.append(Asked(time.monotonic(), self.path, status))
@@ -158,3 +171,22 @@ def test_a_site_that_is_given_up_does_not_keep_the_crawl_open(fleet: Fleet) -> N
     assert len(asked) == PAGES
     logs = fleet.log(0) + fleet.log(1)
     assert logs.count("127.0.0.2 could not be reached for 1 s (FRONTIER_SLOT_GIVE_UP)") == 1
+
+
+@pytest.mark.skipif(not hasattr(signals, "robots_parsed"), reason="Scrapy 2.18 tells of robots.txt")
+def test_the_fleet_keeps_the_crawl_delay_of_a_robots_txt(fleet: Fleet) -> None:
+    robots = b"User-agent: other\nCrawl-delay: 90\nUser-agent: *\nCrawl-delay: 0.3\n"
+    with site("", 0, {}, robots) as (url, asked):
+        crawl(fleet, url, 3, ROBOTSTXT_OBEY=True, CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    pages = [one.at for one in asked if one.path != "/robots.txt"]
+    assert len(pages) == PAGES
+    # Each worker may have had a page under way when it read the robots.txt.
+    assert sum(after - before < 0.285 for before, after in pairwise(pages)) <= 3
+    assert pages[-1] - pages[0] > 0.28 * (PAGES - 4)
+
+
+def test_without_robots_in_the_setting_the_crawl_delay_does_not_count(fleet: Fleet) -> None:
+    with site("", 0, {}, b"User-agent: *\nCrawl-delay: 30\n") as (url, asked):
+        crawl(fleet, url, 1, ROBOTSTXT_OBEY=True, FRONTIER_FLEET_LIMITS="delay,backoff")
+    assert len(asked) == PAGES + 1
+    assert asked[-1].at - asked[0].at < 20

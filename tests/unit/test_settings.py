@@ -82,13 +82,14 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     (
         "FRONTIER_FLEET_LIMITS",
         "fleet_limits",
-        frozenset({"delay", "backoff"}),
+        frozenset({"delay", "backoff", "robots"}),
         "concurrency",
         frozenset({"concurrency"}),
     ),
     ("BACKOFF_HTTP_CODES", "backoff_http_codes", OVERLOADED, "429,503", frozenset({429, 503})),
     ("BACKOFF_MIN_DELAY", "backoff_min_delay", 1.0, "0.5", 0.5),
     ("BACKOFF_MAX_DELAY", "backoff_max_delay", 300.0, "60", 60.0),
+    ("FRONTIER_CRAWL_DELAY_MAX", "crawl_delay_max", 60.0, "5", 5.0),
     ("FRONTIER_MAX_PAGES", "max_pages", 0, "1000", 1000),
     ("FRONTIER_SLOT_GIVE_UP", "slot_give_up", 0.0, "3600", 3600.0),
     (
@@ -249,6 +250,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "BACKOFF_HTTP_CODES": ["many", "429;503", 5, ["x"], [[429]], [99], [600], {}],
     "BACKOFF_MIN_DELAY": [*NOT_NUMBERS, 0, -1, 90_000],
     "BACKOFF_MAX_DELAY": [*NOT_NUMBERS, 0, -1, 90_000],
+    "FRONTIER_CRAWL_DELAY_MAX": [*NOT_NUMBERS, -1, 90_000],
     "FRONTIER_MAX_PAGES": [*NOT_NUMBERS, -1, 1.5],
     "FRONTIER_SLOT_GIVE_UP": [*NOT_NUMBERS, -1],
     "FRONTIER_MAX_SEED_BYTES": [*NOT_NUMBERS, 0, -1, 1.5, 1e300],

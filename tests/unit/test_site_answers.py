@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from scrapy.http import Headers
 
+from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.engine.answers import Answer, Failure
 from scrapy_rq_sched.frontier.messages import Batch, SlotAnswers
-from scrapy_rq_sched.frontier.replies import Reply
+from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.settings import FrontierSettings
 from scrapy_rq_sched.worker.answers import SiteAnswers
 from scrapy_rq_sched.worker.ready import Ready
@@ -227,3 +228,43 @@ def test_an_answer_after_failures_is_sent_instead_of_them(answers: SiteAnswers, 
     hear(500)
     its = sent(answers)["a"]
     assert (its.failures, its.has_answered) == (0, True)
+
+
+# -- robots.txt --------------------------------------------------------------------------------------
+
+
+def test_a_crawl_delay_is_sent_at_once_and_at_most_as_the_setting_allows(answers: SiteAnswers) -> None:
+    answers.hear_crawl_delay("a", 5)
+    answers.hear_crawl_delay("b", 3600)
+    assert answers.held == {"a", "b"}
+    assert {slot: its.crawl_delay for slot, its in sent(answers).items()} == {"a": 5000, "b": 60_000}
+
+
+def given(slot: str, **reply: Any) -> Reply:
+    return Reply("1", leases=[Lease("1.1", "request", 0, b"", slot)], **reply)
+
+
+def test_a_crawl_delay_that_redis_has_forgotten_is_sent_again(answers: SiteAnswers) -> None:
+    answers.hear_crawl_delay("a", 5)
+    sent(answers)
+    answers.applied(given("a"))
+    assert sent(answers)["a"].crawl_delay == 5000
+    answers.applied(given("a", limits={"a": SlotLimits(5)}, with_delay=frozenset("a")))
+    assert not answers.has_news
+
+
+def test_a_delay_that_an_operator_has_set_is_not_taken_for_a_forgotten_crawl_delay(
+    answers: SiteAnswers,
+) -> None:
+    answers.hear_crawl_delay("a", 5)
+    sent(answers)
+    answers.applied(given("a", limits={"a": SlotLimits(1)}, with_delay=frozenset("a")))
+    assert not answers.has_news
+
+
+@pytest.mark.parametrize(("status", "is_bad"), [(200, False), (404, False), (500, True), (503, True)])
+def test_a_site_that_cannot_answer_for_its_robots_txt_is_asked_more_slowly(
+    answers: SiteAnswers, hear: Hear, status: int, is_bad: bool
+) -> None:
+    hear(status, url="http://a/robots.txt")
+    assert answers.has_news == is_bad

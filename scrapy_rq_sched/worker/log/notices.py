@@ -311,7 +311,12 @@ class Notices:
             logger.info("%s is no longer blocked", one_line(slot))
 
     def _note_reach(self, slot: str, its: BackedOff) -> None:
-        if its.change == "up":
+        if its.change == "robots":
+            logger.debug(
+                "The robots.txt of %s asks for a Crawl-delay of %s, which all workers together keep",
+                *(one_line(slot), _seconds(its.delay)),
+            )
+        elif its.change == "up":
             logger.info("%s can be reached again", one_line(slot))
         elif its.change == "gone":
             logger.error(

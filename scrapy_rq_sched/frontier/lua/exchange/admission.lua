@@ -115,9 +115,10 @@ end
 
 -- Tell the worker limits that were set or learnt during the crawl, because its settings have others.
 function admission.tell(step, state)
-  if not (state.is_set or state.is_learnt) then return end
+  local has_own_delay = state.is_learnt or state.robots > 0
+  if not (state.is_set or has_own_delay) then return end
   step.limits_sent = step.limits_sent or {}
-  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or state.is_learnt, state.is_learnt}
+  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or has_own_delay, state.is_learnt}
 end
 
 -- Find at most *most* turns of a slot.

@@ -17,6 +17,8 @@
 --             '' if the last one has left the slot to others.
 --   blocked   the time until which the slot gives no request; block_reason: what its site has answered, '' if an operator
 --             has blocked it
+--   robots    the Crawl-delay of its robots.txt (milliseconds). A shorter delay of the settings does not count, and no jitter
+--             makes a gap shorter than it; a delay that somebody has set does
 --   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
 --             replaces it
 --   last, asked, asked_by  see slots/shared_slots.lua
@@ -54,6 +56,23 @@ local function limits_in_force(slot, all)
   return delay, jitter, concurrency, true, sets_delay
 end
 
+-- -> delay, jitter; so that no gap is shorter than the Crawl-delay
+local function with_crawl_delay(delay, jitter, robots)
+  if delay <= robots then return robots, 0 end
+  return delay, math.min(jitter, 1 - robots / delay)
+end
+
+-- Note the Crawl-delay of a slot. -> whether its delay is longer than before
+function limits.set_crawl_delay(state, robots)
+  local before = state.delay
+  state.robots, state.is_robots_new = robots, true
+  if not state.sets_delay then
+    state.least_delay, state.least_jitter = with_crawl_delay(state.least_delay, state.least_jitter, robots)
+    backoff.set(state)
+  end
+  return state.delay > before
+end
+
 -- -> the state of a slot. A value of another type at its key is deleted.
 function limits.of(slot, all)
   if all.delay and known[slot] then return known[slot] end
@@ -62,7 +81,7 @@ function limits.of(slot, all)
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt
+  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots
   local active = 0
   for i = 1, #flat, 2 do
     local name, value = flat[i], flat[i + 1]
@@ -77,6 +96,7 @@ function limits.of(slot, all)
     elseif name == 'asked_by' then asked_by = value
     elseif name == 'last' then last = value
     elseif name == 'learnt' then learnt = value
+    elseif name == 'robots' then robots = value
     elseif name == 'block_reason' then block_reason = value
     elseif string.sub(name, 1, 2) == 'a:' then
       local worker = string.sub(name, 3)
@@ -85,13 +105,14 @@ function limits.of(slot, all)
     end
   end
   local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
-  tat, was = number_of(tat, 0), number_of(was, nil)
+  tat, was, robots = number_of(tat, 0), number_of(was, nil), number_of(robots, 0)
+  if robots > 0 and not sets_delay then delay, jitter = with_crawl_delay(delay, jitter, robots) end
   local state = {
     slot = slot, stays = all.stays, leaves = all.leaves, active = active, workers = workers,
     owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), tat = tat,
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
-    least_delay = delay, least_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
+    least_delay = delay, least_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false, robots = robots,
   }
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
   delay = state.delay
@@ -123,6 +144,9 @@ local function write_state(state)
   if state.is_learnt_new then
     fields[n + 1], fields[n + 2] = 'learnt', state.learnt and backoff.text(state.learnt) or ''
     n, state.is_learnt_new = n + 2, nil
+  end
+  if state.is_robots_new then
+    fields[n + 1], fields[n + 2], n, state.is_robots_new = 'robots', decimal(state.robots), n + 2, nil
   end
   if state.is_block_new then
     fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'blocked', decimal(state.blocked), 'block_reason', state.block_reason

@@ -2,8 +2,8 @@
 -- What sites have answered, for all workers: a slot is blocked as long as its site asks, or is asked more slowly.
 --
 -- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, for how long
---   the site asks to wait, why, how often in a row it could not be reached, whether it has answered at all}, times in
---   milliseconds; header.backoff: {the shortest first delay, the longest, after how long without an answer a site is given up}
+--   the site asks to wait, why, how often in a row it could not be reached, whether it has answered at all, the Crawl-delay
+--   of its robots.txt or 0}, times in milliseconds; header.backoff: {the shortest first delay, the longest, after how long without an answer a site is given up}
 -- META's field recalled: '<number>:<slot> …', the slots whose leases all workers give back, because these were handed out for
 --   other limits; the last ones come first. A number is the time, or one more than the last number. Each worker tells in
 --   header.recalled the last number that it knows.
@@ -61,6 +61,14 @@ local function lose(step, state, failures, why)
 end
 
 -- -> whether leases of the slot must be given back
+local function note_crawl_delay(step, state, crawl_delay)
+  if state.robots == crawl_delay or not limits.set_crawl_delay(state, crawl_delay) then return false end
+  state.tat = math.max(state.tat, slots.now() + crawl_delay)
+  note(step, state, 0, crawl_delay, '', 'robots')
+  return true
+end
+
+-- -> whether leases of the slot must be given back
 local function hear(step, state, good, is_bad, ago, wait, why, failures, has_answered)
   local now, changed = slots.now(), nil
   if has_answered and backoff.reach(state) then
@@ -94,7 +102,8 @@ function site_answers.hear(step)
   local names = {}
   for slot, its in pairs(header.answers) do
     local state = limits.of(slot, slot_policy.all)
-    if hear(step, state, unpack(its, 1, 7)) then
+    local has_delay = its[8] > 0 and note_crawl_delay(step, state, its[8])
+    if hear(step, state, unpack(its, 1, 7)) or has_delay then
       names[#names + 1] = slot
       slots.at(slot, math.max(state.tat, state.blocked))
       shared_slots.moved(slot)
