@@ -77,6 +77,7 @@ class EngineBridge:
             (getattr(engine, "downloader", None), "per_slot_settings"),
             (getattr(engine, "downloader", None), "_get_slot"),
             (getattr(engine, "downloader", None), "get_slot_key"),
+            (getattr(engine, "downloader", None), "_enqueue_request"),
             (getattr(getattr(engine, "downloader", None), "middleware", None), "middlewares"),
             (getattr(getattr(engine, "downloader", None), "middleware", None), "methods"),
             (getattr(engine, "scraper", None), "slot"),
@@ -173,6 +174,10 @@ class EngineBridge:
         # The last middleware sees each request as it is downloaded, also a robots.txt.
         self._engine.downloader.middleware.methods["process_request"].append(process_request)
         return lambda: self.slots.ignore_queued(refuses, DENIED)
+
+    def call_at(self, moment: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Call *call* at *moment* of the monotonic clock; return a function that cancels the call."""
+        return self._loop.call_later(max(0.0, moment - time.monotonic()), call)
 
     def wake_at(self, moment: float) -> None:
         """Make the engine ask for a request at *moment* of the monotonic clock, and cancel the last call."""

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from scrapy import Request, signals
 from scrapy.core import downloader as scrapy_downloader
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 
 from ..codec.slot_limits import SlotLimits
 from ..codec.slots import AssignedSlot, forget_assigned_slot, slot_name
@@ -71,6 +73,10 @@ class DownloaderSlots:
         # The downloader writes the key that this method returns into the request.
         self._key_of: Callable[[Request], str] = self._downloader.get_slot_key
         self._downloader.get_slot_key = self._mark_key
+        self._enqueue = self._downloader._enqueue_request
+        self._downloader._enqueue_request = self._hold_and_enqueue
+        #: Returns a Deferred that fires when a request of a slot may be sent; None if it may be sent now.
+        self.hold: Callable[[Request, str], Deferred[None] | None] = lambda request, slot: None
         self._loop = loop
         self._keys: dict[str, str] = {}
         # The slots with a delay that the fleet keeps, with the delay and the jitter that they had before.
@@ -151,6 +157,19 @@ class DownloaderSlots:
             # Each request has its own turn: a waiting request would be sent in the turn of another.
             most = limits.concurrency
         return load if load < most else None
+
+    def _hold_and_enqueue(self, request: Request, *arguments: Any, **options: Any) -> Any:
+        """Put *request* into the downloader, perhaps later. A coroutine; before Scrapy 2.14, a Deferred."""
+        turn = self.hold(request, slot_name(str(self._mark_key(request))))
+        if turn is None:
+            return self._enqueue(request, *arguments, **options)
+
+        async def later() -> Any:
+            await maybe_deferred_to_future(turn)
+            response = self._enqueue(request, *arguments, **options)
+            return await (maybe_deferred_to_future(response) if isinstance(response, Deferred) else response)
+
+        return later() if inspect.iscoroutinefunction(self._enqueue) else deferred_from_coro(later())
 
     def _mark_key(self, request: Request) -> str:
         """Return the downloader's key for *request*, marked unless the user has set it."""

@@ -270,6 +270,8 @@ class Batch:
     is_late: bool = False
     #: How many turns this worker needs for requests in its memory, by slot.
     asks: dict[str, int] = field(default_factory=dict)
+    #: How many turns it needs for requests that it sends without the scheduler, by slot.
+    outside: dict[str, int] = field(default_factory=dict)
     #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
     grants: dict[str, UsedGrants] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
@@ -371,6 +373,7 @@ class Batch:
             "passed": " ".join(self.passed),
             "saturated": self.saturated,
             "asks": self.asks,
+            "outside": self.outside,
             "grants": self.grants,
             "downloaded": self.downloaded,
             "answers": self.answers,

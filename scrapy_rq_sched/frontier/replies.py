@@ -188,6 +188,8 @@ class Reply:
     #: turns, in milliseconds.
     given: dict[str, list[float]] = field(default_factory=dict)
     ask_at: float | None = None
+    #: Turns for requests that the worker sends without the scheduler, by slot: when each may begin.
+    given_outside: dict[str, list[float]] = field(default_factory=dict)
     #: Limits that were set during the crawl, for slots with leases in this reply.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: The slots in ``limits`` whose delay was set.
@@ -285,6 +287,7 @@ class Reply:
             why=head.get("why", ""),
             given=_given(head.get("given")),
             ask_at=head.get("ask_at"),
+            given_outside=_given(head.get("given_outside")),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
             learnt=frozenset(slot for slot, its in limits.items() if its[4:] == [True]),

@@ -110,6 +110,10 @@ class Requests:
         """Yield the lease of each request that has one."""
         return (entry.lease for entry in self if entry.lease is not None)
 
+    def has(self, request: Request) -> bool:
+        """Return whether *request* comes from the frontier."""
+        return request in self._entries
+
     def coming(self, slot: str) -> int:
         """Return how many requests of *slot* are on their way to the downloader."""
         return self._coming[slot]

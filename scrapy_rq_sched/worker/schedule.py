@@ -89,7 +89,7 @@ class ExchangeSchedule:
             return False
         if reply is None and not session.is_busy:
             return True  # start() has ended, and the state of the frontier is unknown
-        if session.slot_sync.asks() and self._may_ask(reply, silence):
+        if self._asks(reply, silence):
             return True
         lacks = session.wanted > session.capacity.at_hand
         if lacks and reply is not None and self._is_parked_due(reply) and silence >= reply.workers / POLLS:
@@ -113,7 +113,7 @@ class ExchangeSchedule:
         session = self._session
         if session.state.has_news and self._news_due(reply) <= now:
             return True
-        if session.slot_sync.asks() and self._may_ask(reply, silence):
+        if self._asks(reply, silence):
             return True
         if session.wanted > session.capacity.at_hand and silence >= reply.workers / POLLS:
             if reply.next_turn is not None and self._near(reply.next_turn) <= now:
@@ -173,6 +173,13 @@ class ExchangeSchedule:
         """Return whether a request that was set back may begin now, but could not at the last exchange."""
         due = reply.next_parked
         return due is not None and time.monotonic() >= self._session.state.clock.local(due)
+
+    def _asks(self, reply: Reply | None, silence: float) -> bool:
+        """Return whether requests that are not in Redis need turns, which the frontier may have."""
+        session = self._session
+        if session.outside.asks() and silence >= self.interval:
+            return True
+        return bool(session.slot_sync.asks()) and self._may_ask(reply, silence)
 
     def _may_ask(self, reply: Reply | None, silence: float) -> bool:
         """Return whether the frontier may have turns for the requests in this worker's memory."""

@@ -33,6 +33,7 @@ from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
 from .outbox import BatchOutcome, Outgoing
+from .outside import OutsideRequests
 from .reports import Bottleneck, SlotSync, Totals
 from .seeds import SeedExpander
 from .slots import politeness_of
@@ -99,6 +100,7 @@ class Session(Part):
         self._standstill = Standstill(
             state, limits, self.admission, settings, spider.name, frontier.keys.start_urls
         )
+        self.outside = OutsideRequests(state.requests, self.politeness, state.clock)
         if engine is not None:
             if self.politeness.backs_off:
                 engine.watch_answers(state.answers.hear, state.answers.miss)
@@ -106,6 +108,9 @@ class Session(Part):
                 hear_crawl_delays(crawler, state.answers.hear_crawl_delay)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             engine.name_end(self._reason_to_end)
+            self.outside.call_at = engine.call_at
+            self.outside.passes = lambda: self.closing or state.order.begins_nothing
+            engine.slots.hold = self.outside.hold
             self.deny_list.changed = engine.deny(self.deny_list.refuses)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
@@ -120,7 +125,7 @@ class Session(Part):
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
             *(state.start_reports, state.grants, state.answers, state.local_only),
-            *(self.deny_list, self.slot_sync, self._totals, self._bottleneck, self),
+            *(self.deny_list, self.slot_sync, self.outside, self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
         self._exceeds = False

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socketserver
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,22 +31,24 @@ class Asked(NamedTuple):
     at: float
     path: str
     status: int
+    host: str
 
 
 @contextmanager
 def site(
-    refused: str, times: int, headers: dict[str, str], robots: bytes = b""
+    refused: str, times: int, headers: dict[str, str], robots: bytes = b"", address: str = "127.0.0.1"
 ) -> Iterator[tuple[str, list[Asked]]]:
     """Yield the URL of a site, and its requests; it answers 429 to the first *times* for *refused*.
 
     :param robots: its robots.txt.
+    :param address: where it listens.
     """
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/robots.txt":
-                asked.append(Asked(time.monotonic(), self.path, 200))
+                asked.append(Asked(time.monotonic(), self.path, 200, self.host))
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(robots)))
                 self.end_headers()
@@ -51,17 +56,21 @@ def site(
                 return
             is_refused = self.path == refused and sum(one.path == refused for one in asked) < times
             status = 429 if is_refused else 200
-            asked.append(Asked(time.monotonic(), self.path, status))
+            asked.append(Asked(time.monotonic(), self.path, status, self.host))
             self.send_response(status)
             self.send_header("Content-Length", "0")
             for name, value in headers.items() if is_refused else ():
                 self.send_header(name, value)
             self.end_headers()
 
+        @property
+        def host(self) -> str:
+            return self.headers["Host"].partition(":")[0]
+
         def log_message(self, *arguments: object) -> None:
             pass
 
-    with listening(Handler) as url:
+    with listening(Handler, address) as url:
         yield url, asked
 
 
@@ -112,6 +121,28 @@ def test_without_back_off_in_the_setting_a_site_is_asked_again_at_once(fleet: Fl
         crawl(fleet, url, DOWNLOAD_DELAY=0.1, FRONTIER_FLEET_LIMITS="delay")
     assert min(after_the_refusal(asked)) < 5
     assert "asks to wait" not in fleet.log(0) + fleet.log(1)
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_requests_for_robots_txt_and_files_keep_the_delay_of_the_fleet(
+    fleet: Fleet, robots: bool, tmp_path: Path
+) -> None:
+    delay = 0.2
+    pipelines = json.dumps({"scrapy.pipelines.files.FilesPipeline": 1})
+    files = {"ITEM_PIPELINES": pipelines, "FILES_STORE": tmp_path, "ROBOTSTXT_OBEY": robots}
+    with site("", 0, {}, address="0.0.0.0") as (url, asked):
+        environment = {"SITE_PORT": url.rpartition(":")[2], "REAL_DOWNLOADS": "1"}
+        fleet.start("files", 4, environment=environment, DOWNLOAD_DELAY=delay, **REAL, **files)
+        fleet.wait()
+    paths = [one.path for one in asked]
+    assert len(paths) - paths.count("/robots.txt") == 4 * PAGES
+    assert bool(paths.count("/robots.txt")) == robots
+    by_host = defaultdict(list)
+    for one in asked:
+        by_host[one.host].append(one.at)
+    assert len(by_host["127.0.0.2"]) >= 3 * PAGES
+    gaps = {host: min(after - before for before, after in pairwise(at)) for host, at in by_host.items()}
+    assert min(gaps.values()) >= 0.95 * delay, gaps
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from unittest.mock import Mock, call
 import pytest
 from scrapy import Request
 from scrapy.core.downloader import Slot
+from scrapy.exceptions import IgnoreRequest
+from twisted.internet.defer import Deferred, succeed
 
 from scrapy_rq_sched.codec.slots import slot_of
 from scrapy_rq_sched.engine.downloader_slots import CONNECTING, LOCAL_PART, TOLERATED, DownloaderSlots
@@ -36,7 +38,7 @@ def a_slot() -> Slot:
 
 @pytest.fixture
 def downloader() -> Any:
-    downloader = SimpleNamespace(slots={})
+    downloader = SimpleNamespace(slots={}, _enqueue_request=Mock())
 
     def get_slot(request: Request) -> tuple[str, Slot]:
         key = request.meta["download_slot"]
@@ -325,6 +327,7 @@ def test_a_downloader_is_told_the_spider_only_if_it_has_to_be(has_to_be: bool) -
         return needs_spider(request, spider)
 
     downloader = SimpleNamespace(slots={}, per_slot_settings={}, get_slot_key=own_key)
+    downloader._enqueue_request = Mock()
     downloader._get_slot = needs_spider if has_to_be else takes_spider
     engine = SimpleNamespace(downloader=downloader, signals=Mock(), spider="it")
     DownloaderSlots(engine, Mock()).by_settings()
@@ -357,3 +360,49 @@ def test_a_request_that_is_sent_again_keeps_the_slot_of_its_host(
     for _ in range(2):
         request.meta["download_slot"] = downloader.get_slot_key(request)
         assert (slot_of(request), request.meta) == ("a.test", {"download_slot": "a.test"})
+
+
+async def as_coroutine(request: Request, *arguments: Any) -> str:
+    return f"response to {request.url}"
+
+
+def as_deferred(request: Request, *arguments: Any) -> Deferred[str]:
+    return succeed(f"response to {request.url}")
+
+
+@pytest.mark.parametrize("enqueue", [as_coroutine, as_deferred])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_request_that_must_wait_for_a_turn_reaches_the_downloader_then(
+    downloader: Any, enqueue: Any, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Scrapy's functions need an event loop.
+    module = "scrapy_rq_sched.engine.downloader_slots"
+    monkeypatch.setattr(f"{module}.maybe_deferred_to_future", lambda deferred: deferred)
+    monkeypatch.setattr(f"{module}.deferred_from_coro", Deferred.fromCoroutine)
+    turn: Deferred[None] = Deferred()
+    downloader._enqueue_request = enqueue
+    engine = SimpleNamespace(downloader=downloader, signals=Mock())
+    slots = DownloaderSlots(engine, Mock())
+    slots.hold = lambda request, slot: turn if waits and slot == "a.test" else None
+    found: list[str] = []
+    sent = downloader._enqueue_request(Request("http://a.test/1"), "spider")
+    assert isinstance(sent, Deferred) == (enqueue is as_deferred)
+    result = Deferred.fromCoroutine(sent) if enqueue is as_coroutine else sent
+    result.addCallback(found.append)
+    assert bool(found) == (not waits)
+    turn.callback(None)
+    assert found == ["response to http://a.test/1"]
+
+
+def test_requests_that_wait_in_the_downloader_end_when_they_are_denied(
+    slots: DownloaderSlots, downloader: Any
+) -> None:
+    queue = downloader.slots.setdefault("a.test", a_slot()).queue
+    ended: list[Any] = []
+    for number in range(3):
+        done: Deferred[Any] = Deferred()
+        done.addErrback(lambda failure: ended.append(failure.value))
+        queue.append((Request(f"http://a.test/{number}"), done))
+    slots.ignore_queued(lambda url: not url.endswith("1"), "denied")
+    assert [request.url for request, _ in queue] == ["http://a.test/1"]
+    assert [type(error) for error in ended] == [IgnoreRequest] * 2

@@ -85,6 +85,7 @@ SENT: dict[str, Any] = {
     "answers": {"example.com": SlotAnswers(good=1)},
     "caps": {"example.com": 10},
     "denied": "1",
+    "outside": {"example.com": 1},
     "recalled": 1,
     "counted": {"pagecount": 1},
     "item_groups": [ItemGroup((b"an item",))],

@@ -121,6 +121,22 @@ class OneDeadHostSpider(ManyPagesSpider):
             yield request
 
 
+class FilesSpider(ManyPagesSpider):
+    """Pages of four hosts: each has three files on a fifth host, which a pipeline downloads."""
+
+    name = "files"
+
+    async def start(self):
+        for number in range(16):
+            yield scrapy.Request(f"http://127.0.0.{3 + number % 4}:{os.environ['SITE_PORT']}/{number}")
+
+    def parse(self, response):
+        record("parsed", response.url)
+        page = response.url.rpartition("/")[2]
+        files = f"http://127.0.0.2:{os.environ['SITE_PORT']}/{page}/file"
+        yield {"file_urls": [f"{files}{number}" for number in range(3)]}
+
+
 class MovedHosts:
     """A downloader middleware that redirects each page of a host "old….HOST" to the same page of HOST."""
 

@@ -30,6 +30,8 @@ local admission = {}
 local QUIET = 2000
 -- For how long a slot is passed over if another worker has its turns, in milliseconds.
 local PASSED_OVER_FOR = 250
+-- By which part of its delay a turn is further away from those that another worker has: each may be so late.
+local APART = 0.5
 
 -- -- the rules about slots --
 
@@ -145,6 +147,33 @@ function admission.grants(step, slot, most)
   end
   local begins, following = turns_from(state, ask)
   return begins, following, state
+end
+
+-- Find turns for at most *most* requests that this worker sends without the scheduler, as for media files. They wait neither
+-- for the turns that another worker has, nor for the slot's concurrency: a page that holds either may wait for them.
+-- -> when each may begin
+function admission.outside_grants(step, slot, most)
+  local state, ask = limits.of(slot, slot_policy.all), nil
+  admission.tell(step, state)
+  ask = ask_for(step, state, step.worker, most)
+  local at = math.max(ask.now, state.blocked, state.tat, ask.not_before)
+  if state.delay == 0 then return {math.max(limits.AT_ONCE, state.blocked > ask.now and state.blocked or 0)} end
+  local begins = {at}
+  if state.owner == step.worker then
+    -- It keeps the gaps between all its requests.
+    at = at + limits.interval(state)
+    while #begins < most and at <= ask.now + ask.ahead do begins[#begins + 1], at = at, at + limits.interval(state) end
+  else
+    -- The worker that has the turns before or after this one may be late, and so may this one.
+    local apart = state.delay * APART
+    if state.pending > 0 then begins[1] = at + apart end
+    at = begins[1] + limits.interval(state) + apart
+  end
+  state.tat = at
+  limits.change(state)
+  slots.at(slot, math.max(at, state.blocked))
+  shared_slots.moved(slot)
+  return begins
 end
 
 -- -- the rules about entries --

@@ -89,7 +89,7 @@ local function reply(step)
     limits = step.limits_sent, slots = n_slots,
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
-    limits_changed = step.meta.limits_changed or nil, given = step.given, ask_at = step.ask_at,
+    limits_changed = step.meta.limits_changed or nil, given = step.given, given_outside = step.given_outside, ask_at = step.ask_at,
     backed_off = step.backed_off, freed = step.freed, recalled = step.meta.recalled and site_answers.recalled(step) or nil,
     denied = (step.meta.denied or header.denied) and deny_list.news(step, header.denied) or nil,
     is_capped = finished and step.meta.caps and caps.have_ended(step) or nil,

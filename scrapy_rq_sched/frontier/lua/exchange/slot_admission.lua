@@ -3,6 +3,7 @@
 --
 -- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
 --   given: turns for requests in the worker's memory: slot -> when each may begin; ask_at: when there may be more of them
+--   given_outside: the same for requests that it sends without the scheduler
 local slot_admission = {}
 
 -- Hear what other spiders tell, and learn the limits of slots.
@@ -80,6 +81,19 @@ function slot_admission.give(step)
     end
   end
   redis.call('HSET', step.own, 'given', step.given and cjson.encode(step.given) or '')
+end
+
+-- Give turns for requests that the worker sends without the scheduler: slot -> how many it needs. A repeated exchange gets
+-- the same turns again.
+function slot_admission.give_outside(step)
+  if step.repeated then
+    local is_read, given = pcall(cjson.decode, redis.call('HGET', step.own, 'given_outside') or '')
+    step.given_outside = is_read and type(given) == 'table' and given or nil
+    return
+  end
+  step.given_outside = {}
+  for slot, n in pairs(header.outside) do step.given_outside[slot] = admission.outside_grants(step, slot, n) end
+  redis.call('HSET', step.own, 'given_outside', cjson.encode(step.given_outside))
 end
 
 return slot_admission -- seldom used

@@ -28,7 +28,7 @@ begin.orders(step)
 begin.rewind(step)
 
 -- Most crawls have no limits of slots, and do without this module.
-local has_limits = step.is_limited or not step.has_policy or header.grants or header.downloaded or header.answers
+local has_limits = step.is_limited or not step.has_policy or header.grants or header.downloaded or header.answers or header.outside
 if has_limits then slot_admission.learn(step) end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)
@@ -50,6 +50,7 @@ upkeep.reclaim(step)
 
 if has_limits then slot_admission.report(step) end
 if header.asks then slot_admission.give(step) end
+if header.outside then slot_admission.give_outside(step) end
 if step.repeated then
   make_leases.again(step)
   if step.is_limited then slot_admission.tell_again(step) end
