@@ -11,13 +11,16 @@ from typing import Any
 import fakeredis
 import pytest
 import redis
+from scrapy import Spider
 from scrapy.settings import default_settings
 from scrapy.utils.reactor import install_reactor
+from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import embedded
+from scrapy_rq_sched import Scheduler, embedded
 from scrapy_rq_sched.embedded import PrivateRedis
 
 from .support import reaper
+from .support.by_hand import ExampleSpider, Make
 from .support.client import Client, Join
 from .support.crawl import Fleet
 from .support.topologies import TOPOLOGIES, Single, Topology
@@ -152,3 +155,19 @@ def join(server: redis.Redis, request: pytest.FixtureRequest) -> Join:
         return Client(server, name, chosen, lease, deaths, dupefilter, **(bounds or {})).open(**options)
 
     return make
+
+
+@pytest.fixture
+def make(redis_url: str) -> Iterator[Make]:
+    opened: list[Scheduler] = []
+
+    def scheduler(cls: type[Spider] = ExampleSpider, **settings: Any) -> Scheduler:
+        crawler = get_crawler(cls, {"REDIS_URL": redis_url, **settings})
+        made = Scheduler.from_crawler(crawler)
+        made.open(cls.from_crawler(crawler))
+        opened.append(made)
+        return made
+
+    yield scheduler
+    for made in opened:
+        made.server.close()

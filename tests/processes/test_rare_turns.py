@@ -10,11 +10,9 @@ from scrapy_rq_sched import RedisSpider
 from scrapy_rq_sched.errors import RedisUnreachableError
 from scrapy_rq_sched.frontier.messages import Batch, Finished, Push
 
-from ..on_redis.test_scheduler import URL, Make, make, urls
+from ..support.by_hand import URL, Make, urls
 from ..support.client import Client, Join, payloads
 from ..support.crawl import Fleet, wait_until
-
-__all__ = ["make"]  # a fixture
 
 MEGABYTE = 1024 * 1024
 
