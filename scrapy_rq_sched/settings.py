@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 SET_ASIDE = ("callback", "download")
 
 #: Values of ``FRONTIER_FLEET_LIMITS``: limits of a slot that all workers keep together.
-FLEET_LIMITS = ("delay", "concurrency", "backoff", "robots")
+FLEET_LIMITS = ("delay", "concurrency", "backoff", "autothrottle", "robots")
+DEFAULT_FLEET_LIMITS = frozenset(FLEET_LIMITS) - {"concurrency"}
 
 #: Statuses of an overloaded server, or of a proxy before it.
 OVERLOADED = frozenset({429, 502, 503, 504, 520, 521, 522, 523, 524})
@@ -132,7 +133,7 @@ class FrontierSettings:
     order: str = setting("FRONTIER_ORDER", Read.choice, "slots", ("slots", "priority"))
     #: ``FRONTIER_FLEET_LIMITS``
     fleet_limits: frozenset[str] = setting(
-        "FRONTIER_FLEET_LIMITS", Read.choices, frozenset({"delay", "backoff", "robots"}), FLEET_LIMITS
+        "FRONTIER_FLEET_LIMITS", Read.choices, DEFAULT_FLEET_LIMITS, FLEET_LIMITS
     )
     #: ``BACKOFF_HTTP_CODES``
     backoff_http_codes: frozenset[int] = setting("BACKOFF_HTTP_CODES", Read.statuses, OVERLOADED)

@@ -123,8 +123,7 @@ def _row(one: SlotStatus) -> list[str]:
     mark = " (set)" if one.is_set else ""
     delay = "-"
     if one.delay is not None:
-        by_robots = " (robots.txt)" if one.crawl_delay and one.delay == one.crawl_delay else mark
-        delay = f"{one.delay:.3g} s (learnt)" if one.is_learnt else f"{one.delay:g} s{by_robots}"
+        delay = f"{one.delay:.3g} s{_origin(one) or mark}"
     return [
         one.slot,
         number(one.waiting),
@@ -135,6 +134,15 @@ def _row(one: SlotStatus) -> list[str]:
         _pages(one),
         one.owner or "-",
     ]
+
+
+def _origin(one: SlotStatus) -> str:
+    """Return where the delay comes from, if not from the settings."""
+    if one.is_learnt:
+        return " (learnt)"
+    if one.crawl_delay and one.delay == one.crawl_delay:
+        return " (robots.txt)"
+    return " (throttled)" if one.throttle and one.delay == one.throttle else ""
 
 
 def _pages(one: SlotStatus) -> str:

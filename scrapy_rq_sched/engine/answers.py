@@ -13,6 +13,7 @@ from scrapy import Request, exceptions, signals
 from scrapy.http import Response
 from twisted.internet import defer
 from twisted.internet.error import ConnectError, DNSLookupError
+from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.web.client import ResponseNeverReceived
 
 from ..codec.slots import slot_name
@@ -30,7 +31,8 @@ def _scrapys(names: tuple[str, ...]) -> tuple[type[Exception], ...]:
 
 
 NO_CONNECTION = (*_scrapys(_NO_CONNECTION), ConnectError, DNSLookupError)
-NO_ANSWER = (*_scrapys(_NO_ANSWER), defer.TimeoutError, ResponseNeverReceived)
+TIMEOUTS = (*_scrapys(("DownloadTimeoutError",)), defer.TimeoutError, TwistedTimeoutError)
+NO_ANSWER = (*_scrapys(_NO_ANSWER), *TIMEOUTS, ResponseNeverReceived)
 #: How many characters of a failure are shown.
 SHOWN = 120
 
@@ -41,6 +43,7 @@ class Answer(NamedTuple):
     :param slot: the slot in which it was downloaded, by its name in the frontier.
     :param sent: when its request was sent, by the monotonic clock.
     :param is_by_proxy: whether it came through a proxy, which may have answered itself.
+    :param latency: its latency in seconds, for AutoThrottle; None if it does not count.
     """
 
     slot: str
@@ -49,6 +52,7 @@ class Answer(NamedTuple):
     sent: float
     is_by_proxy: bool
     headers: Any
+    latency: float | None = None
 
     @property
     def has_rate_limit(self) -> bool:
@@ -78,17 +82,23 @@ class Failure(NamedTuple):
 class Answers:
     """Tell *hear* each answer that the downloader of *engine* gets, also to a robots.txt or a media file.
 
-    :param miss: called for each request whose site could not be reached, unless it has a proxy.
+    :param miss: called for each request whose site could not be reached, unless it has a proxy; None: nothing
+        is called.
     """
 
-    def __init__(self, engine: Any, hear: Callable[[Answer], None], miss: Callable[[Failure], None]) -> None:
-        self._hear, self._miss = hear, miss
+    def __init__(
+        self, engine: Any, hear: Callable[[Answer], None], miss: Callable[[Failure], None] | None = None
+    ) -> None:
+        self._hear = hear
         engine.signals.connect(self._downloaded, signals.response_downloaded)
-        # The first middleware that is asked sees the failure as it is, and no signal tells of it.
-        engine.downloader.middleware.methods["process_exception"].appendleft(self._failed)
+        if miss is not None:
+            self._miss = miss
+            # The first middleware that is asked sees the failure as it is, and no signal tells of it.
+            engine.downloader.middleware.methods["process_exception"].appendleft(self._failed)
 
     def _failed(self, request: Request, exception: Exception, spider: Any = None) -> None:
-        is_of_site = isinstance(exception, NO_CONNECTION)
+        # Before Scrapy 2.15, a page that takes too long raises an exception that is also a ConnectError.
+        is_of_site = isinstance(exception, NO_CONNECTION) and not isinstance(exception, TIMEOUTS)
         slot = request.meta.get("download_slot")
         if not slot or request.meta.get("proxy") or not (is_of_site or isinstance(exception, NO_ANSWER)):
             return
@@ -100,7 +110,9 @@ class Answers:
         if not meta.get("download_slot"):  # a downloader of the user's own, without slots
             return
         slot = slot_name(str(meta["download_slot"]))
-        sent = time.monotonic() - meta.get("download_latency", 0.0)
-        self._hear(
-            Answer(slot, response.status, request.url, sent, bool(meta.get("proxy")), response.headers)
-        )
+        latency = meta.get("download_latency")
+        sent = time.monotonic() - (latency or 0.0)
+        if meta.get("autothrottle_dont_adjust_delay") is True:
+            latency = None
+        is_by_proxy = bool(meta.get("proxy"))
+        self._hear(Answer(slot, response.status, request.url, sent, is_by_proxy, response.headers, latency))

@@ -26,6 +26,7 @@ from ..runtime.event_loop import EventLoop
 from .answers import Answer, Answers, Failure
 from .downloader_slots import DownloaderSlots
 from .robots import check_all_waiting
+from .throttle import ThrottleSettings, take_over
 
 #: Seconds for which start() may be read before the event loop has its turn; and seconds that start() waits
 #: before it is asked again whether there are enough requests: at first, and at most.
@@ -101,7 +102,7 @@ class EngineBridge:
         self.reads_lazily = False
         #: How many items start() has yielded.
         self.start_items = 0
-        self._answers: Answers | None = None
+        self._answers: list[Answers] = []
         self._cancel_wake: Callable[[], None] = lambda: None
         self._start_request: Any = None
         self._finished: list[Request] = []
@@ -144,10 +145,12 @@ class EngineBridge:
             return ""
         return "downloader" if self._engine.downloader.needs_backout() else "scraper"
 
-    def watch_answers(self, hear: Callable[[Answer], None], miss: Callable[[Failure], None]) -> None:
+    def watch_answers(
+        self, hear: Callable[[Answer], None], miss: Callable[[Failure], None] | None = None
+    ) -> None:
         """Tell *hear* each answer that the downloader gets, and *miss* each request whose site has none."""
         # Signals reference their receivers weakly.
-        self._answers = Answers(self._engine, hear, miss)
+        self._answers.append(Answers(self._engine, hear, miss))
 
     def name_end(self, reason: Callable[[], str]) -> None:
         """Let Scrapy close an idle spider for the reason that *reason* returns, if it is not empty.
@@ -174,6 +177,10 @@ class EngineBridge:
         # The last middleware sees each request as it is downloaded, also a robots.txt.
         self._engine.downloader.middleware.methods["process_request"].append(process_request)
         return lambda: self.slots.ignore_queued(refuses, DENIED)
+
+    def throttle(self, least: float) -> ThrottleSettings | None:
+        """Take the delays from Scrapy's AutoThrottle, see :func:`take_over`; None if it is not in use."""
+        return take_over(self._engine.crawler, least) if self.slots.is_throttled else None
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Callable[[], None]:
         """Call *call* at *moment* of the monotonic clock; return a function that cancels the call."""

@@ -68,7 +68,7 @@ class Push:
     :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits in the queue without slots.
     :param not_before: from when it may begin, by the frontier's clock, in milliseconds; 0: at once.
     :param continues: empty if it counts as a page of its own; ``page`` if it is the retry of a page or the
-        target of its redirect; ``crawl`` if that page is of another slot.
+        target of its redirect, or was counted before; ``crawl`` if that page is of another slot.
     """
 
     mode: PushMode
@@ -282,6 +282,10 @@ class Batch:
     denied: str = ""
     #: How many pages the slots of the pushes may have, if this worker's settings have caps for them.
     caps: dict[str, int] = field(default_factory=dict)
+    #: The latencies of responses, by slot, in milliseconds, with a minus if the status was not 200; and with
+    #: them, how many requests shall be under way, the shortest delay, and the longest.
+    latencies: dict[str, list[float]] = field(default_factory=dict)
+    throttle: tuple[float, float, float] | None = None
     #: Responses, items and errors since the last exchange, if the fleet has a limit for them.
     counted: dict[str, int] = field(default_factory=dict)
     #: The histogram of the exchanges since the last report: see ``exchange_times.py``.
@@ -374,6 +378,8 @@ class Batch:
             "saturated": self.saturated,
             "asks": self.asks,
             "outside": self.outside,
+            "latencies": self.latencies,
+            "throttle": self.throttle,
             "grants": self.grants,
             "downloaded": self.downloaded,
             "answers": self.answers,

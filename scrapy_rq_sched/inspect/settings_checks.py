@@ -230,11 +230,13 @@ def _of_slots(settings: Any, read: FrontierSettings) -> Iterator[tuple[bool, str
         "Leave out FRONTIER_BY_SLOT, or FRONTIER_SLOTS",
     )
     yield (
-        fleet_keeps_delay and settings.getbool("AUTOTHROTTLE_ENABLED"),
+        fleet_keeps_delay
+        and settings.getbool("AUTOTHROTTLE_ENABLED")
+        and "autothrottle" not in read.fleet_limits,
         "with AUTOTHROTTLE_ENABLED each worker keeps its own delays: eight workers send a host eight times "
         "as many requests as one",
-        "Set DOWNLOAD_DELAY without AutoThrottle, or divide AUTOTHROTTLE_TARGET_CONCURRENCY by the number of "
-        "workers",
+        "Add 'autothrottle' to FRONTIER_FLEET_LIMITS, or divide AUTOTHROTTLE_TARGET_CONCURRENCY by the "
+        "number of workers",
     )
     yield (
         bool(settings.getint("CONCURRENT_REQUESTS_PER_IP")),

@@ -41,6 +41,7 @@ class SlotStatus:
     :param pages: its pages so far, and :param max_pages: its cap that was set while the crawl ran, each None
         if unknown; :param dropped: how many of its requests were dropped because of its cap.
     :param crawl_delay: the ``Crawl-delay`` of its robots.txt, if workers have read one; else 0.
+    :param throttle: the delay that AutoThrottle has found for it; else 0.
     :param why: the cause for which admission refuses its next request now: ``blocked``, ``concurrency``,
         ``delay``, ``spider`` (another spider's turn), or ``unreachable``; empty if it does not.
     """
@@ -61,6 +62,7 @@ class SlotStatus:
     max_pages: int | None = None
     dropped: int = 0
     crawl_delay: float = 0.0
+    throttle: float = 0.0
     why: str = ""
 
 
@@ -149,7 +151,7 @@ class Slots:
         header = json.dumps({"worker": "", "lease_ms": 0, "is_sorted": self.view.is_sorted})
         for text in self._look(self.view.keys.all(), [header, *names]):
             found = json.loads(text_of(text))
-            for name in {"next_in", "blocked_for", "delay", "crawl_delay"} & found.keys():
+            for name in {"next_in", "blocked_for", "delay", "crawl_delay", "throttle"} & found.keys():
                 found[name] /= 1000
             for name in {"concurrency", "pages", "max_pages", "dropped"} & found.keys():
                 found[name] = int(found[name])

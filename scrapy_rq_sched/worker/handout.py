@@ -124,8 +124,9 @@ class Handout:
         slot = slot_of(request)
         if not self._politeness.needs_turns(slot):
             return False
-        # The request is stored there before its lease is released.
-        self._state.enqueue(Push("force", "", rank(request.priority), lease.payload, slot), request)
+        # The request is stored there before its lease is released. It was counted as a page before.
+        push = Push("force", "", rank(request.priority), lease.payload, slot, continues="page")
+        self._state.enqueue(push, request)
         self._state.finish(lease)
         return True
 

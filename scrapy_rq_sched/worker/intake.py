@@ -110,18 +110,22 @@ class Intake:
             request = self._queue.decode_request(lease.payload)
             mode: PushMode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
             fingerprint = self._fingerprint_of(request, mode)
-            push = Push(mode, fingerprint, rank(request.priority), lease.payload, lease.slot)
+            push = Push(
+                *(mode, fingerprint, rank(request.priority), lease.payload, lease.slot), continues="page"
+            )
         except Exception as error:  # the worker that gets the entry sets it aside
             logger.warning(
                 "An entry of %s cannot be read, and is stored again unchanged: %s",
                 *(self._queue.key, one_line(error)),
             )
-            request, push = Request("data:,"), Push("force", "", 0, lease.payload, lease.slot)
+            request = Request("data:,")
+            push = Push("force", "", 0, lease.payload, lease.slot, continues="page")
         self._state.enqueue(push, request)
 
     def return_to_queue(self, request: Request) -> None:
         """Push *request* again, which was popped from a queue of the user's own class."""
-        self._state.enqueue(Push("force", "", rank(request.priority), b""), request)
+        push = Push("force", "", rank(request.priority), b"", continues="page")
+        self._state.enqueue(push, request)
 
     def withdraw_first(self, error: Exception) -> None:
         """Crawl the first request of the outbox from memory, because Redis cannot take it."""

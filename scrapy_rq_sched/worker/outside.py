@@ -6,6 +6,7 @@ downloader's own delay is not enough. They wait for nothing else: a page may wai
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -22,6 +23,8 @@ from .slots import Politeness
 
 #: The maximum number of turns of a slot to ask for at a time; others need turns, too.
 MOST = 4
+#: The part of a gap by which a turn may be used late: less than APART in ``lua/exchange/admission.lua``.
+MOST_LATE = 0.4
 
 Cancel = Callable[[], None]
 
@@ -99,7 +102,12 @@ class OutsideRequests(Part):
             del granted[turn]
             if not granted:
                 del self._granted[slot]
-            turn.callback(None)
+            late = time.monotonic() - at
+            if at and late > MOST_LATE * (self._politeness.gap_of(slot) or math.inf):
+                # The next turn, which another worker may have, would follow too soon.
+                self._waiting.setdefault(slot, deque()).appendleft(turn)
+            else:
+                turn.callback(None)
 
         self._granted.setdefault(slot, {})[turn] = self.call_at(max(at, time.monotonic()), go)
 

@@ -38,6 +38,7 @@ from .reports import Bottleneck, SlotSync, Totals
 from .seeds import SeedExpander
 from .slots import politeness_of
 from .state import State
+from .throttle import Latencies
 
 
 class Session(Part):
@@ -100,10 +101,13 @@ class Session(Part):
         self._standstill = Standstill(
             state, limits, self.admission, settings, spider.name, frontier.keys.start_urls
         )
+        latencies = Latencies(self.politeness)
         self.outside = OutsideRequests(state.requests, self.politeness, state.clock)
         if engine is not None:
             if self.politeness.backs_off:
                 engine.watch_answers(state.answers.hear, state.answers.miss)
+            if self.politeness.throttle is not None:
+                engine.watch_answers(latencies.hear)
             if self.politeness.obeys_crawl_delays and settings.crawl_delay_max:
                 hear_crawl_delays(crawler, state.answers.hear_crawl_delay)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
@@ -125,7 +129,7 @@ class Session(Part):
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
             *(state.start_reports, state.grants, state.answers, state.local_only),
-            *(self.deny_list, self.slot_sync, self.outside, self._totals, self._bottleneck, self),
+            *(self.deny_list, self.slot_sync, self.outside, latencies, self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
         self._exceeds = False

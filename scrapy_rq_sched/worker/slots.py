@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..assembly.queue import is_custom
 from ..codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from ..codec.slot_rules import SlotRule
 from ..engine.bridge import EngineBridge
+from ..engine.throttle import ThrottleSettings
 from ..frontier.replies import Reply
 from ..settings import FrontierSettings
 
@@ -27,6 +29,7 @@ class Politeness:
     :param others: the limits of the slots that Scrapy's settings name.
     :param rules: ``FRONTIER_SLOTS``.
     :param fleet: ``FRONTIER_FLEET_LIMITS``: which of these limits all workers keep together.
+    :param throttle: the settings of AutoThrottle, if all workers together adjust their delays.
     """
 
     def __init__(
@@ -35,7 +38,12 @@ class Politeness:
         others: Mapping[str, SlotLimits] | None = None,
         rules: tuple[SlotRule, ...] = (),
         fleet: frozenset[str] = frozenset(),
+        throttle: ThrottleSettings | None = None,
     ) -> None:
+        #: The settings of AutoThrottle; None if the fleet does not adjust its delays.
+        self.throttle = throttle
+        if throttle is not None:
+            default = replace(default, delay=throttle.start)
         self._by_settings = default
         self._others = dict(others or {})
         self._rules = rules
@@ -79,6 +87,10 @@ class Politeness:
     def obeys_crawl_delays(self) -> bool:
         """Whether the fleet keeps the ``Crawl-delay`` of a robots.txt."""
         return "robots" in self._fleet
+
+    def is_throttled(self, slot: str) -> bool:
+        """Return whether the fleet adjusts the delay of *slot*: unless ``FRONTIER_SLOTS`` has one."""
+        return self.throttle is not None and not self._has_delay_by_rule(slot)
 
     def is_learnt(self, slot: str) -> bool:
         """Return whether the delay of *slot* is one that the fleet has learnt from its answers."""
@@ -188,10 +200,17 @@ def politeness_of(
             )
         return Politeness()
     fleet, (default, others) = settings.fleet_limits, engine.slots.by_settings()
-    if engine.slots.is_throttled and "delay" in fleet:
+    throttle = engine.throttle(default.delay) if {"autothrottle", "delay"} <= fleet else None
+    if throttle is not None:
+        logger.info(
+            "AUTOTHROTTLE_ENABLED is set: all workers together keep one delay for each slot, and adjust it "
+            "so that %g of its requests are under way at a time",
+            throttle.target,
+        )
+    elif engine.slots.is_throttled and "delay" in fleet:
         fleet -= {"delay"}
         logger.info("AUTOTHROTTLE_ENABLED is set: each worker keeps and adjusts its own delays")
-    politeness = Politeness(default, others, settings.slots, fleet)
+    politeness = Politeness(default, others, settings.slots, fleet, throttle)
     engine.slots.follow(politeness.gap_of, politeness.keeps_own_delay, sent)
     policy = politeness.policy
     every_slot = next((limits for glob, limits in policy.patterns if glob == "*"), policy.default)

@@ -221,3 +221,30 @@ def test_without_robots_in_the_setting_the_crawl_delay_does_not_count(fleet: Fle
         crawl(fleet, url, 1, ROBOTSTXT_OBEY=True, FRONTIER_FLEET_LIMITS="delay,backoff")
     assert len(asked) == PAGES + 1
     assert asked[-1].at - asked[0].at < 20
+
+
+def test_autothrottle_has_as_many_requests_under_way_as_the_target_for_the_whole_fleet(fleet: Fleet) -> None:
+    latency, under_way, most = 0.5, [0], [0]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
+            time.sleep(latency)
+            under_way[0] -= 1
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    throttle = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.5}
+    began = time.monotonic()
+    with listening(Handler) as url:
+        crawl(fleet, url, 3, AUTOTHROTTLE_TARGET_CONCURRENCY=2, **throttle)
+    # With a delay of its own, each worker would have two under way.
+    assert most[0] <= 3
+    assert time.monotonic() - began > PAGES * latency / 2
+    line = "all workers together keep one delay for each slot, and adjust it so that 2 of its requests"
+    assert line in fleet.log(0)

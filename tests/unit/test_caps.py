@@ -61,3 +61,12 @@ def test_a_request_above_a_cap_is_dropped_and_may_be_found_again(worker: Session
     worker.take_reply(Reply("1", stored=1, duplicates=(0,), capped=frozenset({0})), 0.001)
     assert worker.dropped == [request]
     assert worker.send(request)
+
+
+def test_a_request_that_is_queued_again_is_no_further_page() -> None:
+    worker = a_worker()
+    payload = worker.queue.encode_request(Request(PAGE), unique=False)
+    worker._intake.adopt(Lease("1.1", "request", 0, payload, "a.test"))
+    worker._intake.adopt(Lease("1.2", "request", 0, b"rubbish", "a.test"))
+    worker._intake.return_to_queue(Request(PAGE))
+    assert [push.continues for push in worker.batch().pushes] == ["page"] * 3

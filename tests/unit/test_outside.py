@@ -111,3 +111,15 @@ def test_files_do_not_wait_while_the_worker_closes_or_is_paused(worker: Worker) 
         call()
     assert (waiting.called, granted.called) == (True, True)
     assert worker.outside.hold(FILE, "a") is None
+
+
+def test_a_turn_that_would_be_used_much_too_late_is_asked_for_again(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = hold(worker)
+    worker.give(1_000_500)
+    late = time.monotonic() + 0.5 + 0.5
+    monkeypatch.setattr("time.monotonic", lambda: late)
+    worker.calls.pop()()
+    assert not turn.called
+    assert worker.asked() == {"a": 1}

@@ -82,7 +82,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     (
         "FRONTIER_FLEET_LIMITS",
         "fleet_limits",
-        frozenset({"delay", "backoff", "robots"}),
+        frozenset({"delay", "backoff", "autothrottle", "robots"}),
         "concurrency",
         frozenset({"concurrency"}),
     ),

@@ -544,7 +544,7 @@ function slotsTab(name) {
     { title: "Waiting", num: true, text: (s) => number(s.waiting) },
     { title: "Next in", num: true, text: (s) => (s.next_in >= 0.05 ? (s.next_in < 10 ? `${s.next_in.toFixed(1)} s` : duration(s.next_in)) : "now") },
     { title: "Held back by", text: (s) => (WHY[s.why] ?? "–") + (s.why === "blocked" && s.block_reason ? ` (${s.block_reason})` : "") },
-    { title: "Delay", num: true, text: (s) => (s.delay == null ? "–" : `${+s.delay.toFixed(2)} s${s.is_learnt ? " (learnt)" : s.crawl_delay && s.delay === s.crawl_delay ? " (robots.txt)" : s.is_set ? " (set)" : ""}`) },
+    { title: "Delay", num: true, text: (s) => (s.delay == null ? "–" : `${+s.delay.toFixed(2)} s${s.is_learnt ? " (learnt)" : s.crawl_delay && s.delay === s.crawl_delay ? " (robots.txt)" : s.throttle && s.delay === s.throttle ? " (throttled)" : s.is_set ? " (set)" : ""}`) },
     { title: "Pages", num: true, text: (s) => (s.pages == null ? "–" : `${number(s.pages)}${s.max_pages ? ` of ${number(s.max_pages)}` : ""}${s.dropped ? `, ${number(s.dropped)} dropped` : ""}`) },
     { title: "Concurrency", num: true, text: (s) => (s.concurrency ? `${s.active} of ${s.concurrency}` : "–") },
     ...(about.actions ? [{ title: "", mark: (s) => [s.slot, s.blocked_for > 0, s.is_set], parts: buttons }] : []),

@@ -117,7 +117,7 @@ end
 
 -- Tell the worker limits that were set or learnt during the crawl, because its settings have others.
 function admission.tell(step, state)
-  local has_own_delay = state.is_learnt or state.robots > 0
+  local has_own_delay = limits.has_own_delay(state)
   if not (state.is_set or has_own_delay) then return end
   step.limits_sent = step.limits_sent or {}
   step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or has_own_delay, state.is_learnt}

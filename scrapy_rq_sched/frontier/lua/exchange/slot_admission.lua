@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, slots/throttle, exchange/header, exchange/slot_policy, exchange/admission
 -- The limits of slots in an exchange.
 --
 -- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
@@ -16,7 +16,7 @@ function slot_admission.learn(step)
 end
 
 -- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
--- no request, how many it still has}; of its downloads, slot -> how many have ended; and of the answers of sites.
+-- no request, how many it still has}; of its downloads, slot -> how many have ended; and of the answers of sites, and their latencies.
 function slot_admission.report(step)
   if step.repeated then return end
   for slot, used in pairs(header.grants or {}) do
@@ -26,6 +26,7 @@ function slot_admission.report(step)
     slot_reports.downloaded(limits.of(slot, slot_policy.all), step.worker, n)
   end
   if header.answers then site_answers.hear(step) end
+  if header.latencies then throttle.hear(step) end
 end
 
 -- Begin no requests for a moment: Redis has come back with older data, or with none.

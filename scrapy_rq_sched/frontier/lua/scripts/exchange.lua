@@ -28,7 +28,8 @@ begin.orders(step)
 begin.rewind(step)
 
 -- Most crawls have no limits of slots, and do without this module.
-local has_limits = step.is_limited or not step.has_policy or header.grants or header.downloaded or header.answers or header.outside
+local has_limits = step.is_limited or not step.has_policy or header.grants or header.downloaded or header.answers
+  or header.outside or header.latencies
 if has_limits then slot_admission.learn(step) end
 -- Children before parents: store the pushes before releasing any lease.
 pushes.store(step)

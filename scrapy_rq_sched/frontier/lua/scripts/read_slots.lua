@@ -1,4 +1,4 @@
--- Needs: keys, number_of, slots/slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, number_of, slots/slots, slots/limits, exchange/header, exchange/slot_policy, exchange/admission
 -- Read the status of slots. Admission answers when a slot may give a request, and why not before; nothing is changed.
 --
 -- ARGV  a header, in JSON: worker ('': it is asked for the slot's own worker), lease_ms, is_sorted: whether the queues
@@ -22,8 +22,8 @@ for i = 2, #ARGV do
     slot = slot, waiting = waiting, next_in = again_at and math.max(0, again_at - slots.now()) or 0, why = why or '',
     blocked_for = math.max(0, state.blocked - slots.now()), is_set = state.is_set, active = state.active,
     pages = number_of(pages[1], nil), max_pages = number_of(pages[2], nil), dropped = number_of(pages[3], 0),
-    block_reason = state.block_reason, is_learnt = state.is_learnt, crawl_delay = state.robots,
-    owner = state.pending > 0 and state.owner or '', delay = (is_known or state.sets_delay or state.is_learnt or state.robots > 0) and state.delay or nil,
+    block_reason = state.block_reason, is_learnt = state.is_learnt, crawl_delay = state.robots, throttle = state.throttle,
+    owner = state.pending > 0 and state.owner or '', delay = (is_known or state.sets_delay or limits.has_own_delay(state)) and state.delay or nil,
     jitter = is_known and state.jitter or nil, concurrency = (is_known or state.concurrency > 0) and state.concurrency or nil,
   })
 end

@@ -17,8 +17,10 @@
 --             '' if the last one has left the slot to others.
 --   blocked   the time until which the slot gives no request; block_reason: what its site has answered, '' if an operator
 --             has blocked it
---   robots    the Crawl-delay of its robots.txt (milliseconds). A shorter delay of the settings does not count, and no jitter
---             makes a gap shorter than it; a delay that somebody has set does
+--   throttle  the delay that AutoThrottle's formula has found, see slots/throttle.lua. It replaces that of the settings
+--   robots    the Crawl-delay of its robots.txt (milliseconds). A shorter delay does not count, and no jitter makes a gap
+--             shorter than it
+--             A delay that somebody has set replaces both
 --   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
 --             replaces it
 --   last, asked, asked_by  see slots/shared_slots.lua
@@ -56,21 +58,36 @@ local function limits_in_force(slot, all)
   return delay, jitter, concurrency, true, sets_delay
 end
 
--- -> delay, jitter; so that no gap is shorter than the Crawl-delay
-local function with_crawl_delay(delay, jitter, robots)
-  if delay <= robots then return robots, 0 end
-  return delay, math.min(jitter, 1 - robots / delay)
+-- Find the delay and the jitter of a slot that answers do not slow down: least_delay, least_jitter. own_delay, own_jitter:
+-- those of the limits in force
+local function find_least(state)
+  local delay, jitter = state.own_delay, state.own_jitter
+  if not state.sets_delay then
+    if state.throttle > 0 then delay = state.throttle end
+    if state.robots > 0 then
+      if delay > state.robots then
+        jitter = math.min(jitter, 1 - state.robots / delay)
+      else
+        delay, jitter = state.robots, 0
+      end
+    end
+  end
+  state.least_delay, state.least_jitter, state.delay, state.jitter = delay, jitter, delay, jitter
 end
 
--- Note the Crawl-delay of a slot. -> whether its delay is longer than before
-function limits.set_crawl_delay(state, robots)
+-- Set the Crawl-delay of a slot, or what AutoThrottle has found. -> by how much its delay is longer than before
+function limits.set(state, name, delay)
   local before = state.delay
-  state.robots, state.is_robots_new = robots, true
-  if not state.sets_delay then
-    state.least_delay, state.least_jitter = with_crawl_delay(state.least_delay, state.least_jitter, robots)
-    backoff.set(state)
-  end
-  return state.delay > before
+  state[name], state['is_' .. name .. '_new'] = delay, true
+  find_least(state)
+  backoff.set(state)
+  if state.delay ~= before then state.is_delay_stored = false end
+  return state.delay - before
+end
+
+-- -> whether the slot has a delay of its own: the workers do not know it from their settings
+function limits.has_own_delay(state)
+  return state.is_learnt or state.robots > 0 or state.throttle > 0
 end
 
 -- -> the state of a slot. A value of another type at its key is deleted.
@@ -81,7 +98,7 @@ function limits.of(slot, all)
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots
+  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots, throttle
   local active = 0
   for i = 1, #flat, 2 do
     local name, value = flat[i], flat[i + 1]
@@ -97,6 +114,7 @@ function limits.of(slot, all)
     elseif name == 'last' then last = value
     elseif name == 'learnt' then learnt = value
     elseif name == 'robots' then robots = value
+    elseif name == 'throttle' then throttle = value
     elseif name == 'block_reason' then block_reason = value
     elseif string.sub(name, 1, 2) == 'a:' then
       local worker = string.sub(name, 3)
@@ -105,21 +123,22 @@ function limits.of(slot, all)
     end
   end
   local delay, jitter, concurrency, is_set, sets_delay = limits_in_force(slot, all)
-  tat, was, robots = number_of(tat, 0), number_of(was, nil), number_of(robots, 0)
-  if robots > 0 and not sets_delay then delay, jitter = with_crawl_delay(delay, jitter, robots) end
+  tat, was = number_of(tat, 0), number_of(was, nil)
   local state = {
     slot = slot, stays = all.stays, leaves = all.leaves, active = active, workers = workers,
     owner = owner or '', pending = number_of(pending, 0), sent = number_of(sent, 0), tat = tat,
-    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency,
+    delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, sets_delay = sets_delay,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
-    least_delay = delay, least_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false, robots = robots,
+    own_delay = delay, own_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
+    robots = number_of(robots, 0), throttle = number_of(throttle, 0),
   }
+  find_least(state)
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
   delay = state.delay
   state.is_delay_stored = was == delay
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
   if all.delay and was and was > delay then state.tat = tat - (was - delay) * (1 - state.jitter) end
-  if is_set then state.is_set, state.sets_delay = true, sets_delay end
+  if is_set then state.is_set = true end
   if slots.are_shared then state.asked, state.asked_by, state.last = number_of(asked, 0), asked_by or '', last or '' end
   if all.delay and not slots.are_shared then known[slot] = state end
   return state
@@ -147,6 +166,9 @@ local function write_state(state)
   end
   if state.is_robots_new then
     fields[n + 1], fields[n + 2], n, state.is_robots_new = 'robots', decimal(state.robots), n + 2, nil
+  end
+  if state.is_throttle_new then
+    fields[n + 1], fields[n + 2], n, state.is_throttle_new = 'throttle', decimal(state.throttle), n + 2, nil
   end
   if state.is_block_new then
     fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'blocked', decimal(state.blocked), 'block_reason', state.block_reason

@@ -62,7 +62,7 @@ end
 
 -- -> whether leases of the slot must be given back
 local function note_crawl_delay(step, state, crawl_delay)
-  if state.robots == crawl_delay or not limits.set_crawl_delay(state, crawl_delay) then return false end
+  if state.robots == crawl_delay or limits.set(state, 'robots', crawl_delay) <= 0 then return false end
   state.tat = math.max(state.tat, slots.now() + crawl_delay)
   note(step, state, 0, crawl_delay, '', 'robots')
   return true
