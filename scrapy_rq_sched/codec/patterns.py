@@ -55,11 +55,20 @@ class Host:
 
     def matches(self, url: str) -> bool:
         """Return whether *url* is a URL of this host or of a subdomain."""
-        try:
-            host = _normal(urlsplit(url).hostname or "")
-        except ValueError:
-            return False
-        return host == self.name or host.endswith(f".{self.name}")
+        return self.name in domains_of(url)
+
+
+def domains_of(url: str) -> list[str]:
+    """Return the host of *url*, and all domains that it belongs to, as :class:`Host` names them."""
+    try:
+        host = _normal(urlsplit(url).hostname or "")
+    except ValueError:
+        return []
+    domains = [host]
+    while "." in host:
+        host = host.partition(".")[2]
+        domains.append(host)
+    return domains
 
 
 def matcher(text: str) -> Host | Pattern:

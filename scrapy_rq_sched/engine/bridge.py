@@ -137,6 +137,11 @@ class EngineBridge:
         """Return how many requests the downloader has."""
         return len(self._engine.downloader.active)
 
+    def is_scraping(self, request: Request) -> bool:
+        """Return whether the spider has the response to *request*, or will have it next."""
+        slot = self._engine.scraper.slot
+        return slot is not None and request in slot.active
+
     def backs_out(self) -> str:
         """Return the part that keeps the engine from asking for requests; empty if the engine asks."""
         if self._engine.scraper.slot is None:

@@ -126,7 +126,7 @@ class DownloaderSlots:
 
     def ignore_queued(self, refuses: Callable[[str], bool], reason: str) -> None:
         """Let the requests that wait in the downloader, and that *refuses* returns true for, end at once."""
-        for its in self._downloader.slots.values():
+        for its in list(self._downloader.slots.values()):
             for queued in [entry for entry in its.queue if refuses(entry[0].url)]:
                 its.queue.remove(queued)
                 queued[1].errback(IgnoreRequest(reason))

@@ -390,6 +390,7 @@ class Batch:
                 1000 * config.slot_give_up,
             ],
             "recalled": self.recalled,
+            "gives_up": config.slot_give_up > 0,
             "max_pages": config.max_pages,
             "caps": self.caps,
             "denied": self.denied,

@@ -77,9 +77,10 @@ class SiteAnswers(Part):
         """Note an answer of a site."""
         slot, status = answer.slot, answer.status
         self._missed.pop(slot, None)
+        if slot in self._news:
+            self._news[slot].failures = 0
         if self.is_learnt(slot):
-            news = self._of(slot)
-            news.failures, news.has_answered = 0, True
+            self._of(slot).has_answered = True
         if (wait := self._wait(answer)) is not None:
             self._ask_to_wait(slot, time.monotonic() + wait, f"{status}, and asks to wait")
         if status == TOO_MANY or self._is_overloaded(answer) or self._lacks_robots(answer):
@@ -168,6 +169,10 @@ class SiteAnswers(Part):
         batch.recalled = self._last_recall
         batch.answers = {slot: _to_wire(news, now) for slot, news in self._news.items()}
         self._sent = set(self.held)
+        for slot, news in self._news.items():
+            if news.failures:
+                # Another worker may reach the site: then this worker's failures must repeat until they count.
+                self._missed.pop(slot, None)
         self._news.clear()
 
     def applied(self, reply: Reply) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..codec.patterns import Host, Pattern, matcher
+from ..codec.patterns import Host, Pattern, domains_of, matcher
 from ..errors import InspectionError, one_line
 from ..frontier.messages import Batch
 from ..frontier.replies import Part, Reply
@@ -25,14 +25,19 @@ class DenyList(Part):
         self._stats = stats
         self._version = ""
         self._matchers: dict[str, Host | Pattern] = {}
+        self._hosts: frozenset[str] = frozenset()
+        self._patterns: tuple[Pattern, ...] = ()
         self.changed: Callable[[], None] = lambda: None
 
     def refuses(self, url: str) -> bool:
         """Return whether no request of *url* may begin, and count it if so."""
-        if not self._matchers or not any(one.matches(url) for one in self._matchers.values()):
-            return False
-        self._stats.inc_value("frontier/denied")
-        return True
+        is_denied = bool(self._matchers) and (
+            (bool(self._hosts) and not self._hosts.isdisjoint(domains_of(url)))
+            or any(pattern.matches(url) for pattern in self._patterns)
+        )
+        if is_denied:
+            self._stats.inc_value("frontier/denied")
+        return is_denied
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
         batch.denied = self._version
@@ -48,6 +53,9 @@ class DenyList(Part):
                 self._matchers[text] = matcher(text)
             except InspectionError as error:  # another program may have written it
                 logger.error("An entry of the deny-list is ignored: %s", one_line(error))
+        entries = self._matchers.values()
+        self._hosts = frozenset(one.name for one in entries if isinstance(one, Host))
+        self._patterns = tuple(one for one in entries if isinstance(one, Pattern))
         for text in self._matchers.keys() - before.keys():
             logger.info("Denied by an operator: this worker begins no request of %s", one_line(text))
         for text in before.keys() - self._matchers.keys():

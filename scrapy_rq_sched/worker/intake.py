@@ -92,11 +92,18 @@ class Intake:
 
         Scrapy's marks in its meta are not enough: links with a copy of a page's meta have them, too.
         """
-        meta = request.meta
-        redirected = meta.get("redirect_urls") or [""]
-        url = redirected[-1] or (meta.get("retry_times") and request.dont_filter and request.url)
-        for entry in self._state.requests if url else ():
-            if entry.request.url == url:
+        redirected = (request.meta.get("redirect_urls") or [""])[-1]
+        if not (redirected or request.dont_filter):
+            return ""
+        for entry in self._state.requests:
+            page = entry.request
+            is_same = page.url == request.url and (page.method, page.body) == (request.method, request.body)
+            if not (is_same or page.url == redirected):
+                continue
+            # Either a middleware sends it, or a callback asks for another try (get_retry_request).
+            tries = page.meta.get("retry_times", 0), request.meta.get("retry_times", 0)
+            is_by_middleware = self._engine is not None and not self._engine.is_scraping(page)
+            if is_by_middleware or (is_same and tries[1] == tries[0] + 1):
                 return "page" if entry.slot == slot else "crawl"
         return ""
 

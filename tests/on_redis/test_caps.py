@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 import redis
+from scrapy.settings import Settings
 
+from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Reply
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.slots import Slots
 
 from ..support.client import Client, Join
 
@@ -152,3 +156,42 @@ def test_text_in_place_of_a_count_is_replaced(join: Join, server: redis.Redis) -
     server.hset("s:slots:pages", mapping={"pages": "many", "dropped": "few"})
     push(worker, *PAGES)
     assert counts(server, "pages") == [3]
+
+
+def test_only_slots_with_a_cap_are_counted(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"max_pages": 100})
+    push(worker, *PAGES)
+    push(worker, "x", slot="b", caps={"b": 5})
+    assert set(server.hkeys("s:slots:pages")) == {b"pages", b"pages b"}
+
+
+def test_a_cap_that_an_operator_has_set_comes_before_that_of_the_settings(
+    join: Join, server: redis.Redis, redis_url: str
+) -> None:
+    worker = join()
+    slots = Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
+    slots.set("a", SlotRule("a", max_pages=2))
+    assert push(worker, *PAGES, caps={"a": 5}).capped == set(range(2, 10))
+    slots.set("a", SlotRule("a", max_pages=0))
+    assert push(worker, *PAGES, caps={"a": 5}).capped == set()
+
+
+def test_an_operator_may_cap_a_slot_without_a_cap_in_the_settings(
+    join: Join, server: redis.Redis, redis_url: str
+) -> None:
+    worker = join()
+    push(worker, *PAGES[:4])
+    Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")).set("a", SlotRule("a", max_pages=6))
+    assert push(worker, *PAGES[4:]).capped == {2, 3, 4, 5}
+    push(worker, "x", slot="b")
+    assert server.hget("s:slots:pages", "pages b") is None
+
+
+def test_a_crawl_that_never_began_leaves_no_counts(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"max_pages": 5})
+    push(worker, *PAGES[:5], mode="force")
+    for lease in worker.take(5):
+        worker.say(finished=[lease.name])
+    worker.say(in_hand=0)
+    worker.frontier.leave(False, False)
+    assert not server.exists("s:slots:pages")

@@ -20,6 +20,8 @@ from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.messages import SlotAnswers
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.operations.failed import requeue_failed
+from scrapy_rq_sched.inspect.operations.operation import Observer
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 
 from ..support.client import Client, Join, calls_of
@@ -610,3 +612,81 @@ def test_a_worker_that_is_given_a_request_learns_the_crawl_delay(join: Join) -> 
     wait_until(lambda: replies.append(worker.say(want=1)) or replies[-1].leases)
     assert replies[-1].limits["a"].delay == 0.05
     assert (replies[-1].with_delay, replies[-1].learnt) == ({"a"}, set())
+
+
+def give_up(worker: Client) -> None:
+    lost(worker)
+    age_raise(worker, 61_000)
+    lost(worker)
+
+
+def test_no_entry_of_the_failed_list_is_lost_when_a_slot_is_given_up(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slot_give_up": 60, "max_failed": 100})
+    push(worker, "a", 300)
+    give_up(worker)
+    for _ in range(5):
+        take(worker)
+    keys = worker.frontier.keys
+    assert server.llen(keys.failed) == 100
+    assert worker.say().waiting >= 199
+
+
+def test_an_exchange_sets_aside_a_limited_number_of_requests(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slot_give_up": 60})
+    for slot in "abc":
+        push(worker, slot, 400)
+        hear(worker, slot, failures=3)
+        age_raise(worker, 61_000, slot)
+        hear(worker, slot, failures=3)
+    keys, before = worker.frontier.keys, 0
+    while before < 1200:
+        take(worker)
+        assert 0 < server.llen(keys.failed) - before <= 500
+        before = server.llen(keys.failed)
+
+
+def test_the_requests_of_a_slot_that_is_given_up_are_one_event(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds={"slot_give_up": 60})
+    push(worker, "a", 10)
+    give_up(worker)
+    take(worker)
+    events = Stream(worker.frontier.keys.events, "s").latest(server, 100)
+    found = [event.type for event in events]
+    assert (found.count("slot_given_up"), found.count("request_set_aside")) == (1, 0)
+
+
+def test_requests_that_are_put_back_are_tried_again(
+    join: Join, server: redis.Redis, redis_url: str, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join(bounds={"slot_give_up": 60})
+    push(worker, "a", 10)
+    give_up(worker)
+    take(worker)
+    view = View.from_settings(Settings({"REDIS_URL": redis_url}), "s")
+    requeue_failed(view, Observer(), reason="the site of its slot").do()
+    assert not status().is_learnt
+    assert len(take_when_due(worker)) == 10
+
+
+def test_a_worker_without_the_setting_sets_nothing_aside(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds={"slot_give_up": 60}), join("b")
+    push(worker, "a", 10)
+    give_up(worker)
+    server.hset(worker.frontier.keys.slot("a"), "tat", 0)
+    assert len(take(other)) == 1
+    assert server.llen(worker.frontier.keys.failed) == 0
+
+
+def test_a_delay_that_was_learnt_before_holds_again_when_the_site_is_back(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join()
+    push(worker, "a", 1)
+    too_fast(worker)
+    lost(worker)
+    after_the_pause(worker)
+    lost(worker)
+    hear(worker, has_answered=True)
+    its = status()
+    assert (its.delay, its.is_learnt) == (1, True)
+    assert its.why != "unreachable"

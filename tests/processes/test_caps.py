@@ -41,6 +41,22 @@ def test_retries_are_no_further_pages(fleet: Fleet) -> None:
     assert fleet.stat("retry/count") > CAP
 
 
+def test_requests_that_a_middleware_sends_again_are_no_further_pages(fleet: Fleet) -> None:
+    asking = json.dumps({"crawls.spiders.AskEachAgain": 960})
+    fleet.start("graph", 2, FRONTIER_MAX_PAGES=CAP, DOWNLOADER_MIDDLEWARES=asking, **SLOW)
+    fleet.wait()
+    assert len(fleet.urls("parsed")) == CAP
+
+
+def test_requests_that_were_queued_without_slots_are_counted_once(fleet: Fleet) -> None:
+    settings = {"FRONTIER_MAX_PAGES": CAP, "SCHEDULER_PERSIST": True, **SLOW}
+    fleet.start("graph", 1, FRONTIER_BY_SLOT=False, FRONTIER_CLOSE_PAGECOUNT=30, **settings)
+    fleet.wait()
+    fleet.start("graph", 2, DOWNLOAD_DELAY=0.005, **settings)
+    fleet.wait()
+    assert len(fleet.urls("parsed")) == CAP
+
+
 def test_a_slot_has_as_many_pages_as_its_cap_and_others_have_all(fleet: Fleet) -> None:
     rules = json.dumps({"host0.test": {"max_pages": 20}})
     hosts_spider = {"SPIDER_MODULES": "crawls.hosts", "HOSTS": 4, "GRAPH_PAGES": 400}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scrapy import Request
@@ -23,6 +24,14 @@ def worker() -> Session:
     return worker
 
 
+def middleware(worker: Session) -> list[Request]:
+    """Let no page be with the spider but those in the list that is returned."""
+    scraping: list[Request] = []
+    engine = Mock(is_scraping=scraping.__contains__, is_start_request=lambda request: False)
+    worker._intake._engine = engine
+    return scraping
+
+
 def continues(worker: Session, url: str, dont_filter: bool = False, **meta: Any) -> str:
     worker.send(Request(url, meta=meta, dont_filter=dont_filter))
     return worker.batch().pushes[-1].continues
@@ -37,11 +46,34 @@ def test_a_retry_continues_its_page(worker: Session) -> None:
 
 
 def test_the_target_of_a_redirect_continues_its_page(worker: Session) -> None:
+    middleware(worker)
     assert continues(worker, "http://a.test/2", redirect_urls=["http://a.test/0", PAGE]) == "page"
 
 
 def test_the_target_of_a_redirect_to_another_slot_continues_only_the_crawl(worker: Session) -> None:
+    middleware(worker)
     assert continues(worker, "http://b.test/1", redirect_urls=[PAGE]) == "crawl"
+
+
+def test_a_request_that_a_middleware_sends_again_continues_its_page(worker: Session) -> None:
+    scraping = middleware(worker)
+    assert continues(worker, PAGE, dont_filter=True) == "page"
+    scraping.extend(entry.request for entry in worker.state.requests)
+    assert continues(worker, PAGE, dont_filter=True) == ""
+    assert continues(worker, PAGE, dont_filter=True, retry_times=1) == "page"
+
+
+def test_a_page_that_was_retried_and_asks_for_itself_again_is_a_page_of_its_own(worker: Session) -> None:
+    retried = Request(PAGE, meta={"retry_times": 1}, dont_filter=True)
+    worker.state.begin(retried, Lease("1.2", "request", 0, b"", "a.test"), "a.test")
+    worker.state.finish_all_but([retried])
+    assert continues(worker, PAGE, dont_filter=True, retry_times=1) == ""
+    assert continues(worker, PAGE, dont_filter=True, retry_times=2) == "page"
+
+
+def test_a_form_of_the_same_url_is_a_page_of_its_own(worker: Session) -> None:
+    worker.send(Request(PAGE, method="POST", body=b"x", dont_filter=True, meta={"retry_times": 1}))
+    assert worker.batch().pushes[-1].continues == ""
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from scrapy import Request, exceptions
@@ -30,7 +30,7 @@ def heard() -> list[Failure]:
 
 @pytest.fixture
 def answers(heard: list[Failure]) -> Answers:
-    return Answers(Mock(), Mock(), heard.append)
+    return Answers(MagicMock(), Mock(), heard.append)
 
 
 def fail(answers: Answers, exception: Exception, **meta: Any) -> None:

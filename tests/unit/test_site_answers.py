@@ -230,6 +230,21 @@ def test_an_answer_after_failures_is_sent_instead_of_them(answers: SiteAnswers, 
     assert (its.failures, its.has_answered) == (0, True)
 
 
+def test_an_answer_cancels_failures_that_are_not_sent_yet(answers: SiteAnswers, hear: Hear) -> None:
+    for _ in range(3):
+        miss(answers)
+    hear(200)
+    assert sent(answers)["a"].failures == 0
+
+
+def test_failures_count_once(answers: SiteAnswers) -> None:
+    for _ in range(3):
+        miss(answers)
+    sent(answers)
+    miss(answers)
+    assert sent(answers) == {}
+
+
 # -- robots.txt --------------------------------------------------------------------------------------
 
 

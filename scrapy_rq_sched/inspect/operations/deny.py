@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...codec.patterns import matcher
 from ...codec.values import text_of, whole_of
-from ...errors import InspectionError, frontier_command
+from ...errors import FrontierError, InspectionError, frontier_command
 from ...frontier.scripts import register
 from ..view import View
 from ..wording import counted
@@ -60,18 +60,25 @@ def deny(view: View, observer: Observer, text: str) -> Operation:
             f"At most {MOST:,} hosts and patterns may be denied, each with at most {LONGEST:,} characters. "
             f"To see the list: {frontier_command('denied', view.spider)}"
         )
-    removal = remove_waiting(view, observer, match, forgets=True) if view.exists else None
     left: list[str] = []
 
+    def removal() -> Operation | None:
+        return remove_waiting(view, observer, match, forgets=True) if view.exists else None
+
+    def look() -> int:
+        operation = removal()
+        return 0 if operation is None else operation.plan().touched
+
     def do() -> int:
+        # First of all, whatever keeps the waiting requests from being removed.
         _change(view, text, denies=True)
-        if removal is None:
-            return 0
         try:
-            return removal.do().touched
-        except InspectionError:  # of a list from which workers take
-            left.append("the workers drop its waiting requests when they come to them")
-            return removal.plan().touched
+            operation = removal()
+            return 0 if operation is None else operation.do().touched
+        except FrontierError as error:  # such as a list from which workers take
+            observer.warn(f"The waiting requests stay in the queue until workers drop them: {error}")
+            left.append("workers drop its waiting requests when they come to them")
+            return 0
 
     def sentence(count: int, mood: Mood) -> str:
         requests = f"{counted(count, 'waiting request')} {mood.be(count)} removed"
@@ -80,7 +87,7 @@ def deny(view: View, observer: Observer, text: str) -> Operation:
 
     return Operation(
         sentence,
-        lambda: 0 if removal is None else removal.plan().touched,
+        look,
         do,
         f"To allow it again: {frontier_command('allow', view.spider, shlex.quote(text))}",
     )

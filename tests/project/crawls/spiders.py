@@ -195,6 +195,19 @@ class FailEachOnce:
         return response.replace(status=503)
 
 
+class AskEachAgain:
+    """A downloader middleware that sends each request again once, as one that changes the proxy does."""
+
+    def __init__(self):
+        self._asked = set()
+
+    def process_response(self, request, response, spider=None):
+        if request.url in self._asked:
+            return response
+        self._asked.add(request.url)
+        return request.replace(dont_filter=True)
+
+
 class MemorySpider(scrapy.Spider):
     """Yields requests that no serializer keeps."""
 

@@ -7,10 +7,10 @@
 --   -> 'page': it continues a page of the same slot; 'crawl': of another slot, so it counts as a page of its own slot only
 -- SLOT_PAGES, a hash: pages, dropped: the counts of the crawl; 'pages <slot>', 'dropped <slot>': those of a slot with a cap;
 --   'max <slot>': a cap that was set during the crawl. No slot's name has a space
--- META's field caps: whether there are any caps
+-- META's field caps: whether any cap was set during the crawl
 local caps = {}
 local CRAWL, PAGES_OF, DROPPED_OF, MAX_OF = '', 'pages', 'dropped', 'max'
--- What this exchange has read, by name of a field; what it has added; and the slots whose cap is met.
+-- What this exchange has read, by name of a field, false if there is nothing; and what it has added.
 local known, added
 at_begin(function() known, added = {}, {} end)
 
@@ -19,63 +19,64 @@ local function field(name, slot)
   return slot == CRAWL and name or name .. ' ' .. slot
 end
 
--- Read what is not known yet. A crawl that had no cap before counts its pages so far.
+-- -> the cap of the slot or the crawl: one that was set during the crawl comes before that of the settings, *most*; nil: none
+local function cap_of(step, slot, most)
+  if not step.meta.caps then return most end
+  local name = field(MAX_OF, slot)
+  if known[name] == nil then known[name] = number_of(redis.pcall('HGET', SLOT_PAGES, name), false) end
+  return known[name] or most
+end
+
+-- Read how many pages there are. A crawl, or a slot, that had no cap before counts its pages so far, as far as they are known.
 local function read(step, slot)
-  local pages = field(PAGES_OF, slot)
-  if known[pages] then return end
-  local found = redis.pcall('HMGET', SLOT_PAGES, pages, field(MAX_OF, slot))
-  local count = number_of(found[1], nil)
+  local name = field(PAGES_OF, slot)
+  if known[name] then return known[name] end
+  local found = redis.pcall('HGET', SLOT_PAGES, name)
+  local count = number_of(found, nil)
   if not count then
     count = slot ~= CRAWL and waiting.length_of(slot) or number_of(step.meta.pages, 0) + step.waiting + (fleet.count())
-    added[pages] = count
+    added[name] = count
   end
-  known[pages] = count
-  known[field(MAX_OF, slot)] = number_of(found[2], nil)
+  known[name] = count
+  return count
 end
 
 local function add(name, slot)
   local key = field(name, slot)
-  if name == DROPPED_OF then
-    added[key] = (added[key] or 0) + 1
-  elseif known[key] then
-    known[key], added[key] = known[key] + 1, (added[key] or 0) + 1
-  end
+  added[key] = (added[key] or 0) + 1
+  if known[key] then known[key] = known[key] + 1 end
 end
 
--- -> whether the slot, or the crawl, has as many pages as *most* or a cap that was set allows
+-- -> whether there is a cap; and whether the slot, or the crawl, has as many pages as it allows
 local function is_met(step, slot, most)
-  if not (most or step.meta.caps and slot ~= CRAWL) then return false end
-  read(step, slot)
-  most = known[field(MAX_OF, slot)] or most
-  return most and most > 0 and known[field(PAGES_OF, slot)] >= most
+  most = cap_of(step, slot, most)
+  if not most or most == 0 then return false, false end
+  return true, read(step, slot) >= most
 end
 
 -- -> whether any cap may concern the pushes of this exchange
 function caps.apply(step)
-  if header.pushes == 0 or step.repeated then return false end
-  local has_own = header.max_pages or header.caps
-  if has_own and not step.meta.caps then
-    redis.call('HSET', META, 'caps', 1)
-    step.meta.caps = '1'
-  end
-  return has_own or step.meta.caps
+  return header.pushes > 0 and not step.repeated and (header.max_pages or header.caps or step.meta.caps)
 end
 
 -- -> whether the i-th push, which is new, is above a cap; else it is counted
 function caps.refuses(step, i, slot)
   local continues = header.continued and header.continued[tostring(i)]
   if continues == 'page' then return false end
-  local own = slot ~= '' and slot or nil
-  if not continues and is_met(step, CRAWL, header.max_pages) then
+  local of_crawl, is_crawl_met = false, false
+  if not continues then of_crawl, is_crawl_met = is_met(step, CRAWL, header.max_pages) end
+  if is_crawl_met then
     add(DROPPED_OF, CRAWL)
     return true
   end
-  if own and is_met(step, own, header.caps and header.caps[own]) then
-    add(DROPPED_OF, own)
+  local of_slot, is_slot_met = false, false
+  if slot ~= '' then of_slot, is_slot_met = is_met(step, slot, header.caps and header.caps[slot]) end
+  if is_slot_met then
+    add(DROPPED_OF, slot)
     return true
   end
-  if not continues and header.max_pages then add(PAGES_OF, CRAWL) end
-  if own then add(PAGES_OF, own) end
+  if of_crawl then add(PAGES_OF, CRAWL) end
+  if of_slot then add(PAGES_OF, slot) end
   return false
 end
 
@@ -95,7 +96,7 @@ writers[#writers + 1] = write
 
 -- -> whether the crawl has as many pages as FRONTIER_MAX_PAGES allows, and further ones were dropped
 function caps.have_ended(step)
-  if not (step.meta.caps and header.max_pages) then return false end
+  if not header.max_pages then return false end
   local found = redis.pcall('HMGET', SLOT_PAGES, PAGES_OF, DROPPED_OF)
   return number_of(found[2], 0) > 0 and number_of(found[1], 0) >= header.max_pages
 end

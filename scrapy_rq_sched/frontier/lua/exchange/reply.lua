@@ -92,7 +92,7 @@ local function reply(step)
     limits_changed = step.meta.limits_changed or nil, given = step.given, given_outside = step.given_outside, ask_at = step.ask_at,
     backed_off = step.backed_off, freed = step.freed, recalled = step.meta.recalled and site_answers.recalled(step) or nil,
     denied = (step.meta.denied or header.denied) and deny_list.news(step, header.denied) or nil,
-    is_capped = finished and step.meta.caps and caps.have_ended(step) or nil,
+    is_capped = finished and header.max_pages and caps.have_ended(step) or nil,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved,

@@ -3,7 +3,7 @@
 local serve_slot = {}
 -- The maximum number of waiting requests that an exchange passes over.
 local PASSED_OVER = 1000
--- How many requests of a slot whose site cannot be reached an exchange sets aside.
+-- How many requests of slots whose sites cannot be reached an exchange sets aside.
 local SET_ASIDE = 500
 
 -- -> whether the worker may be given more
@@ -53,14 +53,22 @@ function serve_slot.take(step, slot, most, begins)
   return gone, handed
 end
 
--- Set aside requests of a slot whose site could not be reached for too long. -> how many
-local function give_up(step, slot)
-  local scores, taken = waiting.take(slot, SET_ASIDE)
+-- -> how many requests of the slot may be set aside, because its site could not be reached for too long; nil: none. The
+-- failed list must not lose entries because of them.
+local function to_give_up(state)
+  if not (header.gives_up and state and backoff.is_gone(state)) then return nil end
+  local room = header.max_failed - redis.call('LLEN', FAILED)
+  return room > 0 and room or nil
+end
+
+-- Set aside requests of such a slot. -> how many
+local function give_up(step, slot, room)
+  local scores, taken = waiting.take(slot, math.min(room, SET_ASIDE - step.given_up))
   for i, request in ipairs(taken) do
     step.given_up = step.given_up + 1
     local value = leases.value('request', scores[i], 0, step.second, request, slot)
     local name = header.exchange .. '.g' .. step.given_up
-    failures.set_aside(step.worker, {name, value}, backoff.REASON, '', 0, header.max_failed, step.now)
+    failures.set_aside(step.worker, {name, value}, backoff.REASON, '', 0, header.max_failed, step.now, true)
   end
   return #taken
 end
@@ -73,8 +81,9 @@ function serve_slot.serve(step, slot, each, is_limited, score_of)
   if there == 0 then waiting.empty = waiting.empty + 1 end
   local most = math.min(there, each)
   if is_limited and there > 0 then begins, following, state = admission.grants(step, slot, most) end
-  if state and backoff.is_gone(state) then
-    local gone = give_up(step, slot)
+  local room = to_give_up(state)
+  if room then
+    local gone = give_up(step, slot, room)
     slots.served(slot, there - gone)
     return gone, false
   end

@@ -26,6 +26,7 @@ if change == 'set' then
   if pages ~= '-' then
     redis.call('HSET', SLOT_PAGES, 'max ' .. slot, pages)
     redis.call('HSET', META, 'caps', '1')
+    if delay == '-' and jitter == '-' and concurrency == '-' then return 1 end
   end
   -- A limit that is not named keeps what was set before.
   local before = {string.match(redis.call('HGET', SLOT_LIMITS, slots.SET .. slot) or '', '^(%S+) (%S+) (%S+)$')}

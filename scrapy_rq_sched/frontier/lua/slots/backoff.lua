@@ -6,7 +6,8 @@
 --                wait, so the delay is as before. Only if it asks again, it is asked too fast; 'down': the site cannot be
 --                reached. One request at a time tries, after growing pauses, which are the delay; 'gone': the same for so long
 --                that the requests that wait are set aside
---   good delay   the last delay with which all answers were good; 0 if there is none
+--   good delay   the last delay with which all answers were good; 0 if there is none. Of a site that cannot be reached, the
+--                delay that was learnt before
 --   raised       when the delay was last raised; since, answers: when it last changed, and how many good answers came since.
 --                Of a site that cannot be reached, since is when that was first seen
 -- Without a bad answer for FORGIVEN milliseconds, or for two delays, the field no longer counts. A block counts as a bad answer
@@ -123,9 +124,11 @@ function backoff.lose(state, failures, shortest, longest, patience)
   local pause = was_down and 2 * learnt.delay or math.max(shortest, state.delay)
   local most = math.max(state.least_delay, math.min(longest, LONGEST_PAUSE))
   local since = was_down and learnt.since or now
+  -- What was learnt before holds again when the site is back.
+  local good = was_down and learnt.good or learnt and learnt.kind ~= 'asked' and learnt.delay or 0
   local is_gone = patience > 0 and now - since >= patience
   state.learnt = {
-    kind = is_gone and 'gone' or 'down', delay = math.min(pause, most), good = 0, raised = now, since = since, answers = 0,
+    kind = is_gone and 'gone' or 'down', delay = math.min(pause, most), good = good, raised = now, since = since, answers = 0,
   }
   backoff.set(state)
   if is_gone then return learnt.kind == 'gone' and 'again' or 'gone' end
@@ -135,7 +138,8 @@ end
 -- The site has answered. -> whether it could not be reached before
 function backoff.reach(state)
   if not backoff.is_down(state) then return false end
-  state.learnt = nil
+  local now, delay = slots.now(), state.learnt.good
+  state.learnt = delay > 0 and {kind = 'keep', delay = delay, good = 0, raised = now, since = now, answers = 0} or nil
   backoff.set(state)
   return true
 end

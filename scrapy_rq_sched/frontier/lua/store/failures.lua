@@ -18,7 +18,7 @@ local function is_text(data)
 end
 
 -- failures.set_aside: move the request or seed of the lease {name, value} of *worker* to the failed list.
--- deliveries: how often it was handed out, in addition to the times in its history.
+-- deliveries: how often it was handed out, in addition to the times in its history; is_quiet: record no event.
 local failures = {}
 
 -- How many reasons are counted separately, how long they may be (bytes), and how long they are kept after the last one
@@ -45,7 +45,7 @@ end
 
 -- Append *entry* to the list, with *data* as its last field: so a reader finds all other fields at the beginning of an
 -- entry of any size (see scripts/read_entries.lua).
-local function append(worker, entry, data, most)
+local function append(worker, entry, data, most, is_quiet)
   local field = 'data'
   entry.reason = events.cut(entry.reason, LONGEST_REASON)
   if not is_text(data) then
@@ -58,15 +58,17 @@ local function append(worker, entry, data, most)
   local length = redis.call('RPUSH', FAILED, head .. ',"' .. field .. '":' .. cjson.encode(data) .. '}')
   tally.set_aside = tally.set_aside + 1
   count(entry.reason)
-  events.tell('request_set_aside', worker,
-    {reason = entry.reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
+  if not is_quiet then
+    events.tell('request_set_aside', worker,
+      {reason = entry.reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
+  end
   if length > most then
     redis.call('LTRIM', FAILED, length - most, -1)
     tally.dropped = tally.dropped + length - most
   end
 end
 
-function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now)
+function failures.set_aside(worker, lease, reason, traceback, deliveries, most, now, is_quiet)
   local kind, score, _, request, slot = leases.read(lease[2])
   local history = histories.of(request)
   local deaths = histories.count(history, 'died')
@@ -81,7 +83,7 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   if slot ~= '' then entry.slot = slot end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
   items.drop(worker, lease[1])
-  append(worker, entry, request, most)
+  append(worker, entry, request, most, is_quiet)
 end
 
 -- Set aside a seed of more than *allowed* bytes: only its beginning is kept. taken: {kind, score, seed}, as from
