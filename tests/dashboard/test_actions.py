@@ -140,6 +140,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "forget": {"urls": [f"{PAGE}/300", f"{PAGE}/301", "https://never.example/"]},
     "failed/requeue": {"reason": REASONS[0]},
     "failed/forget": {"reason": REASONS[1]},
+    "deny": {"url": "api.books.example"},
+    "allow": {"url": "denied.example"},
     "slots/block": {"slot": "api.books.example", "seconds": 60},
     "slots/unblock": {"slot": "slow.example.net"},
     "slots/set": {"slot": "api.books.example", "delay": 7},
@@ -164,6 +166,7 @@ def contents(server: redis.Redis) -> dict[bytes, Any]:
 def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
     app: Any, server: redis.Redis, action: str
 ) -> None:
+    server.hset("shop:meta:denied", "denied.example", 0)
     before = contents(server)
     would = done(app, action, dry_run=True, **BODIES[action])
     assert contents(server) == before
