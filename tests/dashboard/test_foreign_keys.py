@@ -18,7 +18,11 @@ pytestmark = pytest.mark.single("the workers here have the keys of a single serv
 
 SEED = "https://example.com/"
 #: The actions that use no key that meta names.
-CONTROL = {"pause", "drain", "resume", "stop"}
+CONTROL: dict[str, dict[str, Any]] = {
+    **{order: {} for order in ("pause", "drain", "resume", "stop")},
+    "deny": {"url": "example.com"},
+    "allow": {"url": "denied.example"},
+}
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "seed": {"seeds": [SEED]},
     "forget": {"urls": [SEED]},
@@ -57,7 +61,7 @@ def names(app: Any) -> list[str]:
 
 
 def test_every_action_is_in_this_test() -> None:
-    assert CONTROL | set(ARGUMENTS) == set(ACTIONS)
+    assert set(CONTROL) | set(ARGUMENTS) == set(ACTIONS)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -76,7 +80,8 @@ def test_an_action_refuses_keys_of_another_frontier_that_meta_names(
 def test_an_order_to_the_workers_changes_no_key_of_another_frontier(
     make: Make, server: redis.Redis, evil: dict[bytes, bytes], action: str
 ) -> None:
-    assert do(make(actions=True), action, spider="evil").status == 200
+    server.hset("evil:meta:denied", "denied.example", 0)
+    assert do(make(actions=True), action, spider="evil", **CONTROL[action]).status == 200
     assert held(server) == evil
 
 

@@ -41,6 +41,8 @@ SAME: dict[str, list[str]] = {
     "forget": ["forget", "shop", f"{PAGE}/300", f"{PAGE}/301", "https://never.example/"],
     "failed/requeue": ["failed", "shop", "--reason", REASONS[0], "--requeue"],
     "failed/forget": ["failed", "shop", "--reason", REASONS[1], "--forget"],
+    "deny": ["deny", "shop", SLOT],
+    "allow": ["allow", "shop", "denied.example"],
     "slots/block": ["slots", "shop", "block", SLOT, "1m"],
     "slots/unblock": ["slots", "shop", "unblock", "slow.example.net"],
     "slots/set": ["slots", "shop", "set", SLOT, "delay=7"],
@@ -85,6 +87,7 @@ def test_a_dry_run_of_a_command_changes_nothing(
     arguments = {**SAME, **ONLY_TYPED}[name]
     if name == "resume":
         typed("pause", "shop")
+    typed("deny", "shop", "denied.example")
     before = contents(server)
     plan, errors = typed(*arguments, "--dry-run")
     assert (plan.endswith(" (--dry-run)\n"), plan.count("\n"), errors) == (True, 1, "")
@@ -112,6 +115,7 @@ def test_every_command_that_changes_a_frontier_has_a_dry_run() -> None:
 # The page has seconds for a block, where an operator types and reads minutes.
 @pytest.mark.parametrize("action", [action for action in ACTIONS if action != "slots/block"])
 def test_the_page_tells_the_same_plan_as_the_command(app: Any, typed: Typed, action: str) -> None:
+    typed("deny", "shop", "denied.example")
     answer = do(app, action, spider="shop", dry_run=True, **BODIES[action])
     assert typed(*SAME[action], "--dry-run")[0] == f"{answer.json()['said']} (--dry-run)\n"
 
