@@ -386,7 +386,10 @@ def test_settings_as_they_should_be_are_ok() -> None:
         ({"FRONTIER_MAX_WAITING": 100}, "FRONTIER_MAX_WAITING (100) is less than"),
         ({"FRONTIER_MAX_WAITING_POLICY": "drop-lowest"}, "so the queue has no limit"),
         ({"FRONTIER_SLOTS": {"a": {"delay": 1}}, "FRONTIER_BY_SLOT": False}, "FRONTIER_SLOTS has no effect"),
-        ({"AUTOTHROTTLE_ENABLED": True}, "each worker keeps its own delays"),
+        (
+            {"AUTOTHROTTLE_ENABLED": True, "FRONTIER_FLEET_LIMITS": ["delay"]},
+            "each worker keeps its own delays",
+        ),
         ({"CONCURRENT_REQUESTS_PER_IP": 4}, "Scrapy's slots are IP addresses"),
         ({"FRONTIER_LEASE_TIMEOUT": 2}, "FRONTIER_LEASE_TIMEOUT is 2 s"),
         ({"FRONTIER_LEASE_TIMEOUT": 5}, "is not longer than the socket_timeout"),
