@@ -18,7 +18,7 @@ from .collect.pending_stats import Tally
 from .collect.stat_values import decode, encode, is_number
 from .engine.bridge import find_engine, find_scheduler, is_shell
 from .errors import FrontierError
-from .frontier.close_limits import MAX_PAGES
+from .frontier.close_limits import FINISHED_BY
 from .frontier.scripts import register
 from .runtime import identity
 from .runtime.outage import Outage
@@ -172,7 +172,7 @@ class RedisStatsCollector(StatsCollector):
         else:
             super().close_spider(spider, reason)
         if self._teller is not None and self._is_open:
-            self._teller.close(expire=reason in ("finished", "start_error", MAX_PAGES) and not self.persist)
+            self._teller.close(expire=reason in FINISHED_BY and not self.persist)
         self._is_open = False
 
     def _begin(self) -> None:

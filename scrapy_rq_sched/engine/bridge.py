@@ -1,7 +1,7 @@
 """The private names of Scrapy's engine that the scheduler needs.
 
-Every private name of Scrapy that this package uses is in this module or in ``downloader_slots.py``, and is
-checked when the spider opens.
+Every private name of Scrapy that this package uses is in this module, in ``downloader_slots.py`` or in
+``throttle.py``, and is checked when the spider opens.
 """
 
 from __future__ import annotations

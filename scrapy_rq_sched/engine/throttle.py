@@ -28,10 +28,12 @@ def take_over(crawler: Any, least: float) -> ThrottleSettings | None:
     """Keep AutoThrottle from adjusting delays, because the fleet does so, and return what it is set to.
 
     :param least: the delay of Scrapy's settings.
-    :return: None if it is off, or is a subclass with a formula of its own.
+    :return: None if it is off, is a subclass with a formula of its own, or is that of a Scrapy that has no
+        such method.
     """
     extensions = [one for one in crawler.extensions.middlewares if isinstance(one, AutoThrottle)]
-    if not extensions or any(type(one)._adjust_delay is not AutoThrottle._adjust_delay for one in extensions):
+    formula = getattr(AutoThrottle, "_adjust_delay", None)
+    if not extensions or formula is None or any(type(one)._adjust_delay is not formula for one in extensions):
         return None
     for one in extensions:
         one._adjust_delay = _adjust_nothing  # type: ignore[method-assign]

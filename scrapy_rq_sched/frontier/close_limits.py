@@ -17,6 +17,9 @@ CLOSED_BY = {
 #: The reason for which a finished fleet closes its spiders if it has as many pages as ``FRONTIER_MAX_PAGES``
 #: allows, and has dropped further requests.
 MAX_PAGES = "max_pages"
+#: The reasons of a spider that closes because the fleet is finished. With ``start_error``, its ``start()``
+#: has raised an exception.
+FINISHED_BY = ("finished", "start_error", MAX_PAGES)
 
 
 class CloseLimits(NamedTuple):

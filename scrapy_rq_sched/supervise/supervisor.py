@@ -30,6 +30,8 @@ PATIENCE = 5.0
 LAST_PATIENCE = 60.0
 #: Reasons for closing a spider. A worker that is too large is replaced; a refused one is not restarted.
 TOO_LARGE, REFUSED, FINISHED, SHUTDOWN = "memusage_exceeded", "frontier_error", "finished", "shutdown"
+#: The reasons of a worker that has found the crawl finished, or as large as FRONTIER_MAX_PAGES allows.
+ENDED = (FINISHED, MAX_PAGES)
 #: The reason if the spider's start() has raised an exception.
 START_ERROR = "start_error"
 #: The reason if an item could not be written to a worker's own file.
@@ -131,7 +133,7 @@ class Supervisor:
     @property
     def is_finished(self) -> bool:
         """Whether a worker has found the crawl finished, or as large as ``FRONTIER_MAX_PAGES`` allows."""
-        return FINISHED in self.reasons or MAX_PAGES in self.reasons
+        return any(reason in ENDED for reason in self.reasons)
 
     @property
     def has_succeeded(self) -> bool:
@@ -271,7 +273,7 @@ class Supervisor:
         if reason:
             self.reports.append(stats)
             self.reasons.append(reason)
-        if reason in (FINISHED, MAX_PAGES):
+        if reason in ENDED:
             self._lacks_worker = False
         # A worker that was refused at first is not needed, but a restarted one is missing.
         has_no_place = reason == FULL and member.starts > 1

@@ -31,10 +31,8 @@ class DenyList(Part):
 
     def refuses(self, url: str) -> bool:
         """Return whether no request of *url* may begin, and count it if so."""
-        is_denied = bool(self._matchers) and (
-            (bool(self._hosts) and not self._hosts.isdisjoint(domains_of(url)))
-            or any(pattern.matches(url) for pattern in self._patterns)
-        )
+        is_of_host = bool(self._hosts) and not self._hosts.isdisjoint(domains_of(url))
+        is_denied = is_of_host or any(pattern.matches(url) for pattern in self._patterns)
         if is_denied:
             self._stats.inc_value("frontier/denied")
         return is_denied

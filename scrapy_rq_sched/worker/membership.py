@@ -13,7 +13,7 @@ from ..assembly.queue import check_readable
 from ..errors import counted, frontier_command, one_line
 from ..frontier import health
 from ..frontier.client import Frontier, Left, Opened, Waiting
-from ..frontier.close_limits import MAX_PAGES
+from ..frontier.close_limits import FINISHED_BY
 from ..frontier.refusals import why_not_flushed
 from ..runtime import identity
 from ..runtime import run as supervisor
@@ -165,8 +165,7 @@ def _log_not_flushed(frontier: Frontier, opened: Opened) -> None:
 
 def is_finished(session: Session, reason: str) -> bool:
     """Return whether a spider that is closed for *reason* closes because the fleet is finished."""
-    # With "start_error", the spider is finished, too, and its start() raised an exception.
-    if reason in ("finished", "start_error", MAX_PAGES):
+    if reason in FINISHED_BY:
         return True
     # If a handler of spider_idle closes an idle spider for its own reason, as with CloseSpider, the spider
     # is finished if the whole fleet is. An interruption does not finish it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from scrapy import Request
@@ -44,12 +44,7 @@ class OutsideRequests(Part):
     :ivar passes: returns whether these requests must not wait, because the pages that wait for them must end.
     """
 
-    def __init__(
-        self,
-        requests: Requests,
-        politeness: Politeness,
-        clock: ServerClock,
-    ) -> None:
+    def __init__(self, requests: Requests, politeness: Politeness, clock: ServerClock) -> None:
         self._requests = requests
         self._politeness = politeness
         self._clock = clock
@@ -80,7 +75,7 @@ class OutsideRequests(Part):
     def fill(self, batch: Batch) -> None:
         """Ask for turns; let all requests go that must not wait."""
         if self.passes():
-            self._let_go(slot for slot in (*self._granted, *self._waiting))
+            self._let_go()
         batch.outside = self.asks()
 
     def applied(self, reply: Reply) -> None:
@@ -111,8 +106,8 @@ class OutsideRequests(Part):
 
         self._granted.setdefault(slot, {})[turn] = self.call_at(max(at, time.monotonic()), go)
 
-    def _let_go(self, slots: Iterable[str]) -> None:
-        for slot in tuple(slots):
+    def _let_go(self) -> None:
+        for slot in (*self._granted, *self._waiting):
             granted = self._granted.pop(slot, {})
             for cancel in granted.values():
                 cancel()

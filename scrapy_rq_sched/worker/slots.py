@@ -49,8 +49,7 @@ class Politeness:
         self._rules = rules
         self._fleet = fleet
         self._known: dict[str, SlotLimits] = {}
-        self._by_rule: dict[str, bool] = {}
-        self._caps: dict[str, int] = {}
+        self._rule_of_slot: dict[str, SlotRule | None] = {}
         self._has_caps = any(rule.max_pages for rule in rules)
         # Limits that an operator has set while the crawl runs.
         self._set: dict[str, SlotLimits] = {}
@@ -111,25 +110,20 @@ class Politeness:
         """Return how many pages some of *slots* may have, if the settings have caps for them."""
         if not self._has_caps:
             return {}
-        return {slot: cap for slot in set(slots) if slot and (cap := self._cap(slot))}
+        rules = {slot: self._rule(slot) for slot in set(slots) if slot}
+        return {slot: rule.max_pages for slot, rule in rules.items() if rule is not None and rule.max_pages}
 
-    def _cap(self, slot: str) -> int:
-        known = self._caps.get(slot)
-        if known is None:
-            if len(self._caps) >= LIMITS_REMEMBERED:
-                self._caps.clear()
-            rule = next((rule for rule in self._rules if rule.fits(slot)), None)
-            known = self._caps[slot] = (rule and rule.max_pages) or 0
-        return known
+    def _rule(self, slot: str) -> SlotRule | None:
+        """Return the rule of ``FRONTIER_SLOTS`` that applies to *slot*, which holds for the fleet."""
+        if slot not in self._rule_of_slot:
+            if len(self._rule_of_slot) >= LIMITS_REMEMBERED:
+                self._rule_of_slot.clear()
+            self._rule_of_slot[slot] = next((rule for rule in self._rules if rule.fits(slot)), None)
+        return self._rule_of_slot[slot]
 
     def _has_delay_by_rule(self, slot: str) -> bool:
-        known = self._by_rule.get(slot)
-        if known is None:
-            if len(self._by_rule) >= LIMITS_REMEMBERED:
-                self._by_rule.clear()
-            rule = next((rule for rule in self._rules if rule.fits(slot)), None)
-            known = self._by_rule[slot] = rule is not None and rule.delay is not None
-        return known
+        rule = self._rule(slot)
+        return rule is not None and rule.delay is not None
 
     def take_reply(self, reply: Reply) -> None:
         """Note the limits that an operator has set or reset."""
@@ -168,8 +162,7 @@ class Politeness:
         )
 
     def _apply(self, limits: SlotLimits, slot: str) -> SlotLimits:
-        # A rule of FRONTIER_SLOTS always holds for the fleet.
-        rule = next((rule for rule in self._rules if rule.fits(slot)), None)
+        rule = self._rule(slot)
         return self._kept(limits) if rule is None else rule.applied_to(self._kept(limits))
 
     def _kept(self, limits: SlotLimits) -> SlotLimits:

@@ -14,7 +14,7 @@ MOST = 50
 class Latencies(Part):
     """Collect latencies for the next exchange.
 
-    :ivar settings: the settings of AutoThrottle; None if each worker keeps its own delays.
+    :param politeness: the limits of slots, which tell of which slots the fleet adjusts the delay.
     """
 
     def __init__(self, politeness: Politeness) -> None:

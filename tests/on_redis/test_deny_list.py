@@ -30,7 +30,7 @@ def news(worker: Client, known: str = "") -> tuple[str, tuple[str, ...]] | None:
     return worker.say(denied=known).denied
 
 
-def test_each_worker_is_told_a_new_list_once(join: Join, view: Look) -> None:
+def test_each_worker_gets_a_new_list_once(join: Join, view: Look) -> None:
     worker, other = join("a"), join("b")
     assert news(worker) is None
     assert deny(view(), Observer(), "www.example.com").do().touched == 0
@@ -40,7 +40,7 @@ def test_each_worker_is_told_a_new_list_once(join: Join, view: Look) -> None:
     assert news(other) == (version, texts)
 
 
-def test_a_worker_is_told_that_nothing_is_denied_any_more(join: Join, view: Look) -> None:
+def test_a_worker_gets_an_empty_list_when_all_entries_are_allowed(join: Join, view: Look) -> None:
     worker = join()
     deny(view(), Observer(), "a.test").do()
     version, _ = news(worker) or ("", ())
@@ -48,7 +48,7 @@ def test_a_worker_is_told_that_nothing_is_denied_any_more(join: Join, view: Look
     assert (news(worker, version) or ("", None))[1] == ()
 
 
-def test_a_list_from_before_the_crawl_is_told_to_its_workers(join: Join, view: Look) -> None:
+def test_workers_get_a_list_from_before_the_crawl(join: Join, view: Look) -> None:
     deny(view(), Observer(), "a.test").do()
     assert (news(join()) or ("", ()))[1] == ("a.test",)
 

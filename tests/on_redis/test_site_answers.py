@@ -45,16 +45,6 @@ def asked_to_wait(worker: Client, seconds: float, slot: str = "a") -> Reply:
     return hear(worker, slot, wait=1000 * seconds, reason="429, and asks to wait")
 
 
-@pytest.fixture
-def slots(redis_url: str) -> Callable[[], Slots]:
-    return lambda: Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
-
-
-@pytest.fixture
-def status(slots: Callable[[], Slots]) -> Callable[[], SlotStatus]:
-    return lambda: next(slots().read(["a"]))
-
-
 def refused(worker: Client, wait_ms: float) -> Reply:
     """Let *worker* tell a 429 that asks to wait."""
     return hear(worker, is_bad=True, wait=wait_ms, reason="429, and asks to wait")

@@ -15,7 +15,6 @@ from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.frontier.messages import SlotAnswers
 from scrapy_rq_sched.frontier.replies import Reply
-from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 
 from ..support.client import Client, Join
@@ -27,16 +26,6 @@ START = {"slots": SlotLimits(delay=5)}
 def hear(worker: Client, *latencies: float, target: float = 2.0, least: float = 0.0) -> Reply:
     found = {"a": [1000 * latency for latency in latencies]}
     return worker.say(latencies=found, throttle=(target, 1000 * least, 60_000))
-
-
-@pytest.fixture
-def slots(redis_url: str) -> Callable[[], Slots]:
-    return lambda: Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
-
-
-@pytest.fixture
-def status(slots: Callable[[], Slots]) -> Callable[[], SlotStatus]:
-    return lambda: next(slots().read(["a"]))
 
 
 def by_scrapy(start: float, latencies: tuple[float, ...], target: float, least: float) -> float:

@@ -300,7 +300,7 @@ class Notices:
                     f". To end this, run: {self._unblock(slot)}" if is_long else "",
                 )
             if its.change:
-                self._note_reach(slot, its)
+                self._note_change(slot, its)
             elif its.delay:
                 logger.info(
                     "%s has answered %s: all workers together send it one request every %s from now on, and "
@@ -310,7 +310,7 @@ class Notices:
         for slot in reply.freed:
             logger.info("%s is no longer blocked", one_line(slot))
 
-    def _note_reach(self, slot: str, its: BackedOff) -> None:
+    def _note_change(self, slot: str, its: BackedOff) -> None:
         if its.change == "robots":
             logger.debug(
                 "The robots.txt of %s asks for a Crawl-delay of %s, which all workers together keep",

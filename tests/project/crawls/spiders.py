@@ -182,29 +182,30 @@ class FailTwice:
         return response
 
 
-class FailEachOnce:
-    """A downloader middleware: the first response that a worker has to each URL is an error."""
+class _OfFirst:
+    """A downloader middleware that replaces the first response that a worker has to each URL."""
 
     def __init__(self):
-        self._failed = set()
+        self._known = set()
 
     def process_response(self, request, response, spider=None):
-        if request.url in self._failed:
+        if request.url in self._known:
             return response
-        self._failed.add(request.url)
+        self._known.add(request.url)
+        return self.instead(request, response)
+
+
+class FailEachOnce(_OfFirst):
+    """The first response is an error."""
+
+    def instead(self, request, response):
         return response.replace(status=503)
 
 
-class AskEachAgain:
-    """A downloader middleware that sends each request again once, as one that changes the proxy does."""
+class AskEachAgain(_OfFirst):
+    """The request is sent again, as by a middleware that changes the proxy."""
 
-    def __init__(self):
-        self._asked = set()
-
-    def process_response(self, request, response, spider=None):
-        if request.url in self._asked:
-            return response
-        self._asked.add(request.url)
+    def instead(self, request, response):
         return request.replace(dont_filter=True)
 
 

@@ -153,11 +153,11 @@ end
 -- for the turns that another worker has, nor for the slot's concurrency: a page that holds either may wait for them.
 -- -> when each may begin
 function admission.outside_grants(step, slot, most)
-  local state, ask = limits.of(slot, slot_policy.all), nil
+  local state = limits.of(slot, slot_policy.all)
   admission.tell(step, state)
-  ask = ask_for(step, state, step.worker, most)
+  local ask = ask_for(step, state, step.worker, most)
+  if state.delay == 0 then return {state.blocked > ask.now and state.blocked or limits.AT_ONCE} end
   local at = math.max(ask.now, state.blocked, state.tat, ask.not_before)
-  if state.delay == 0 then return {math.max(limits.AT_ONCE, state.blocked > ask.now and state.blocked or 0)} end
   local begins = {at}
   if state.owner == step.worker then
     -- It keeps the gaps between all its requests.

@@ -3,8 +3,9 @@
 -- when it is stored, unless it continues one: a retry, or a redirect. A request above a cap is dropped before it is marked as
 -- seen, so that it is found again if the cap is raised.
 --
--- header.max_pages: of the crawl; header.caps: slot -> max_pages in the worker's settings, 0: no cap; header.continued: the place of a push
---   -> 'page': it continues a page of the same slot; 'crawl': of another slot, so it counts as a page of its own slot only
+-- header.max_pages: of the crawl; header.caps: slot -> max_pages in the worker's settings, 0: no cap; header.continued: the
+--   place of a push -> 'page': it continues a page of the same slot; 'crawl': of another slot, so it counts as a page of its
+--   own slot only
 -- SLOT_PAGES, a hash: pages, dropped: the counts of the crawl; 'pages <slot>', 'dropped <slot>': those of a slot with a cap;
 --   'max <slot>': a cap that was set during the crawl. No slot's name has a space
 -- META's field caps: whether any cap was set during the crawl
@@ -52,11 +53,6 @@ local function is_met(step, slot, most)
   most = cap_of(step, slot, most)
   if not most or most == 0 then return false, false end
   return true, read(step, slot) >= most
-end
-
--- -> whether any cap may concern the pushes of this exchange
-function caps.apply(step)
-  return header.pushes > 0 and not step.repeated and (header.max_pages or header.caps or step.meta.caps)
 end
 
 -- -> whether the i-th push, which is new, is above a cap; else it is counted

@@ -2,7 +2,8 @@
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- step: duplicates: places, from 1, of the pushes that were duplicates, and with a minus, of those that are above a cap (see
--- exchange/caps.lua); stored: how many pushes, from the first, were stored or dropped; full: why there is no room: 'memory', 'bound'; or 'exceeded', if pushes were stored anyway
+-- exchange/caps.lua); stored: how many pushes, from the first, were stored or dropped; full: why there is no room: 'memory',
+-- 'bound'; or 'exceeded', if pushes were stored anyway
 local STARTS, FILTERS = {start = true, ['start+filter'] = true}, {filter = true, ['start+filter'] = true}
 -- How many keys of cleared filters and slots each exchange deletes.
 local SWEPT = 100
@@ -45,7 +46,7 @@ function pushes.store(step)
   local only_slot = not header.slot_of and slot_of(1)
   local may_lack = step.full_memory or header.policy == 'slow'
   -- If all pushes have the mode 'filter', and there is room, check all fingerprints at once.
-  local has_caps = (header.max_pages or header.caps or step.meta.caps) and caps.apply(step)
+  local has_caps = header.max_pages or header.caps or step.meta.caps
   local at_once = header.mode == 'filter' and not (may_lack or over or step.repeated or has_caps)
   local known = at_once and filter.add_in_turn(ARGV, fingerprints + 1, fingerprints + n)
   for i = 1, step.repeated and 0 or n do

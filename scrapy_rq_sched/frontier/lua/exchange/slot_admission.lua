@@ -16,7 +16,8 @@ function slot_admission.learn(step)
 end
 
 -- Take the worker's reports: of its turns, slot -> {how many it no longer has, when the last one began, how many began
--- no request, how many it still has}; of its downloads, slot -> how many have ended; and of the answers of sites, and their latencies.
+-- no request, how many it still has}; of its downloads, slot -> how many have ended; and of the answers of sites, and their
+-- latencies.
 function slot_admission.report(step)
   if step.repeated then return end
   for slot, used in pairs(header.grants or {}) do

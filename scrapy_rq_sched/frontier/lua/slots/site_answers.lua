@@ -3,7 +3,8 @@
 --
 -- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, for how long
 --   the site asks to wait, why, how often in a row it could not be reached, whether it has answered at all, the Crawl-delay
---   of its robots.txt or 0}, times in milliseconds; header.backoff: {the shortest first delay, the longest, after how long without an answer a site is given up}
+--   of its robots.txt or 0}, times in milliseconds; header.backoff: {the shortest first delay, the longest, after how long
+--   without an answer a site is given up}
 -- META's field recalled: '<number>:<slot> …', the slots whose leases all workers give back, because these were handed out for
 --   other limits; the last ones come first. A number is the time, or one more than the last number. Each worker tells in
 --   header.recalled the last number that it knows.
