@@ -169,9 +169,14 @@ class EngineBridge:
 
         self._engine.signals.connect(idle, signals.spider_idle, weak=False)
 
-    def deny(self, refuses: Callable[[str], bool]) -> Callable[[], None]:
+    def deny(
+        self,
+        refuses: Callable[[str], bool],
+        refuse_waiting: Callable[[Callable[[str], bool], str], None],
+    ) -> Callable[[], None]:
         """Download no request whose URL *refuses* returns true for, also if it is no request of the spider.
 
+        :param refuse_waiting: ends those that wait for turns before they reach the downloader.
         :return: a function to call when *refuses* changes, for the requests that the downloader has already.
         """
 
@@ -181,7 +186,12 @@ class EngineBridge:
 
         # The last middleware sees each request as it is downloaded, also a robots.txt.
         self._engine.downloader.middleware.methods["process_request"].append(process_request)
-        return lambda: self.slots.ignore_queued(refuses, DENIED)
+
+        def changed() -> None:
+            refuse_waiting(refuses, DENIED)
+            self.slots.ignore_queued(refuses, DENIED)
+
+        return changed
 
     def throttle(self, least: float) -> ThrottleSettings | None:
         """Take the delays from Scrapy's AutoThrottle, see :func:`take_over`; None if it is not in use."""

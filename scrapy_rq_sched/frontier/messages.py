@@ -270,8 +270,10 @@ class Batch:
     is_late: bool = False
     #: How many turns this worker needs for requests in its memory, by slot.
     asks: dict[str, int] = field(default_factory=dict)
-    #: How many turns it needs for requests that it sends without the scheduler, by slot.
+    #: How many turns it needs for requests that it sends without the scheduler, by slot; and how many
+    #: milliseconds the reply takes, so that no turn comes too late.
     outside: dict[str, int] = field(default_factory=dict)
+    latency: float = 0.0
     #: By slot: the turns that this worker no longer has, and how many of its downloads have ended.
     grants: dict[str, UsedGrants] = field(default_factory=dict)
     downloaded: dict[str, int] = field(default_factory=dict)
@@ -378,6 +380,7 @@ class Batch:
             "saturated": self.saturated,
             "asks": self.asks,
             "outside": self.outside,
+            "latency": self.latency,
             "latencies": self.latencies,
             "throttle": self.throttle,
             "grants": self.grants,

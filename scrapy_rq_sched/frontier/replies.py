@@ -188,8 +188,10 @@ class Reply:
     #: turns, in milliseconds.
     given: dict[str, list[float]] = field(default_factory=dict)
     ask_at: float | None = None
-    #: Turns for requests that the worker sends without the scheduler, by slot: when each may begin.
+    #: Turns for requests that the worker sends without the scheduler, by slot: when each may begin; and when
+    #: to ask again, if there are none, in milliseconds.
     given_outside: dict[str, list[float]] = field(default_factory=dict)
+    ask_outside_at: dict[str, float] = field(default_factory=dict)
     #: Limits that were set during the crawl, for slots with leases in this reply.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: The slots in ``limits`` whose delay was set.
@@ -288,6 +290,7 @@ class Reply:
             given=_given(head.get("given")),
             ask_at=head.get("ask_at"),
             given_outside=_given(head.get("given_outside")),
+            ask_outside_at=head.get("ask_outside_at", {}),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
             learnt=frozenset(slot for slot, its in limits.items() if its[4:] == [True]),

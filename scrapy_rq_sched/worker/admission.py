@@ -134,6 +134,11 @@ class Capacity:
             self.waits_for_turns = given < wanted and reply.next_turn > reply.now
 
     @property
+    def latency(self) -> float:
+        """Seconds that an exchange takes."""
+        return self._rate.latency
+
+    @property
     def cycle(self) -> float:
         """Seconds from one exchange until the reply of the next."""
         return 2 * (self._rate.latency + self._settings.flush_interval)

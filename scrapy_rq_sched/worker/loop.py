@@ -83,6 +83,7 @@ class ExchangeLoop:
         the queue by themselves, and their requests are crawled again.
         """
         self._stopping = Deferred()
+        self._session.outside.pass_all()
         self._cancel_timer()
         self._stop_by = time.monotonic() + self._lease_timeout
         if self._is_refused:
@@ -232,6 +233,7 @@ class ExchangeLoop:
     def _refused(self, error: FrontierError) -> None:
         """Close the spider: the frontier will refuse every further exchange of this worker."""
         self._is_refused = True
+        self._session.outside.pass_all()
         logger.error("This worker closes: %s", error)
         if self._session.engine is not None:
             self._session.engine.fail("frontier_error")

@@ -10,9 +10,10 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field
 
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 from twisted.internet.defer import Deferred
 
 from ..frontier.messages import Batch
@@ -21,10 +22,14 @@ from .clock import ServerClock
 from .requests import Requests
 from .slots import Politeness
 
-#: The maximum number of turns of a slot to ask for at a time; others need turns, too.
-MOST = 4
-#: The part of a gap by which a turn may be used late: less than APART in ``lua/exchange/admission.lua``.
-MOST_LATE = 0.4
+#: The maximum number of turns of a slot to ask for at a time; others need turns, too. Without a delay, there
+#: are enough for all.
+MOST, MOST_AT_ONCE = 4, 100
+#: The part of a gap, and the seconds, by which a turn may be used late: less than APART and MOST_APART in
+#: ``lua/exchange/admission.lua``.
+MOST_LATE, MOST_SECONDS_LATE = 0.4, 0.2
+#: How many turns a request may miss. With the next one it is sent, however late: a page waits for it.
+MISSED = 3
 
 Cancel = Callable[[], None]
 
@@ -34,6 +39,18 @@ def _call_now(at: float, call: Callable[[], None]) -> Cancel:
     return lambda: None
 
 
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A request that waits.
+
+    :param turn: fires when it may be sent, and :param missed: how many turns it has used too late.
+    """
+
+    url: str
+    turn: Deferred[None] = field(default_factory=Deferred)
+    missed: int = 0
+
+
 class OutsideRequests(Part):
     """Hold these requests back until their slots have turns for them.
 
@@ -41,49 +58,60 @@ class OutsideRequests(Part):
     :param politeness: the limits of slots.
     :param clock: the server's clock.
     :ivar call_at: calls a function at a time of the monotonic clock; returns a function that cancels it.
-    :ivar passes: returns whether these requests must not wait, because the pages that wait for them must end.
+    :ivar is_held: returns whether no request of a slot may begin until the frontier has told its limits.
+    :ivar latency: returns how many seconds a reply of the frontier takes.
     """
 
     def __init__(self, requests: Requests, politeness: Politeness, clock: ServerClock) -> None:
         self._requests = requests
         self._politeness = politeness
         self._clock = clock
-        self._waiting: dict[str, deque[Deferred[None]]] = {}
+        self._waiting: dict[str, deque[_Held]] = {}
         # Those that have a turn, with the function that cancels it.
-        self._granted: dict[str, dict[Deferred[None], Cancel]] = {}
+        self._granted: dict[str, dict[_Held, Cancel]] = {}
+        # When to ask again for turns of slots that had none.
+        self._ask_at: dict[str, float] = {}
+        self._passes = False
         self.call_at: Callable[[float, Callable[[], None]], Cancel] = _call_now
-        self.passes: Callable[[], bool] = lambda: False
+        self.is_held: Callable[[str], bool] = lambda slot: False
+        self.latency: Callable[[], float] = lambda: 0.0
 
     def hold(self, request: Request, slot: str) -> Deferred[None] | None:
         """Return a Deferred that fires when *request*, of *slot*, may be sent; None if it may be sent now."""
-        if not self._politeness.gap_of(slot) or self._requests.has(request) or self.passes():
+        needs_turn = self._politeness.delays_outside(slot) or self.is_held(slot)
+        if self._passes or not needs_turn or self._requests.has(request):
             return None
         # The page that waits for its robots.txt has a turn. The robots.txt uses it, and the page is sent a
         # delay later.
         if request.url.endswith("/robots.txt") and self._requests.coming(slot):
             return None
-        turn: Deferred[None] = Deferred()
-        self._waiting.setdefault(slot, deque()).append(turn)
-        return turn
+        held = _Held(request.url)
+        self._waiting.setdefault(slot, deque()).append(held)
+        return held.turn
 
     def asks(self) -> dict[str, int]:
         """Return how many turns to ask for, by slot."""
+        soon = time.monotonic() + self.latency()
         return {
-            slot: min(MOST, len(row)) for slot, row in self._waiting.items() if not self._granted.get(slot)
+            slot: min(MOST if self._politeness.gap_of(slot) else MOST_AT_ONCE, len(row))
+            for slot, row in self._waiting.items()
+            if slot not in self._granted and self._ask_at.get(slot, 0.0) <= soon
         }
 
-    def fill(self, batch: Batch) -> None:
-        """Ask for turns; let all requests go that must not wait."""
-        if self.passes():
-            self._let_go()
+    def fill(self, batch: Batch) -> None:  # noqa: D102
         batch.outside = self.asks()
+        batch.latency = round(1000 * self.latency()) if batch.outside else 0
 
     def applied(self, reply: Reply) -> None:
         """Let requests go at the times of their turns. Requests of slots that were recalled ask again."""
         for slot in reply.recalled:
-            for turn, cancel in reversed(self._granted.pop(slot, {}).items()):
+            for held, cancel in reversed(self._granted.pop(slot, {}).items()):
                 cancel()
-                self._waiting.setdefault(slot, deque()).appendleft(turn)
+                self._ask_again(slot, held)
+        for slot in reply.given_outside:
+            self._ask_at.pop(slot, None)
+        for slot, at in reply.ask_outside_at.items():
+            self._ask_at[slot] = self._clock.local(at)
         for slot, times in reply.given_outside.items():
             row = self._waiting.get(slot, deque())
             for at in times[: len(row)]:
@@ -91,25 +119,50 @@ class OutsideRequests(Part):
             if not row:
                 self._waiting.pop(slot, None)
 
-    def _grant(self, slot: str, turn: Deferred[None], at: float) -> None:
-        def go() -> None:
-            granted = self._granted[slot]
-            del granted[turn]
+    def pass_all(self) -> None:
+        """Let these requests go from now on, because the frontier gives no more turns."""
+        self._passes = True
+        for held in self._take(lambda url: True):
+            self.call_at(0.0, lambda held=held: held.turn.callback(None))  # type: ignore[misc]
+
+    def refuse(self, refuses: Callable[[str], bool], reason: str) -> None:
+        """Let those that wait, and whose URL *refuses* returns true for, end without being sent."""
+        for held in self._take(refuses):
+            held.turn.errback(IgnoreRequest(reason))
+
+    def _take(self, fits: Callable[[str], bool]) -> list[_Held]:
+        """Take those out whose URL *fits*, without their turns."""
+        taken = []
+        for slot, granted in list(self._granted.items()):
+            for held in [held for held in granted if fits(held.url)]:
+                granted.pop(held)()
+                taken.append(held)
             if not granted:
                 del self._granted[slot]
-            late = time.monotonic() - at
-            if at and late > MOST_LATE * (self._politeness.gap_of(slot) or math.inf):
+        for slot, row in list(self._waiting.items()):
+            gone = [held for held in row if fits(held.url)]
+            taken += gone
+            self._waiting[slot] = deque(held for held in row if held not in gone)
+            if not self._waiting[slot]:
+                del self._waiting[slot]
+        return taken
+
+    def _grant(self, slot: str, held: _Held, at: float) -> None:
+        def go() -> None:
+            granted = self._granted[slot]
+            del granted[held]
+            if not granted:
+                del self._granted[slot]
+            gap = self._politeness.gap_of(slot) or math.inf
+            is_late = at > 0 and time.monotonic() - at > min(MOST_LATE * gap, MOST_SECONDS_LATE)
+            if is_late and held.missed < MISSED:
                 # The next turn, which another worker may have, would follow too soon.
-                self._waiting.setdefault(slot, deque()).appendleft(turn)
+                held.missed += 1
+                self._ask_again(slot, held)
             else:
-                turn.callback(None)
+                held.turn.callback(None)
 
-        self._granted.setdefault(slot, {})[turn] = self.call_at(max(at, time.monotonic()), go)
+        self._granted.setdefault(slot, {})[held] = self.call_at(max(at, time.monotonic()), go)
 
-    def _let_go(self) -> None:
-        for slot in (*self._granted, *self._waiting):
-            granted = self._granted.pop(slot, {})
-            for cancel in granted.values():
-                cancel()
-            for turn in (*granted, *self._waiting.pop(slot, ())):
-                self.call_at(0.0, partial(turn.callback, None))
+    def _ask_again(self, slot: str, held: _Held) -> None:
+        self._waiting.setdefault(slot, deque()).appendleft(held)

@@ -113,9 +113,10 @@ class Session(Part):
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
             engine.name_end(self._reason_to_end)
             self.outside.call_at = engine.call_at
-            self.outside.passes = lambda: self.closing or state.order.begins_nothing
+            self.outside.is_held = state.answers.held.__contains__
+            self.outside.latency = lambda: limits.latency
             engine.slots.hold = self.outside.hold
-            self.deny_list.changed = engine.deny(self.deny_list.refuses)
+            self.deny_list.changed = engine.deny(self.deny_list.refuses, self.outside.refuse)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
             state.items.call_soon = engine.soon
@@ -249,6 +250,8 @@ class Session(Part):
         self._seed_expander.go_on()
         if self.engine.closing():
             self.state.items.closing(self.settings.lease_timeout)
+            if self.capacity.cut_off:
+                self.outside.pass_all()
         if self.capacity.tick(self.engine.downloading()):
             self.engine.wake()
         self._farewell.look(self.engine)

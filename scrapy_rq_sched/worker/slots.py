@@ -106,6 +106,10 @@ class Politeness:
         """Return whether the requests of *slot* may have to wait for turns that the frontier gives."""
         return slot in self._recalled or self.of(slot) != UNLIMITED
 
+    def delays_outside(self, slot: str) -> bool:
+        """Return whether requests of *slot* that do not come from the frontier may have to wait for turns."""
+        return slot in self._recalled or (self.gap_of(slot) is not None and self.of(slot).delay > 0)
+
     def caps(self, slots: Iterable[str]) -> dict[str, int]:
         """Return how many pages some of *slots* may have, if the settings have caps for them."""
         if not self._has_caps:

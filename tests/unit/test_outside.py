@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 import pytest
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from scrapy_rq_sched.codec.slot_limits import SlotLimits
 from scrapy_rq_sched.frontier.messages import Batch
 from scrapy_rq_sched.frontier.replies import Reply
 from scrapy_rq_sched.worker.clock import ServerClock
-from scrapy_rq_sched.worker.outside import MOST, OutsideRequests
+from scrapy_rq_sched.worker.outside import MISSED, MOST, OutsideRequests
 from scrapy_rq_sched.worker.requests import Entry, Requests
 from scrapy_rq_sched.worker.slots import Politeness
 
@@ -23,11 +25,11 @@ FILE, ROBOTS = Request("http://a/file"), Request("http://a/robots.txt")
 class Worker:
     """A worker with a clock that stands still."""
 
-    def __init__(self, delay: float = 1.0) -> None:
+    def __init__(self, delay: float = 1.0, jitter: float = 0.0) -> None:
         self.requests, clock = Requests(), ServerClock()
         clock.note(time.monotonic(), time.monotonic(), 1_000_000)
-        politeness = Politeness(SlotLimits(delay), fleet=frozenset({"delay"}))
-        self.outside = OutsideRequests(self.requests, politeness, clock)
+        self.politeness = Politeness(SlotLimits(delay, jitter), fleet=frozenset({"delay"}))
+        self.outside = OutsideRequests(self.requests, self.politeness, clock)
         self.calls: list[Callable[[], None]] = []
         self.outside.call_at = self._call_at
 
@@ -102,10 +104,10 @@ def test_files_of_a_slot_that_is_recalled_ask_again(worker: Worker) -> None:
     assert worker.asked() == {"a": 1}
 
 
-def test_files_do_not_wait_while_the_worker_closes_or_is_paused(worker: Worker) -> None:
+def test_files_do_not_wait_when_the_frontier_gives_no_more_turns(worker: Worker) -> None:
     waiting, granted = hold(worker), hold(worker)
     worker.give(1_000_500)
-    worker.outside.passes = lambda: True
+    worker.outside.pass_all()
     assert worker.asked() == {}
     for call in worker.calls:
         call()
@@ -113,13 +115,74 @@ def test_files_do_not_wait_while_the_worker_closes_or_is_paused(worker: Worker) 
     assert worker.outside.hold(FILE, "a") is None
 
 
+def miss(worker: Worker, monkeypatch: pytest.MonkeyPatch, late: float) -> None:
+    worker.give(1_000_500)
+    time_of_call = time.monotonic() + 0.5 + late
+    with monkeypatch.context() as patch:
+        patch.setattr("time.monotonic", lambda: time_of_call)
+        worker.calls.pop()()
+
+
 def test_a_turn_that_would_be_used_much_too_late_is_asked_for_again(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = hold(worker)
-    worker.give(1_000_500)
-    late = time.monotonic() + 0.5 + 0.5
-    monkeypatch.setattr("time.monotonic", lambda: late)
-    worker.calls.pop()()
+    miss(worker, monkeypatch, late=0.3)
     assert not turn.called
     assert worker.asked() == {"a": 1}
+
+
+def test_a_request_that_has_missed_several_turns_is_sent_however_late(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = hold(worker)
+    for _ in range(MISSED):
+        miss(worker, monkeypatch, late=9)
+        assert not turn.called
+    miss(worker, monkeypatch, late=9)
+    assert turn.called
+
+
+def test_a_slot_without_a_turn_is_asked_again_when_it_may_have_one(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(worker)
+    worker.asked()
+    worker.outside.applied(Reply("1", ask_outside_at={"a": 1_005_000}))
+    assert worker.asked() == {}
+    later = time.monotonic() + 6
+    monkeypatch.setattr("time.monotonic", lambda: later)
+    assert worker.asked() == {"a": 1}
+
+
+def test_requests_that_are_denied_end_without_a_turn(worker: Worker) -> None:
+    granted, waiting = hold(worker), hold(worker)
+    other = worker.outside.hold(Request("http://b/"), "a")
+    assert other is not None
+    worker.give(1_000_500)
+    failures: list[Failure] = []
+    for turn in (waiting, granted):
+        turn.addErrback(failures.append)
+    worker.outside.refuse(lambda url: url == FILE.url, "denied")
+    assert [failure.type for failure in failures] == [IgnoreRequest, IgnoreRequest]
+    assert worker.calls == []
+    assert not other.called
+    assert worker.asked() == {"a": 1}
+
+
+def test_files_of_a_slot_without_a_delay_wait_once_its_site_has_asked_to_wait() -> None:
+    worker = Worker(delay=0)
+    assert worker.outside.hold(FILE, "a") is None
+    worker.politeness.take_reply(Reply("1", recalled=("a",)))
+    assert worker.outside.hold(FILE, "a") is not None
+
+
+def test_files_wait_from_a_bad_answer_until_the_reply() -> None:
+    worker = Worker(delay=0)
+    worker.outside.is_held = {"a"}.__contains__
+    assert worker.outside.hold(FILE, "a") is not None
+    assert worker.outside.hold(FILE, "b") is None
+
+
+def test_files_wait_also_if_the_jitter_makes_a_gap_as_short_as_possible() -> None:
+    assert Worker(delay=1, jitter=1).outside.hold(FILE, "a") is not None

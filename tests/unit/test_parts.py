@@ -86,6 +86,7 @@ SENT: dict[str, Any] = {
     "caps": {"example.com": 10},
     "denied": "1",
     "outside": {"example.com": 1},
+    "latency": 5.0,
     "latencies": {"example.com": [1.0]},
     "throttle": (1.0, 0.0, 60_000.0),
     "recalled": 1,

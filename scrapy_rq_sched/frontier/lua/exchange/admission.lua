@@ -30,8 +30,9 @@ local admission = {}
 local QUIET = 2000
 -- For how long a slot is passed over if another worker has its turns, in milliseconds.
 local PASSED_OVER_FOR = 250
--- By which part of its delay a turn is further away from those that another worker has: each may be so late.
-local APART = 0.5
+-- By which part of its delay a turn is further away from those that another worker has, and by how many milliseconds at
+-- most: each may be so late.
+local APART, MOST_APART = 0.5, 250
 
 -- -- the rules about slots --
 
@@ -149,29 +150,49 @@ function admission.grants(step, slot, most)
   return begins, following, state
 end
 
+-- -> whether a turn of a request that was sent without the scheduler was the slot's last one: then the earliest time of the
+-- next one, without room for another worker that is late, and the worker that had it
+local function last_outside(state)
+  local tat, following, worker = string.match(state.outside, '^(%S+) (%S+) (%S+)$')
+  local late = state.tat - number_of(tat, 0)
+  if late < state.delay * (1 - state.jitter) * APART then return true, number_of(following, 0) + math.max(0, late), worker end
+  return false
+end
+
 -- Find turns for at most *most* requests that this worker sends without the scheduler, as for media files. They wait neither
--- for the turns that another worker has, nor for the slot's concurrency: a page that holds either may wait for them.
--- -> when each may begin
+-- for the turns that another worker has, nor for the slot's concurrency: a page that holds either may wait for them. While
+-- requests wait in the slot's queue, every second turn is for one of them.
+-- -> when each may begin; and when to ask again, if there is none
 function admission.outside_grants(step, slot, most)
-  local state = limits.of(slot, slot_policy.all)
+  local state, begins = limits.of(slot, slot_policy.all), {}
   admission.tell(step, state)
   local ask = ask_for(step, state, step.worker, most)
-  if state.delay == 0 then return {state.blocked > ask.now and state.blocked or limits.AT_ONCE} end
-  local at = math.max(ask.now, state.blocked, state.tat, ask.not_before)
-  local begins = {at}
-  if state.owner == step.worker then
-    -- It keeps the gaps between all its requests.
-    at = at + limits.interval(state)
-    while #begins < most and at <= ask.now + ask.ahead do begins[#begins + 1], at = at, at + limits.interval(state) end
-  else
-    -- The worker that has the turns before or after this one may be late, and so may this one.
-    local apart = state.delay * APART
-    if state.pending > 0 then begins[1] = at + apart end
-    at = begins[1] + limits.interval(state) + apart
+  local soonest = math.max(ask.now, state.blocked, ask.not_before)
+  if state.delay == 0 then
+    for i = 1, most do begins[i] = state.blocked > ask.now and state.blocked or limits.AT_ONCE end
+    return begins
   end
-  state.tat = at
+  local is_last, following, worker = last_outside(state)
+  local others_wait = slots.has(slot)
+  local left_till = math.max(state.tat, state.blocked) + math.max(state.delay, PASSED_OVER_FOR)
+  if is_last and others_wait and ask.now + ask.ahead < left_till then return {}, left_till end
+  local apart, is_own = math.min(state.delay * APART, MOST_APART), state.owner == step.worker
+  local at = math.max(state.tat, soonest)
+  if is_last and worker == step.worker and not is_own then
+    at, is_own = math.max(following, soonest), true
+  elseif not is_own then
+    -- The worker that has the turns before this one may be late, and the reply comes later than now.
+    at = math.max(state.tat + (state.pending > 0 and not is_last and apart or 0), soonest, ask.now + (header.latency or 0))
+  end
+  begins[1], at = at, at + limits.interval(state)
+  while is_own and not others_wait and #begins < most and at <= ask.now + ask.ahead do
+    begins[#begins + 1], at = at, at + limits.interval(state)
+  end
+  -- This one may be late, too. The owner of the slot keeps the gaps between all its requests.
+  state.tat = state.owner == step.worker and at or at + apart
+  state.outside, state.is_outside_new = decimal(state.tat) .. ' ' .. decimal(at) .. ' ' .. step.worker, true
   limits.change(state)
-  slots.at(slot, math.max(at, state.blocked))
+  slots.set(slot, limits.score(state, state.owner, math.max(state.tat, state.blocked)))
   shared_slots.moved(slot)
   return begins
 end

@@ -3,7 +3,8 @@
 --
 -- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
 --   given: turns for requests in the worker's memory: slot -> when each may begin; ask_at: when there may be more of them
---   given_outside: the same for requests that it sends without the scheduler
+--   given_outside: the same for requests that it sends without the scheduler; ask_outside_at: slot -> when to ask again, if
+--   there are none
 local slot_admission = {}
 
 -- Hear what other spiders tell, and learn the limits of slots.
@@ -94,7 +95,14 @@ function slot_admission.give_outside(step)
     return
   end
   step.given_outside = {}
-  for slot, n in pairs(header.outside) do step.given_outside[slot] = admission.outside_grants(step, slot, n) end
+  for slot, n in pairs(header.outside) do
+    local begins, again_at = admission.outside_grants(step, slot, n)
+    if #begins > 0 then step.given_outside[slot] = begins end
+    if again_at then
+      step.ask_outside_at = step.ask_outside_at or {}
+      step.ask_outside_at[slot] = again_at
+    end
+  end
   redis.call('HSET', step.own, 'given_outside', cjson.encode(step.given_outside))
 end
 

@@ -23,6 +23,8 @@
 --             A delay that somebody has set replaces both
 --   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
 --             replaces it
+--   outside   the last turn of a request that a worker has sent without the scheduler: '<tat after it> <the same without room
+--             for another worker> <worker>'
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 --   kept      the time until which the key is kept, if no worker downloads there
@@ -98,7 +100,7 @@ function limits.of(slot, all)
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots, throttle
+  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots, throttle, outside
   local active = 0
   for i = 1, #flat, 2 do
     local name, value = flat[i], flat[i + 1]
@@ -115,6 +117,7 @@ function limits.of(slot, all)
     elseif name == 'learnt' then learnt = value
     elseif name == 'robots' then robots = value
     elseif name == 'throttle' then throttle = value
+    elseif name == 'outside' then outside = value
     elseif name == 'block_reason' then block_reason = value
     elseif string.sub(name, 1, 2) == 'a:' then
       local worker = string.sub(name, 3)
@@ -130,7 +133,7 @@ function limits.of(slot, all)
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, sets_delay = sets_delay,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
     own_delay = delay, own_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
-    robots = number_of(robots, 0), throttle = number_of(throttle, 0),
+    robots = number_of(robots, 0), throttle = number_of(throttle, 0), outside = outside or '',
   }
   find_least(state)
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
@@ -169,6 +172,9 @@ local function write_state(state)
   end
   if state.is_throttle_new then
     fields[n + 1], fields[n + 2], n, state.is_throttle_new = 'throttle', decimal(state.throttle), n + 2, nil
+  end
+  if state.is_outside_new then
+    fields[n + 1], fields[n + 2], n, state.is_outside_new = 'outside', state.outside, n + 2, nil
   end
   if state.is_block_new then
     fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'blocked', decimal(state.blocked), 'block_reason', state.block_reason

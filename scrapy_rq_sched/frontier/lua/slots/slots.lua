@@ -140,6 +140,12 @@ function slots.count(call)
   return found
 end
 
+-- -> whether a slot may have waiting requests
+function slots.has(slot)
+  write()
+  return redis.call('ZSCORE', SLOTS, slot) ~= false
+end
+
 -- -> at most *n* random slots
 function slots.random(n)
   write()
