@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socketserver
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -121,28 +118,6 @@ def test_without_back_off_in_the_setting_a_site_is_asked_again_at_once(fleet: Fl
         crawl(fleet, url, DOWNLOAD_DELAY=0.1, FRONTIER_FLEET_LIMITS="delay")
     assert min(after_the_refusal(asked)) < 5
     assert "asks to wait" not in fleet.log(0) + fleet.log(1)
-
-
-@pytest.mark.parametrize("robots", [True, False])
-def test_requests_for_robots_txt_and_files_keep_the_delay_of_the_fleet(
-    fleet: Fleet, robots: bool, tmp_path: Path
-) -> None:
-    delay = 0.2
-    pipelines = json.dumps({"scrapy.pipelines.files.FilesPipeline": 1})
-    files = {"ITEM_PIPELINES": pipelines, "FILES_STORE": tmp_path, "ROBOTSTXT_OBEY": robots}
-    with site("", 0, {}, address="0.0.0.0") as (url, asked):
-        environment = {"SITE_PORT": url.rpartition(":")[2], "REAL_DOWNLOADS": "1"}
-        fleet.start("files", 4, environment=environment, DOWNLOAD_DELAY=delay, **REAL, **files)
-        fleet.wait()
-    paths = [one.path for one in asked]
-    assert len(paths) - paths.count("/robots.txt") == 4 * PAGES
-    assert bool(paths.count("/robots.txt")) == robots
-    by_host = defaultdict(list)
-    for one in asked:
-        by_host[one.host].append(one.at)
-    assert len(by_host["127.0.0.2"]) >= 3 * PAGES
-    gaps = {host: min(after - before for before, after in pairwise(at)) for host, at in by_host.items()}
-    assert min(gaps.values()) >= 0.95 * delay, gaps
 
 
 @contextmanager

@@ -137,6 +137,22 @@ class FilesSpider(ManyPagesSpider):
         yield {"file_urls": [f"{files}{number}" for number in range(3)]}
 
 
+class FilesBesideSpider(ManyPagesSpider):
+    """A page with 24 files and links to 6 pages, all on one host."""
+
+    name = "filesbeside"
+
+    async def start(self):
+        yield scrapy.Request(f"http://127.0.0.2:{os.environ['SITE_PORT']}/first")
+
+    def parse(self, response):
+        record("parsed", response.url)
+        if response.url.endswith("/first"):
+            yield {"file_urls": [response.urljoin(f"/file{number}") for number in range(24)]}
+            for number in range(6):
+                yield response.follow(f"/{number}")
+
+
 class MovedHosts:
     """A downloader middleware that redirects each page of a host "old….HOST" to the same page of HOST."""
 
