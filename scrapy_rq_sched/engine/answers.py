@@ -69,12 +69,14 @@ class Failure(NamedTuple):
     """A request whose site could not be reached.
 
     :param slot: the slot in which it was downloaded, by its name in the frontier.
+    :param sent: when the downloader was given it, by the monotonic clock.
     :param is_of_site: whether there was no connection; else the same page may fail again.
     :param reason: why, in one line.
     """
 
     slot: str
     url: str
+    sent: float
     is_of_site: bool
     reason: str
 
@@ -82,14 +84,19 @@ class Failure(NamedTuple):
 class Answers:
     """Tell *hear* each answer that the downloader of *engine* gets, also to a robots.txt or a media file.
 
+    :param reached: returns when the downloader was given a request, by the monotonic clock.
     :param miss: called for each request whose site could not be reached, unless it has a proxy; None: nothing
         is called.
     """
 
     def __init__(
-        self, engine: Any, hear: Callable[[Answer], None], miss: Callable[[Failure], None] | None = None
+        self,
+        engine: Any,
+        reached: Callable[[Request], float],
+        hear: Callable[[Answer], None],
+        miss: Callable[[Failure], None] | None = None,
     ) -> None:
-        self._hear = hear
+        self._reached, self._hear = reached, hear
         engine.signals.connect(self._downloaded, signals.response_downloaded)
         if miss is not None:
             self._miss = miss
@@ -103,7 +110,7 @@ class Answers:
         if not slot or request.meta.get("proxy") or not (is_of_site or isinstance(exception, NO_ANSWER)):
             return
         text = one_line(f"{type(exception).__name__}: {exception}")[:SHOWN]
-        self._miss(Failure(slot_name(str(slot)), request.url, is_of_site, text))
+        self._miss(Failure(slot_name(str(slot)), request.url, self._reached(request), is_of_site, text))
 
     def _downloaded(self, response: Response, request: Request) -> None:
         meta = request.meta

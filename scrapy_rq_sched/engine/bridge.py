@@ -155,7 +155,7 @@ class EngineBridge:
     ) -> None:
         """Tell *hear* each answer that the downloader gets, and *miss* each request whose site has none."""
         # Signals reference their receivers weakly.
-        self._answers.append(Answers(self._engine, hear, miss))
+        self._answers.append(Answers(self._engine, self.slots.reached_at, hear, miss))
 
     def name_end(self, reason: Callable[[], str]) -> None:
         """Let Scrapy close an idle spider for the reason that *reason* returns, if it is not empty.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.core import downloader as scrapy_downloader
@@ -90,6 +91,7 @@ class DownloaderSlots:
         # The requests of slots whose delay the fleet keeps, until it is known when they were sent: the slot,
         # its name, and the time that is presumed.
         self._leaving: dict[Request, _Leaving] = {}
+        self._reached_at: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
         engine.signals.connect(self._on_left, signals.request_left_downloader)
 
@@ -131,15 +133,25 @@ class DownloaderSlots:
                 its.queue.remove(queued)
                 queued[1].errback(IgnoreRequest(reason))
 
-    def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits]]:
-        """Return the default limits of Scrapy's settings, and those of the slots in ``DOWNLOAD_SLOTS``."""
-        others = {slot_name(key): self._probe(key) for key in self._downloader.per_slot_settings}
-        return self._probe(_UNUSED_SLOT), others
+    def by_settings(self) -> tuple[SlotLimits, dict[str, SlotLimits], frozenset[str]]:
+        """Return the limits of slots in Scrapy's settings.
+
+        :return: the default limits; those of the slots in ``DOWNLOAD_SLOTS``; and which of these slots have
+            no delay of their own there.
+        """
+        named = self._downloader.per_slot_settings
+        others = {slot_name(key): self._probe(key) for key in named}
+        without = frozenset(slot_name(key) for key, its in named.items() if "delay" not in its)
+        return self._probe(_UNUSED_SLOT), others, without
 
     @property
     def is_throttled(self) -> bool:
         """Whether Scrapy's AutoThrottle sets the delays."""
         return bool(self._downloader.settings.getbool("AUTOTHROTTLE_ENABLED"))
+
+    def reached_at(self, request: Request) -> float:
+        """Return when the downloader was given *request*, by the monotonic clock; now if it is not known."""
+        return self._reached_at.get(request, time.monotonic())
 
     def load(self, slot: str) -> int | None:
         """Return how many requests of *slot* the downloader has or will have; None if it takes no more."""
@@ -205,7 +217,7 @@ class DownloaderSlots:
             if not (gap and self._keeps_own(name) and its.delay >= LOCAL_PART * gap):
                 self._set_delay(key, its, gap)
             delayed = name if gap else ""
-        now = time.monotonic()
+        now = self._reached_at[request] = time.monotonic()
         # Other requests that came at the same time are sent before it, each after the delay.
         wait = 0.0 if its is None else its.lastseen - _clock() + its.delay * (1 + len(its.queue))
         wait = max(0.0, wait)

@@ -106,7 +106,8 @@ class SlotAnswers(NamedTuple):
 
     :param good: how many good answers there were, if the fleet has learnt a delay of the slot; else 0.
     :param is_bad: whether there was a bad answer: the site was asked too fast, or cannot answer now.
-    :param ago: how long before the exchange the request of the last bad answer was sent, in milliseconds.
+    :param ago: how long before the exchange the request of the last bad answer was sent, or that of the last
+        failure if there are any, in milliseconds.
     :param wait: for how many milliseconds the site asks to wait; 0 if it does not.
     :param reason: what it has answered, as ``429``; or why it cannot be reached.
     :param failures: how many requests in a row could not reach the site, up to now.

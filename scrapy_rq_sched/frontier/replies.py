@@ -194,8 +194,10 @@ class Reply:
     ask_outside_at: dict[str, float] = field(default_factory=dict)
     #: Limits that were set during the crawl, for slots with leases in this reply.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
-    #: The slots in ``limits`` whose delay was set.
+    #: The slots in ``limits`` whose delay is not that of the settings; and those for which an operator has
+    #: set it.
     with_delay: frozenset[str] = frozenset()
+    by_operator: frozenset[str] = frozenset()
     #: The slots in ``limits`` of which the fleet has learnt a delay from their answers.
     learnt: frozenset[str] = frozenset()
     #: What the answers that this worker has reported have led to, by slot; and the slots whose block was over
@@ -293,6 +295,7 @@ class Reply:
             ask_outside_at=head.get("ask_outside_at", {}),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
+            by_operator=frozenset(slot for slot, its in limits.items() if its[3] == "set"),
             learnt=frozenset(slot for slot, its in limits.items() if its[4:] == [True]),
             backed_off={
                 slot: BackedOff(wait / 1000, delay / 1000, reason, change)

@@ -34,6 +34,7 @@ class _News:
     wait_until: float = 0.0
     reason: str = ""
     failures: int = 0
+    failed_sent: float = 0.0
     has_answered: bool = False
     crawl_delay: float = 0.0
 
@@ -102,6 +103,7 @@ class SiteAnswers(Part):
         if len(missed) >= IN_A_ROW or self.is_learnt(slot):
             news = self._of(slot, failure.reason)
             news.failures, news.has_answered, news.reason = len(missed), False, failure.reason
+            news.failed_sent = max(news.failed_sent, failure.sent)
             self._hold(slot)
 
     def hear_crawl_delay(self, slot: str, delay: float) -> None:
@@ -182,7 +184,7 @@ class SiteAnswers(Part):
         # Redis forgets the state of a slot that was not used for a while.
         for slot in {lease.slot for lease in reply.leases} if self._crawl_delays else ():
             delay, limits = self._crawl_delays.get(slot, 0.0), reply.limits.get(slot)
-            if delay and (limits is None or (limits.delay < delay and slot in reply.learnt)):
+            if delay and (limits is None or (limits.delay < delay and slot not in reply.by_operator)):
                 self._tell_crawl_delay(slot)
 
     def rolled_back(self) -> None:
@@ -201,7 +203,8 @@ class SiteAnswers(Part):
 
 
 def _to_wire(news: _News, now: float) -> SlotAnswers:
-    ago = 0.0 if news.bad_sent is None else max(0.0, now - news.bad_sent)
+    sent = news.failed_sent if news.failures else news.bad_sent
+    ago = 0.0 if sent is None else max(0.0, now - sent)
     wait = max(0.0, news.wait_until - now)
     return SlotAnswers(
         *(news.good, news.bad_sent is not None, round(1000 * ago, 3), round(1000 * wait, 3), news.reason),

@@ -62,6 +62,7 @@ class Entry:
     :ivar lease: its lease; None if it is crawled from this worker's memory.
     :ivar slot: the name of its slot in the frontier, or empty.
     :ivar has_grant: whether it was begun in a turn of its slot.
+    :ivar is_counted: whether Redis may count its download, and must know its end.
     :ivar found: how many requests this worker had found when it was begun.
     :ivar failure: the reason and the traceback if it is moved to the failed list at its end; else None.
     :ivar earlier: the entry of the same object, if a callback has yielded its own request again. Both end
@@ -74,6 +75,7 @@ class Entry:
     lease: Lease | None
     slot: str = ""
     has_grant: bool = False
+    is_counted: bool = True
     found: int = 0
     place: Place = Place.BEGUN
     failure: tuple[str, str] | None = None
@@ -178,6 +180,11 @@ class Requests:
             entry.lease = entry.failure = None
         self.leased = 0
         return leases
+
+    def uncount(self, slots: Collection[str]) -> None:
+        """Note that Redis does not count the present downloads of *slots*, but may count later ones."""
+        for entry in self if slots else ():
+            entry.is_counted = entry.is_counted and entry.slot not in slots
 
     def forget_grants(self) -> None:
         """Note that the frontier has forgotten the turns and downloads of this worker."""

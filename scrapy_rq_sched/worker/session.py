@@ -307,6 +307,8 @@ class Session(Part):
         self.capacity.exchanged(latency)
         self.capacity.note_turns(reply, self._asked)
         self._totals.exchanged(latency)
+        # A site that cannot be reached is asked by one request at a time from now on: these do not count.
+        state.requests.uncount([slot for slot in reply.recalled if not self.politeness.counts(slot)])
         outcome = self.apply(reply)
         if reply.order != order_before:
             self._obey(reply)

@@ -110,6 +110,11 @@ class Politeness:
         """Return whether requests of *slot* that do not come from the frontier may have to wait for turns."""
         return slot in self._recalled or (self.gap_of(slot) is not None and self.of(slot).delay > 0)
 
+    def counts(self, slot: str) -> bool:
+        """Return whether the frontier may count the downloads of *slot*."""
+        # Without limits in this worker's settings, those of the others hold, which it does not know.
+        return not self.policy or self.of(slot).concurrency > 0
+
     def caps(self, slots: Iterable[str]) -> dict[str, int]:
         """Return how many pages some of *slots* may have, if the settings have caps for them."""
         if not self._has_caps:
@@ -196,9 +201,10 @@ def politeness_of(
                 "False, SCHEDULER_QUEUE_CLASS is your own class, or the scheduler is used without an engine"
             )
         return Politeness()
-    fleet, (default, others) = settings.fleet_limits, engine.slots.by_settings()
+    fleet, (default, others, without_delay) = settings.fleet_limits, engine.slots.by_settings()
     throttle = engine.throttle(default.delay) if {"autothrottle", "delay"} <= fleet else None
     if throttle is not None:
+        others.update({slot: replace(others[slot], delay=throttle.start) for slot in without_delay})
         logger.info(
             "AUTOTHROTTLE_ENABLED is set: all workers together keep one delay for each slot, and adjust it "
             "so that %g of its requests are under way at a time",

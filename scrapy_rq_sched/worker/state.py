@@ -87,7 +87,7 @@ class State(Part):
         :param has_grant: whether it was begun in a turn of its slot.
         """
         self.begun += 1
-        entry = Entry(request, lease, slot, has_grant, self._found)
+        entry = Entry(request, lease, slot, has_grant, found=self._found)
         self.requests.begin(entry)
         self.items.begun(entry)
         self.ready.look_again(slot)
@@ -122,7 +122,7 @@ class State(Part):
         """Note that the download of *request*, in a slot of the downloader, is over."""
         entry = self.requests.left(request)
         self.ready.look_again(slot)
-        if entry is not None and entry.has_grant:
+        if entry is not None and entry.has_grant and entry.is_counted:
             self.grants.downloaded(entry.slot)
 
     def expand(self, lease: Lease) -> None:
@@ -172,7 +172,7 @@ class State(Part):
         if entry.has_grant and entry.place is Place.BEGUN:
             self.grants.begun_unused(entry.slot, is_last=not self.requests.coming(entry.slot))
             self.use_free_turns()
-        elif entry.has_grant and entry.place is Place.DOWNLOADING:
+        elif entry.has_grant and entry.is_counted and entry.place is Place.DOWNLOADING:
             self.grants.downloaded(entry.slot)
         items = self.items.finished(entry)
         if entry.lease is not None:

@@ -421,8 +421,8 @@ def test_a_learnt_delay_does_not_vary_below_the_delay_of_the_settings(
 # -- a site that cannot be reached -------------------------------------------------------------------
 
 
-def lost(worker: Client, failures: int = 3) -> Reply:
-    return hear(worker, failures=failures, reason="refused")
+def lost(worker: Client, failures: int = 3, ago: float = 0.0) -> Reply:
+    return hear(worker, failures=failures, ago=ago, reason="refused")
 
 
 def after_the_pause(worker: Client) -> None:
@@ -472,6 +472,19 @@ def test_failures_of_requests_that_were_sent_before_the_pause_do_not_lengthen_it
     lost(worker)
     lost(other)
     assert status().delay == 1
+
+
+def test_a_late_report_of_a_request_from_before_the_pause_does_not_lengthen_it(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker, other = join("a"), join("b")
+    push(worker, "a", 1)
+    lost(worker)
+    after_the_pause(worker)
+    lost(other, ago=400_000)
+    assert status().delay == 1
+    lost(worker, ago=200)
+    assert status().delay == 2
 
 
 def test_one_answer_restores_the_limits_of_the_settings(join: Join, status: Callable[[], SlotStatus]) -> None:

@@ -79,6 +79,28 @@ def test_a_shorter_delay_holds_for_the_next_turn(join: Join) -> None:
     assert second.begin - first.begin < 200
 
 
+def test_the_next_turn_comes_no_sooner_than_the_delay_after_it_has_grown_and_fallen(join: Join) -> None:
+    worker = join(bounds=START)
+    push(worker, "a", 3)
+    (first,) = take(worker, 1)
+    for latency in (40.0, 1.0, 1.0):
+        hear(worker, latency, target=1.0)
+    (second,) = take(worker, 1, ahead=60_000)
+    delay = by_scrapy(5, (40.0, 1.0, 1.0), 1.0, 0.0)
+    assert second.begin - first.begin == pytest.approx(1000 * delay, abs=50)
+
+
+def test_the_found_delay_does_not_count_with_other_settings(
+    join: Join, status: Callable[[], SlotStatus]
+) -> None:
+    worker = join("a", bounds=START)
+    push(worker, "a", 1)
+    hear(worker, *([0.1] * 10))
+    assert status().delay < 0.1
+    join("b", bounds={"slots": SlotLimits(delay=10)}).say()
+    assert (status().delay, status().throttle) == (10, 0)
+
+
 def test_each_lease_tells_the_delay_of_its_slot(join: Join) -> None:
     worker = join(bounds=START)
     push(worker, "a", 1)

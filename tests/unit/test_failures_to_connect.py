@@ -23,6 +23,10 @@ OF_SCRAPY = {
 }
 
 
+#: When the downloader was given the request.
+SENT = 123.0
+
+
 @pytest.fixture
 def heard() -> list[Failure]:
     return []
@@ -30,7 +34,7 @@ def heard() -> list[Failure]:
 
 @pytest.fixture
 def answers(heard: list[Failure]) -> Answers:
-    return Answers(MagicMock(), Mock(), heard.append)
+    return Answers(MagicMock(), lambda request: SENT, Mock(), heard.append)
 
 
 def fail(answers: Answers, exception: Exception, **meta: Any) -> None:
@@ -56,6 +60,7 @@ def test_a_slow_page_is_told_from_a_site_without_a_connection(
     fail(answers, exception)
     (failure,) = heard
     assert (failure.slot, failure.url, failure.is_of_site) == ("a.test", "http://a.test/1", is_of_site)
+    assert failure.sent == SENT
     assert type(exception).__name__ in failure.reason
 
 

@@ -56,6 +56,19 @@ def test_a_download_is_over_at_the_latest_with_its_request(state: State) -> None
     assert news_of(state).downloaded == {"a": 1}
 
 
+def test_a_download_that_redis_does_not_count_is_not_reported(state: State) -> None:
+    request, other = begin(state), begin(state)
+    state.reached_downloader(request, "", 5.0)
+    state.requests.uncount(["b"])
+    state.requests.uncount(["a"])
+    later = begin(state)
+    for one in (other, later):
+        state.reached_downloader(one, "", 5.0)
+    for one in (request, other, later):
+        state.left_downloader(one, "a")
+    assert news_of(state).downloaded == {"a": 1}
+
+
 def test_a_request_without_a_grant_has_no_download_to_report(state: State) -> None:
     request = begin(state, has_grant=False)
     state.reached_downloader(request, "", 5.0)

@@ -184,8 +184,9 @@ def test_the_last_recall_is_sent_until_redis_has_older_data(answers: SiteAnswers
 # -- sites that cannot be reached --------------------------------------------------------------------
 
 
-def miss(answers: SiteAnswers, url: str = "http://a/", is_of_site: bool = True) -> None:
-    answers.miss(Failure("a", url, is_of_site, "refused"))
+def miss(answers: SiteAnswers, url: str = "http://a/", is_of_site: bool = True, ago: float = -1) -> None:
+    """Note a failure of a request that was sent *ago* seconds before now; negative: just now."""
+    answers.miss(Failure("a", url, time.monotonic() - ago, is_of_site, "refused"))
 
 
 def test_three_failures_to_connect_in_a_row_are_sent_at_once(answers: SiteAnswers) -> None:
@@ -195,6 +196,13 @@ def test_three_failures_to_connect_in_a_row_are_sent_at_once(answers: SiteAnswer
     miss(answers)
     assert (answers.has_news, answers.held) == (True, {"a"})
     assert sent(answers) == {"a": SlotAnswers(reason="refused", failures=3)}
+
+
+def test_it_is_sent_how_old_the_last_request_that_failed_is(answers: SiteAnswers) -> None:
+    answers.is_learnt = lambda slot: True
+    for ago in (5, 3, 9):
+        miss(answers, ago=ago)
+    assert sent(answers)["a"].ago == pytest.approx(3000, abs=500)
 
 
 def test_any_answer_ends_the_row(answers: SiteAnswers, hear: Hear) -> None:
@@ -273,8 +281,18 @@ def test_a_delay_that_an_operator_has_set_is_not_taken_for_a_forgotten_crawl_del
 ) -> None:
     answers.hear_crawl_delay("a", 5)
     sent(answers)
-    answers.applied(given("a", limits={"a": SlotLimits(1)}, with_delay=frozenset("a")))
+    its = frozenset("a")
+    answers.applied(given("a", limits={"a": SlotLimits(1)}, with_delay=its, by_operator=its))
     assert not answers.has_news
+
+
+def test_a_crawl_delay_that_redis_has_forgotten_is_sent_again_beside_autothrottle(
+    answers: SiteAnswers,
+) -> None:
+    answers.hear_crawl_delay("a", 5)
+    sent(answers)
+    answers.applied(given("a", limits={"a": SlotLimits(1)}, with_delay=frozenset("a")))
+    assert sent(answers)["a"].crawl_delay == 5000
 
 
 @pytest.mark.parametrize(("status", "is_bad"), [(200, False), (404, False), (500, True), (503, True)])

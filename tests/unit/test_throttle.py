@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scrapy.extensions.throttle import AutoThrottle
@@ -15,7 +16,9 @@ from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.engine.answers import Answer
 from scrapy_rq_sched.engine.throttle import ThrottleSettings, take_over
 from scrapy_rq_sched.frontier.messages import Batch
-from scrapy_rq_sched.worker.slots import Politeness
+from scrapy_rq_sched.queue import FifoQueue
+from scrapy_rq_sched.settings import FrontierSettings
+from scrapy_rq_sched.worker.slots import Politeness, politeness_of
 from scrapy_rq_sched.worker.throttle import MOST, Latencies
 
 SET = ThrottleSettings(2.0, 5.0, 0.5, 60.0)
@@ -23,6 +26,15 @@ SET = ThrottleSettings(2.0, 5.0, 0.5, 60.0)
 
 def latencies(rules: tuple[SlotRule, ...] = (), throttle: ThrottleSettings | None = SET) -> Latencies:
     return Latencies(Politeness(SlotLimits(0.5), None, rules, frozenset({"delay"}), throttle))
+
+
+def test_a_slot_without_a_delay_of_its_own_begins_with_that_of_autothrottle() -> None:
+    engine: Any = Mock()
+    engine.throttle.return_value = SET
+    its = {"own": SlotLimits(1), "other": SlotLimits(0.5)}
+    engine.slots.by_settings.return_value = SlotLimits(0.5), its, frozenset({"other"})
+    limits = politeness_of(FrontierSettings(), object.__new__(FifoQueue), engine, Mock())
+    assert [limits.of(slot).delay for slot in ("own", "other", "any")] == [1, 5, 5]
 
 
 def heard(part: Latencies, *found: tuple[int, float | None]) -> Batch:

@@ -121,7 +121,9 @@ function admission.tell(step, state)
   local has_own_delay = limits.has_own_delay(state)
   if not (state.is_set or has_own_delay) then return end
   step.limits_sent = step.limits_sent or {}
-  step.limits_sent[state.slot] = {state.delay, state.jitter, state.concurrency, state.sets_delay or has_own_delay, state.is_learnt}
+  step.limits_sent[state.slot] = {
+    state.delay, state.jitter, state.concurrency, state.sets_delay and 'set' or has_own_delay, state.is_learnt,
+  }
 end
 
 -- Find at most *most* turns of a slot.
@@ -192,7 +194,7 @@ function admission.outside_grants(step, slot, most)
   state.tat = state.owner == step.worker and at or at + apart
   state.outside, state.is_outside_new = decimal(state.tat) .. ' ' .. decimal(at) .. ' ' .. step.worker, true
   limits.change(state)
-  slots.set(slot, limits.score(state, state.owner, math.max(state.tat, state.blocked)))
+  limits.set_turn(state, state.owner)
   shared_slots.moved(slot)
   return begins
 end

@@ -113,14 +113,14 @@ function backoff.is_gone(state)
   return state.learnt and state.learnt.kind == 'gone'
 end
 
--- A worker could not reach the site *failures* times in a row. The first pause is at least *shortest*, none is longer than
+-- A worker could not reach the site *failures* times in a row, the last time with a request of *sent*. The first pause is at least *shortest*, none is longer than
 -- *longest*; the slot is given up after *patience*, 0: never.
 -- -> nil if nothing changes; 'down': the site cannot be reached; 'again': still not; 'gone': it is given up
-function backoff.lose(state, failures, shortest, longest, patience)
+function backoff.lose(state, failures, sent, shortest, longest, patience)
   local learnt, now, was_down = state.learnt, slots.now(), backoff.is_down(state)
   if not was_down and failures < IN_A_ROW then return nil end
   -- Only an attempt after the pause is news: other requests were sent before it.
-  if was_down and now < learnt.raised + (1 - JITTER) * learnt.delay then return nil end
+  if was_down and sent < learnt.raised + (1 - JITTER) * learnt.delay then return nil end
   local pause = was_down and 2 * learnt.delay or math.max(shortest, state.delay)
   local most = math.max(state.least_delay, math.min(longest, LONGEST_PAUSE))
   local since = was_down and learnt.since or now

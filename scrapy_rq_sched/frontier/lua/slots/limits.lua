@@ -17,7 +17,8 @@
 --             '' if the last one has left the slot to others.
 --   blocked   the time until which the slot gives no request; block_reason: what its site has answered, '' if an operator
 --             has blocked it
---   throttle  the delay that AutoThrottle's formula has found, see slots/throttle.lua. It replaces that of the settings
+--   throttle  '<delay> <delay of the settings>': what AutoThrottle's formula has found, see slots/throttle.lua. It replaces
+--             the delay of the settings as long as that is the same: without AutoThrottle, it would be another
 --   robots    the Crawl-delay of its robots.txt (milliseconds). A shorter delay does not count, and no jitter makes a gap
 --             shorter than it
 --             A delay that somebody has set replaces both
@@ -77,6 +78,12 @@ local function find_least(state)
   state.least_delay, state.least_jitter, state.delay, state.jitter = delay, jitter, delay, jitter
 end
 
+-- -> the delay in *text*, the field throttle, if it was found with that of the settings; 0: none
+local function throttled(text, own_delay)
+  local delay, own = string.match(text or '', '^(%S+) (%S+)$')
+  return own == decimal(own_delay) and number_of(delay, 0) or 0
+end
+
 -- Set the Crawl-delay of a slot, or what AutoThrottle has found. -> by how much its delay is longer than before
 function limits.set(state, name, delay)
   local before = state.delay
@@ -133,7 +140,7 @@ function limits.of(slot, all)
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, sets_delay = sets_delay,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
     own_delay = delay, own_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
-    robots = number_of(robots, 0), throttle = number_of(throttle, 0), outside = outside or '',
+    robots = number_of(robots, 0), throttle = throttled(throttle, delay), outside = outside or '',
   }
   find_least(state)
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
@@ -171,7 +178,7 @@ local function write_state(state)
     fields[n + 1], fields[n + 2], n, state.is_robots_new = 'robots', decimal(state.robots), n + 2, nil
   end
   if state.is_throttle_new then
-    fields[n + 1], fields[n + 2], n, state.is_throttle_new = 'throttle', decimal(state.throttle), n + 2, nil
+    fields[n + 1], fields[n + 2], n, state.is_throttle_new = 'throttle', decimal(state.throttle) .. ' ' .. decimal(state.own_delay), n + 2, nil
   end
   if state.is_outside_new then
     fields[n + 1], fields[n + 2], n, state.is_outside_new = 'outside', state.outside, n + 2, nil
@@ -236,6 +243,11 @@ end
 -- -> the score of a slot whose next turn is at *time*
 function limits.score(state, worker, time)
   return limits.is_left(state, worker) and own_slots.leave(state.owner, state.slot, time) or slots.score(time)
+end
+
+-- Set the next turn of a slot, also in the index of *worker*, its owner, if the slot is left to it.
+function limits.set_turn(state, worker)
+  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
 end
 
 -- Note that *used* of these turns were handed out, each with a lease.

@@ -1,7 +1,8 @@
 -- Needs: keys, slots/slots, number_of, slots/limits, slots/backoff, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
 -- What sites have answered, for all workers: a slot is blocked as long as its site asks, or is asked more slowly.
 --
--- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, for how long
+-- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, or that of the
+--   last failure, for how long
 --   the site asks to wait, why, how often in a row it could not be reached, whether it has answered at all, the Crawl-delay
 --   of its robots.txt or 0}, times in milliseconds; header.backoff: {the shortest first delay, the longest, after how long
 --   without an answer a site is given up}
@@ -46,9 +47,9 @@ local function note(step, state, ...)
 end
 
 -- A worker could not reach the site. -> whether leases of the slot must be given back
-local function lose(step, state, failures, why)
+local function lose(step, state, failures, sent, why)
   local patience = number_of(header.backoff[3], 0)
-  local changed = backoff.lose(state, failures, header.backoff[1], header.backoff[2], patience)
+  local changed = backoff.lose(state, failures, sent, header.backoff[1], header.backoff[2], patience)
   if not changed then return false end
   state.tat = math.max(state.tat, slots.now() + state.delay)
   local its = {slot = state.slot, seconds = state.delay / 1000, reason = why}
@@ -78,7 +79,7 @@ local function hear(step, state, good, is_bad, ago, wait, why, failures, has_ans
     state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay)), true
     slots.at(state.slot, state.tat)
   end
-  if failures > 0 then return lose(step, state, failures, why) end
+  if failures > 0 then return lose(step, state, failures, now - ago, why) end
   if is_bad then
     changed = backoff.slow_down(state, now - ago, wait, header.backoff[1], header.backoff[2])
     if changed == 'slower' then

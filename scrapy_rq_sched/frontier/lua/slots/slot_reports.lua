@@ -2,11 +2,6 @@
 -- Apply the workers' reports of their turns and downloads to the states of slots.
 local slot_reports = {}
 
--- Set the next turn of a slot, also in the index of its owner, if the slot is left to it.
-local function set_turn(state, worker)
-  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
-end
-
 -- *worker* no longer has *n* of its turns; it began no request with *unused* of them, and the last request at *last*.
 -- left: how many it still has. It has less than the state says if Redis has forgotten a report.
 function slot_reports.used(state, worker, n, last, unused, left)
@@ -32,7 +27,7 @@ function slot_reports.used(state, worker, n, last, unused, left)
     own_slots.forget(worker, state.slot)
   end
   limits.change(state)
-  set_turn(state, worker)
+  limits.set_turn(state, worker)
 end
 
 -- *n* downloads of *worker* have ended.
@@ -42,7 +37,7 @@ function slot_reports.downloaded(state, worker, n)
   limits.forget(slot)
   downloads.note(slot, worker, -n)
   shared_slots.moved(slot)
-  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then set_turn(state, worker) end
+  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then limits.set_turn(state, worker) end
 end
 
 -- The leases of *worker* for a slot went back: it no longer has turns or downloads there.

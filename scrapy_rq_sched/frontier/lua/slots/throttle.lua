@@ -23,9 +23,10 @@ function throttle.hear(step)
     local state = limits.of(slot, slot_policy.all)
     local longer = limits.set(state, 'throttle', find(state.throttle > 0 and state.throttle or state.own_delay, latencies))
     -- The next turn was found with the delay before.
-    if longer < 0 then
-      state.tat = math.max(slots.now(), state.tat + longer * (1 - state.jitter))
-      slots.at(slot, math.max(state.tat, state.blocked))
+    if longer ~= 0 then
+      local share = 1 - state.jitter
+      state.tat = math.max(state.tat + longer * share, state.sent + state.delay * share * (1 + state.pending))
+      limits.set_turn(state, state.owner)
       shared_slots.moved(slot)
     end
     step.meta.limited, step.is_limited = step.meta.limited or slots.ONLY_STATES, true
