@@ -40,6 +40,28 @@ def kill_compact(arena: Arena) -> Outcome:
     return _kill_at_random(arena, arena.choose(4, 40), arena.choose(600, 8000), **compact)
 
 
+@scenario(
+    "cap-kill",
+    "Workers are killed at random moments, in a crawl whose FRONTIER_MAX_PAGES is less than the site has. It "
+    f"has exactly as many pages. Each explains {UNRELEASED} repeats.",
+)
+def cap_kill(arena: Arena) -> Outcome:
+    pages, cap = arena.choose((900, 400), (30_000, 10_000))
+    arena.crawl(workers=3, pages=pages, FRONTIER_MAX_PAGES=cap, **MANY)
+    kills, wanted = 0, arena.choose(3, 40)
+    for _ in arena.moments(0.8 * cap / pages, 0.05, 0.5):
+        if len(arena.busy()) > 1 and arena.may_join() and kills < wanted:
+            arena.join()
+            arena.fleet.kill(arena.random.choice(arena.busy()))
+            kills += 1
+    arena.settle()
+    parsed = set(arena.fleet.urls("parsed"))
+    assert len(parsed) == cap, f"{len(parsed)} pages, with a cap of {cap}"
+    reasons = set(arena.fleet.reasons())
+    assert reasons == {"max_pages"}, reasons
+    return Outcome(kills, kills * UNRELEASED, absent=arena.pages - parsed)
+
+
 def _kill_at_random(arena: Arena, wanted: int, pages: int, **settings: str) -> Outcome:
     arena.crawl(workers=arena.choose(3, 4), pages=pages, **MANY, **settings)
     kills = 0

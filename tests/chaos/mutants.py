@@ -53,6 +53,32 @@ MUTANTS = {
             ),
         ),
     ),
+    "no-pauses": Mutant(
+        "a site that cannot be reached is asked seldom",
+        ("polite-dead",),
+        (
+            (
+                "frontier/lua/slots/backoff.lua",
+                "if not was_down and failures < IN_A_ROW then return nil end",
+                "do return nil end",
+            ),
+        ),
+    ),
+    "no-turns-for-files": Mutant(
+        "requests that workers send without the scheduler wait for turns of their slots",
+        ("polite-files",),
+        (("worker/outside.py", "self._politeness.delays_outside(slot) or self.is_held(slot)", "False"),),
+    ),
+    "no-deny-list": Mutant(
+        "what an operator denies is not begun",
+        ("polite-deny",),
+        (("worker/deny_list.py", "is_denied = is_of_host or", "is_denied = False and"),),
+    ),
+    "no-cap": Mutant(
+        "a crawl has no more pages than its cap",
+        ("cap-kill",),
+        (("frontier/lua/exchange/caps.lua", "return true, read(step, slot) >= most", "return true, false"),),
+    ),
     "no-reclaim": Mutant(
         "what a dead worker held goes back",
         (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from dataclasses import replace
+from itertools import pairwise
 
-from tests.project.crawls.graph import RETRY_AFTER
-from tests.project.crawls.hosts import host_url
+from tests.project.crawls.graph import RETRY_AFTER, links_of
+from tests.project.crawls.hosts import DeadHostSpider, host_url
+from tests.support.crawl import run_python
 
 from .arena import UNRELEASED, Arena
 from .deaths import MANY
@@ -19,6 +22,8 @@ from .server import LAG, fail_over
 HOSTS, DELAY = 6, 0.6
 #: Where the limit is a concurrency: hosts, and downloads at a time from each.
 MANY_HOSTS, AT_A_TIME = 40, 2
+#: A host that refuses connections, and after how many seconds it is given up; and one that is denied.
+DEAD, GIVE_UP, DENIED = "dead.test", 6, "host1.test"
 
 
 def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object) -> None:
@@ -40,6 +45,17 @@ def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object
 def _rate(arena: Arena) -> float:
     # The short form is played on machines that may be held up for as long as it takes.
     return arena.choose(0.0, 0.95)
+
+
+def _kill(arena: Arena, wanted: int) -> int:
+    """Kill so many workers at random moments, each after its successor was started; return how many."""
+    kills = 0
+    for _ in arena.moments(0.8, 0.5, 2.0):
+        if kills < wanted and len(arena.busy()) > 1 and arena.may_join():
+            arena.join()
+            arena.fleet.kill(arena.random.choice(arena.busy()))
+            kills += 1
+    return kills
 
 
 def _repeats(arena: Arena, faults: int) -> int:
@@ -140,12 +156,7 @@ def polite_refused(arena: Arena) -> Outcome:
     folder = arena.folder / "refusals"
     folder.mkdir()
     _crawl(arena, workers=4, GRAPH_REFUSALS=folder)
-    kills, wanted = 0, arena.choose(2, 8)
-    for _ in arena.moments(0.8, 0.5, 3.0):
-        if kills < wanted and arena.may_join():
-            arena.join()
-            arena.fleet.kill(arena.random.choice(arena.busy()))
-            kills += 1
+    kills = _kill(arena, arena.choose(2, 8))
     arena.settle()
     refused, asked = arena.fleet.events("refused"), arena.fleet.events("downloaded")
     too_soon = [
@@ -158,6 +169,77 @@ def polite_refused(arena: Arena) -> Outcome:
     assert refused
     assert not too_soon, too_soon
     return Outcome(kills + len(refused), _repeats(arena, kills) + len(refused))
+
+
+@scenario(
+    "polite-files",
+    "A pipeline downloads files of one host, which workers send without the scheduler, and each host is "
+    "asked for its robots.txt. Workers are killed meanwhile. No request comes sooner, whoever sends it.",
+)
+def polite_files(arena: Arena) -> Outcome:
+    pipelines = json.dumps({"scrapy.pipelines.files.FilesPipeline": 1})
+    files = {"ITEM_PIPELINES": pipelines, "FILES_STORE": arena.folder / "files", "ROBOTSTXT_OBEY": True}
+    _crawl(arena, workers=4, spider="filehosts", **files)
+    kills = _kill(arena, arena.choose(2, 20))
+    arena.settle()
+    wanted = {url for url in arena.pages if int(url.rpartition("/")[2]) % 12 == 0}
+    downloaded = arena.fleet.urls("downloaded")
+    missing = {url for url in wanted if f"http://files.test/file{url.rpartition('/')[2]}" not in downloaded}
+    assert not missing, missing
+    assert sum(url.endswith("/robots.txt") for url in downloaded) >= HOSTS
+    return Outcome(kills, _repeats(arena, kills))
+
+
+@scenario(
+    "polite-dead",
+    "One more host refuses connections, and workers are killed meanwhile. It is tried after growing pauses, "
+    f"and given up after {GIVE_UP} s; each of its pages is then in the failed list.",
+)
+def polite_dead(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4, spider="deadhost", GRAPH_DEAD=DEAD, FRONTIER_SLOT_GIVE_UP=GIVE_UP)
+    kills = _kill(arena, arena.choose(2, 20))
+    arena.settle()
+    asked = sorted(event.time for event in arena.fleet.events("downloaded") if f"//{DEAD}/" in event.what)
+    # The first three that fail say that it is dead. What was under way then is over soon.
+    attempts = [time for time in asked if time > asked[2] + 1]
+    least = min((after - before for before, after in pairwise(attempts)), default=1.0)
+    assert least > POLITE, f"it was asked again after {least:.2f} s"
+    entries = arena.client.lrange("deadhost:failed", 0, -1)
+    failed = {json.loads(json.loads(entry)["data"])["url"] for entry in entries}
+    gone = {*failed, *arena.fleet.urls("gave up")}
+    assert gone == {f"http://{DEAD}/dead{number}" for number in range(DeadHostSpider.DEAD)}, gone
+    return Outcome(1 + kills, _repeats(arena, kills))
+
+
+@scenario(
+    "polite-deny",
+    "An operator denies a host in the middle of the crawl, and workers are killed after that. From two "
+    "seconds later on, no worker asks it.",
+)
+def polite_deny(arena: Arena) -> Outcome:
+    _crawl(arena, workers=4)
+    arena.reach(0.3)
+    done = run_python(
+        *("-m", "scrapy", "frontier", "deny", "hosts", DENIED, "-s", "SPIDER_MODULES=crawls.hosts"),
+        redis_url=arena.proxy.url,
+    )
+    assert done.returncode == 0, done.stderr
+    denied = time.time()
+    kills = _kill(arena, arena.choose(1, 10))
+    arena.settle()
+    asked = [event for event in arena.fleet.events("downloaded") if f"//{DENIED}/" in event.what]
+    late = [f"{event.what} after {event.time - denied:.1f} s" for event in asked if event.time > denied + 2]
+    assert not late, late
+    parsed = set(arena.fleet.urls("parsed"))
+    absent = arena.pages - parsed
+    # Only denied pages have links to the others of these.
+    found = {
+        host_url(number, HOSTS)
+        for url in parsed
+        for number in links_of(int(url.rpartition("/")[2]), len(arena.pages))
+    }
+    assert {url.split("/")[2] for url in absent & found} == {DENIED}
+    return Outcome(1 + kills, _repeats(arena, kills), absent=absent)
 
 
 @scenario("polite-stop", "A worker is stopped for longer than its lease and continued, repeatedly.")

@@ -63,7 +63,7 @@ def test_the_worker_that_has_the_turns_is_given_more_of_them_without_further_roo
     assert gaps == pytest.approx([10_000] * len(gaps), abs=1)
 
 
-def test_a_worker_whose_file_was_last_needs_no_room_after_it(join: Join) -> None:
+def test_a_worker_that_sent_the_last_file_needs_no_room_after_it(join: Join) -> None:
     worker = join(bounds=DELAY)
     times = outside(worker) + outside(worker, 4, AHEAD) + outside(worker)
     gaps = [after - before for before, after in pairwise(times)]

@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import TextResponse
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionRefusedError
 
 from .record import record
 
@@ -39,6 +40,7 @@ class GraphHandler:
     So a crawl does not end before a test has seen what it waits for.
     If ``GRAPH_REFUSALS`` is the path of a folder, each 40th page is refused once, and asks to wait for
     ``RETRY_AFTER`` seconds.
+    ``GRAPH_DEAD`` is a host that refuses connections.
     """
 
     lazy = False
@@ -48,6 +50,7 @@ class GraphHandler:
         self._latency = crawler.settings.getfloat("GRAPH_LATENCY")
         self._gate = crawler.settings.get("GRAPH_GATE")
         self._gated_from = crawler.settings.getint("GRAPH_GATED_FROM")
+        self._dead = crawler.settings.get("GRAPH_DEAD")
         self._refusals = crawler.settings.get("GRAPH_REFUSALS")
 
     @classmethod
@@ -56,6 +59,8 @@ class GraphHandler:
 
     async def download_request(self, request: Request) -> TextResponse:
         record("downloaded", request.url)
+        if self._dead and request.url.split("/")[2] == self._dead:
+            raise ConnectionRefusedError
         latency = request.meta.get("latency", self._latency)
         if latency:
             await _sleep(latency)

@@ -36,6 +36,34 @@ class HostsSpider(scrapy.Spider):
         return scrapy.Request(url)
 
 
+class FileHostsSpider(HostsSpider):
+    """Each twelfth page has a file on another host, which a pipeline downloads."""
+
+    name = "filehosts"
+
+    def parse(self, response):
+        number = response.url.rpartition("/")[2]
+        if number.isdigit() and int(number) % 12 == 0:
+            yield {"file_urls": [f"http://files.test/file{number}"]}
+        yield from super().parse(response)
+
+
+class DeadHostSpider(HostsSpider):
+    """Has links to some pages of a host that is dead, too."""
+
+    name = "deadhost"
+    DEAD = 8
+
+    async def start(self):
+        for number in range(self.DEAD):
+            yield scrapy.Request(f"http://{self.settings['GRAPH_DEAD']}/dead{number}", errback=self.failed)
+        async for request in super().start():
+            yield request
+
+    def failed(self, failure):
+        record("gave up", failure.request.url)
+
+
 class MemoryHostsSpider(HostsSpider):
     """Its requests cannot be serialized: each worker crawls what it has found from its memory."""
 
