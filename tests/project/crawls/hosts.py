@@ -37,13 +37,13 @@ class HostsSpider(scrapy.Spider):
 
 
 class FileHostsSpider(HostsSpider):
-    """Each twelfth page has a file on another host, which a pipeline downloads."""
+    """Each eighth page has a file on another host, which a pipeline downloads."""
 
     name = "filehosts"
 
     def parse(self, response):
         number = response.url.rpartition("/")[2]
-        if number.isdigit() and int(number) % 12 == 0:
+        if number.isdigit() and int(number) % 8 == 0:
             yield {"file_urls": [f"http://files.test/file{number}"]}
         yield from super().parse(response)
 
