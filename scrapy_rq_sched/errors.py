@@ -122,6 +122,13 @@ class InterruptedInLineError(FrontierError):
     """This worker was told to end while it waited for a place in the fleet."""
 
 
+class NotSentError(FrontierError):
+    """A request that does not come from the frontier, as for a file, was not sent.
+
+    Its site cannot be reached, or does not want to be asked for a while.
+    """
+
+
 class RedisUnreachableError(FrontierError):
     """Redis does not answer, or refuses this user."""
 

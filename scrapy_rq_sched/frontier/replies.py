@@ -192,6 +192,9 @@ class Reply:
     #: to ask again, if there are none, in milliseconds.
     given_outside: dict[str, list[float]] = field(default_factory=dict)
     ask_outside_at: dict[str, float] = field(default_factory=dict)
+    #: Slots whose requests of this kind must fail, because they would wait for long: ``blocked``, or
+    #: ``unreachable``.
+    refused_outside: dict[str, str] = field(default_factory=dict)
     #: Limits that were set during the crawl, for slots with leases in this reply.
     limits: dict[str, SlotLimits] = field(default_factory=dict)
     #: The slots in ``limits`` whose delay is not that of the settings; and those for which an operator has
@@ -293,6 +296,7 @@ class Reply:
             ask_at=head.get("ask_at"),
             given_outside=_given(head.get("given_outside")),
             ask_outside_at=head.get("ask_outside_at", {}),
+            refused_outside=head.get("refused_outside", {}),
             limits={slot: SlotLimits.parse(its[:3]) for slot, its in limits.items()},
             with_delay=frozenset(slot for slot, its in limits.items() if its[3]),
             by_operator=frozenset(slot for slot, its in limits.items() if its[3] == "set"),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from twisted.internet.defer import Deferred
 
+from ..errors import NotSentError, one_line
 from ..frontier.messages import Batch
 from ..frontier.replies import AT_ONCE, Part, Reply
 from .clock import ServerClock
@@ -26,10 +27,17 @@ from .slots import Politeness
 #: are enough for all.
 MOST, MOST_AT_ONCE = 4, 100
 #: The part of a gap, and the seconds, by which a turn may be used late: less than APART and MOST_APART in
-#: ``lua/exchange/admission.lua``.
+#: ``lua/exchange/outside.lua``.
 MOST_LATE, MOST_SECONDS_LATE = 0.4, 0.2
 #: How many turns a request may miss. With the next one it is sent, however late: a page waits for it.
 MISSED = 3
+#: Seconds for which the requests of a slot are not asked for again after they were refused.
+REFUSED_FOR = 5.0
+#: Why they are refused, by what the frontier says.
+REASONS = {
+    "blocked": "its site has asked to wait, or an operator has blocked it, for longer than a minute",
+    "unreachable": "its site could not be reached before, and is tried again later",
+}
 
 Cancel = Callable[[], None]
 
@@ -37,6 +45,10 @@ Cancel = Callable[[], None]
 def _call_now(at: float, call: Callable[[], None]) -> Cancel:
     call()
     return lambda: None
+
+
+def _is_robots(url: str) -> bool:
+    return url.endswith("/robots.txt")
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +95,7 @@ class OutsideRequests(Part):
             return None
         # The page that waits for its robots.txt has a turn. The robots.txt uses it, and the page is sent a
         # delay later.
-        if request.url.endswith("/robots.txt") and self._requests.coming(slot):
+        if _is_robots(request.url) and self._requests.coming(slot):
             return None
         held = _Held(request.url)
         self._waiting.setdefault(slot, deque()).append(held)
@@ -104,10 +116,9 @@ class OutsideRequests(Part):
 
     def applied(self, reply: Reply) -> None:
         """Let requests go at the times of their turns. Requests of slots that were recalled ask again."""
-        for slot in reply.recalled:
-            for held, cancel in reversed(self._granted.pop(slot, {}).items()):
-                cancel()
-                self._ask_again(slot, held)
+        self._recall(reply.recalled)
+        for slot, why in reply.refused_outside.items():
+            self._fail(slot, why)
         for slot in reply.given_outside:
             self._ask_at.pop(slot, None)
         for slot, at in reply.ask_outside_at.items():
@@ -118,6 +129,28 @@ class OutsideRequests(Part):
                 self._grant(slot, row.popleft(), self._clock.local(at) if at > AT_ONCE else 0.0)
             if not row:
                 self._waiting.pop(slot, None)
+
+    def rolled_back(self) -> None:
+        """Note that Redis may have forgotten the turns."""
+        self._recall(tuple(self._granted))
+
+    def _recall(self, slots: Iterable[str]) -> None:
+        for slot in slots:
+            for held, cancel in reversed(self._granted.pop(slot, {}).items()):
+                cancel()
+                self._ask_again(slot, held)
+
+    def _fail(self, slot: str, why: str) -> None:
+        """Let the requests of *slot* fail: the pages that wait for them would wait too long."""
+        row = self._waiting.pop(slot, deque())
+        # Without its robots.txt, a site would count as one that forbids nothing.
+        kept = deque(held for held in row if why == "blocked" and _is_robots(held.url))
+        if kept:
+            self._waiting[slot] = kept
+        self._ask_at[slot] = time.monotonic() + REFUSED_FOR
+        for held in row:
+            if held not in kept:
+                held.turn.errback(NotSentError(f"{one_line(held.url)} is not sent: {REASONS.get(why, why)}"))
 
     def pass_all(self) -> None:
         """Let these requests go from now on, because the frontier gives no more turns."""

@@ -31,6 +31,6 @@ class Latencies(Part):
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
         its = self._politeness.throttle
-        if self._news and its is not None:
+        if its is not None:
             batch.latencies, self._news = self._news, {}
             batch.throttle = its.target, 1000 * its.least, 1000 * its.most

@@ -295,6 +295,17 @@ def test_the_status_of_a_slot_says_that_its_turn_is_left_to_another_spider(
     assert (one.say(want=1).why, status.why) == ("spider", "spider")
 
 
+def test_the_turn_after_a_file_is_left_to_a_page_of_another_spider(spider: Callable[..., Client]) -> None:
+    brief = SlotLimits(delay=0.3)
+    one, other = spider("one", brief, requests=0), spider("other", brief)
+    (at,) = one.say(outside={"a": 1}).given_outside["a"]
+    assert other.take(1) == []
+    reply = one.say(outside={"a": 1})
+    assert reply.given_outside == {}
+    assert reply.ask_outside_at["a"] > at + 300
+    wait_until(lambda: other.take(1))
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left(server: redis.Redis) -> Iterator[Any]:
     yield

@@ -18,6 +18,7 @@ from scrapy_rq_sched.frontier.replies import Reply
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 
 from ..support.client import Client, Join
+from ..support.crawl import wait_until
 from .test_limits import push, take
 
 START = {"slots": SlotLimits(delay=5)}
@@ -88,6 +89,18 @@ def test_the_next_turn_comes_no_sooner_than_the_delay_after_it_has_grown_and_fal
     (second,) = take(worker, 1, ahead=60_000)
     delay = by_scrapy(5, (40.0, 1.0, 1.0), 1.0, 0.0)
     assert second.begin - first.begin == pytest.approx(1000 * delay, abs=50)
+
+
+def test_the_crawl_delay_holds_for_the_next_turn_after_the_delay_has_fallen(join: Join) -> None:
+    worker = join(bounds={"slots": SlotLimits(delay=10, jitter=0.5)})
+    push(worker, "a", 3)
+    worker.say(answers={"a": SlotAnswers(crawl_delay=5000)})
+    wait_until(lambda: take(worker, 1, ahead=60_000))
+    before = worker.frontier.server.hget(worker.frontier.keys.slot("a"), "tat")
+    hear(worker, *([5.5] * 12), target=1.0)
+    after = worker.frontier.server.hget(worker.frontier.keys.slot("a"), "tat")
+    # The shortest gap was 5 s before, and is 5 s now.
+    assert float(after) >= float(before) - 1
 
 
 def test_the_found_delay_does_not_count_with_other_settings(

@@ -17,6 +17,7 @@ from ..conftest import PrivateRedis
 from ..support.crawl import Fleet, wait_until
 from ..support.proxy import Proxy
 from .test_backoff import PAGES, REAL, Asked, site
+from .test_deny_list import frontier
 
 
 def start(
@@ -56,15 +57,35 @@ def test_requests_for_robots_txt_and_files_keep_the_delay_of_the_fleet(
     assert least_gap(asked) >= 0.95 * delay
 
 
-def test_pages_of_a_host_are_crawled_while_files_of_it_wait(fleet: Fleet, tmp_path: Path) -> None:
+def test_pages_and_files_of_one_host_keep_its_delay_together(fleet: Fleet, tmp_path: Path) -> None:
     with site("", 0, {}, address="0.0.0.0") as (url, asked):
         start(fleet, url, tmp_path, 2, "filesbeside", DOWNLOAD_DELAY=0.3)
         fleet.wait()
-    is_page = ["file" not in one.path for one in asked]
-    assert (is_page.count(True), is_page.count(False)) == (7, 24)
-    last = len(is_page) - is_page[::-1].index(True)
-    assert last <= 18
+    assert len({one.path for one in asked}) == len(asked) == 7 + 24
     assert least_gap(asked) >= 0.95 * 0.3
+
+
+def test_files_of_a_dead_host_hold_up_no_pages(fleet: Fleet, tmp_path: Path) -> None:
+    with site("", 0, {}, address="0.0.0.0") as (url, _):
+        start(fleet, url, tmp_path, 2, "deadfiles", DOWNLOAD_DELAY=0.1, CONCURRENT_REQUESTS=4)
+        fleet.wait(timeout=90)
+    assert len(fleet.urls("parsed")) == PAGES
+    assert fleet.stat("item_scraped_count") == PAGES
+    log = fleet.log(0) + fleet.log(1)
+    assert "is not sent: its site could not be reached before, and is tried again later" in log
+
+
+def test_a_worker_ends_though_files_of_a_blocked_host_wait(fleet: Fleet, tmp_path: Path) -> None:
+    with site("", 0, {}, address="0.0.0.0") as (url, asked):
+        start(fleet, url, tmp_path, DOWNLOAD_DELAY=2)
+        wait_until(lambda: len(fleet.events("parsed")) >= 4)
+        frontier(fleet, "slots", "files", "block", "127.0.0.2", "10m")
+        fleet.kill(0, signal.SIGINT)
+        blocked = time.monotonic()
+        fleet.wait(timeout=60)
+    assert fleet.reasons() == ["shutdown"]
+    assert max(by_host(asked)["127.0.0.2"]) < blocked + 2
+    assert "or an operator has blocked it, for longer than a minute" in fleet.log()
 
 
 @pytest.mark.single("a proxy before it")

@@ -186,3 +186,33 @@ def test_files_wait_from_a_bad_answer_until_the_reply() -> None:
 
 def test_files_wait_also_if_the_jitter_makes_a_gap_as_short_as_possible() -> None:
     assert Worker(delay=1, jitter=1).outside.hold(FILE, "a") is not None
+
+
+def test_files_that_would_wait_for_long_fail_with_the_reason(worker: Worker) -> None:
+    turn = hold(worker)
+    failures: list[Failure] = []
+    turn.addErrback(failures.append)
+    worker.outside.applied(Reply("1", refused_outside={"a": "unreachable"}))
+    assert str(failures[0].value) == (
+        "http://a/file is not sent: its site could not be reached before, and is tried again later"
+    )
+    later = hold(worker)
+    # The frontier is not asked at once again.
+    assert (worker.asked(), later.called) == ({}, False)
+
+
+@pytest.mark.parametrize(("why", "waits"), [("blocked", True), ("unreachable", False)])
+def test_a_robots_txt_waits_for_the_end_of_a_block(worker: Worker, why: str, waits: bool) -> None:
+    turn = worker.outside.hold(ROBOTS, "a")
+    assert turn is not None
+    turn.addErrback(lambda failure: None)
+    worker.outside.applied(Reply("1", refused_outside={"a": why}))
+    assert turn.called != waits
+
+
+def test_files_ask_again_after_redis_came_back_with_older_data(worker: Worker) -> None:
+    turn = hold(worker)
+    worker.give(1_000_500)
+    worker.outside.rolled_back()
+    assert (worker.calls, turn.called) == ([], False)
+    assert worker.asked() == {"a": 1}

@@ -165,6 +165,16 @@ class FilesSpider(ManyPagesSpider):
         yield {"file_urls": [f"{files}{number}" for number in range(3)]}
 
 
+class DeadFilesSpider(FilesSpider):
+    """The same pages: the host of their files refuses connections."""
+
+    name = "deadfiles"
+
+    def parse(self, response):
+        for item in super().parse(response):
+            yield {"file_urls": [url.replace(os.environ["SITE_PORT"], "1") for url in item["file_urls"]]}
+
+
 class FilesBesideSpider(ManyPagesSpider):
     """A page with 24 files and links to 6 pages, all on one host."""
 

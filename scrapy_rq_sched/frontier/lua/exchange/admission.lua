@@ -1,7 +1,7 @@
 -- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/backoff, slots/limits, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
--- Admission: whether a request may begin now; and if not, why, and from when. No other module decides this. The worker's
--- own rules are in worker/admission.py. To add a rule, add it to one of the lists OF_SLOT, OF_ENTRY and OF_PUSH; the first
--- rule that refuses counts.
+-- Admission: whether a request may begin now; and if not, why, and from when. No other module decides this, but
+-- exchange/outside.lua for requests that are sent without the scheduler. The worker's own rules are in worker/admission.py.
+-- To add a rule, add it to one of the lists OF_SLOT, OF_ENTRY and OF_PUSH; the first rule that refuses counts.
 --
 -- A rule about a slot is asked before requests are taken from its queue:
 --   rule(state, ask)  -> nil; or the time (milliseconds) at which to ask again, the cause, and whether other spiders that
@@ -28,11 +28,8 @@ local admission = {}
 -- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
 -- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
 local QUIET = 2000
--- For how long a slot is passed over if another worker has its turns, in milliseconds.
+-- For how long a slot is passed over if another worker has its turns, in milliseconds
 local PASSED_OVER_FOR = 250
--- By which part of its delay a turn is further away from those that another worker has, and by how many milliseconds at
--- most: each may be so late.
-local APART, MOST_APART = 0.5, 250
 
 -- -- the rules about slots --
 
@@ -98,7 +95,7 @@ local function first_block(state, ask)
 end
 
 -- -> what the rules are asked about *most* turns of a slot for *worker*
-local function ask_for(step, state, worker, most)
+function admission.ask_for(step, state, worker, most)
   -- Each slot may have sent a request that Redis has forgotten.
   local rewound = number_of(step.meta.rewound, 0)
   return {
@@ -113,7 +110,7 @@ function admission.look(step, slot, waits)
   local state = limits.of(slot, slot_policy.all)
   local is_blocked = state.blocked > slots.now()
   if not is_blocked and (not waits or has_no_limits(state)) then return state end
-  return state, first_block(state, ask_for(step, state, state.owner, 1))
+  return state, first_block(state, admission.ask_for(step, state, state.owner, 1))
 end
 
 -- Tell the worker limits that were set or learnt during the crawl, because its settings have others.
@@ -140,7 +137,7 @@ function admission.grants(step, slot, most)
     step.freed[#step.freed + 1] = slot
   end
   if has_no_limits(state) and state.blocked == 0 then return nil end
-  local ask = ask_for(step, state, step.worker, most)
+  local ask = admission.ask_for(step, state, step.worker, most)
   local again_at, cause, has_asked = first_block(state, ask)
   if again_at then
     if state.active > 0 then slots.keep_state(slot, limits.latest(state), true) end
@@ -150,53 +147,6 @@ function admission.grants(step, slot, most)
   end
   local begins, following = turns_from(state, ask)
   return begins, following, state
-end
-
--- -> whether a turn of a request that was sent without the scheduler was the slot's last one: then the earliest time of the
--- next one, without room for another worker that is late, and the worker that had it
-local function last_outside(state)
-  local tat, following, worker = string.match(state.outside, '^(%S+) (%S+) (%S+)$')
-  local late = state.tat - number_of(tat, 0)
-  if late < state.delay * (1 - state.jitter) * APART then return true, number_of(following, 0) + math.max(0, late), worker end
-  return false
-end
-
--- Find turns for at most *most* requests that this worker sends without the scheduler, as for media files. They wait neither
--- for the turns that another worker has, nor for the slot's concurrency: a page that holds either may wait for them. While
--- requests wait in the slot's queue, every second turn is for one of them.
--- -> when each may begin; and when to ask again, if there is none
-function admission.outside_grants(step, slot, most)
-  local state, begins = limits.of(slot, slot_policy.all), {}
-  admission.tell(step, state)
-  local ask = ask_for(step, state, step.worker, most)
-  local soonest = math.max(ask.now, state.blocked, ask.not_before)
-  if state.delay == 0 then
-    for i = 1, most do begins[i] = state.blocked > ask.now and state.blocked or limits.AT_ONCE end
-    return begins
-  end
-  local is_last, following, worker = last_outside(state)
-  local others_wait = slots.has(slot)
-  local left_till = math.max(state.tat, state.blocked) + math.max(state.delay, PASSED_OVER_FOR)
-  if is_last and others_wait and ask.now + ask.ahead < left_till then return {}, left_till end
-  local apart, is_own = math.min(state.delay * APART, MOST_APART), state.owner == step.worker
-  local at = math.max(state.tat, soonest)
-  if is_last and worker == step.worker and not is_own then
-    at, is_own = math.max(following, soonest), true
-  elseif not is_own then
-    -- The worker that has the turns before this one may be late, and the reply comes later than now.
-    at = math.max(state.tat + (state.pending > 0 and not is_last and apart or 0), soonest, ask.now + (header.latency or 0))
-  end
-  begins[1], at = at, at + limits.interval(state)
-  while is_own and not others_wait and #begins < most and at <= ask.now + ask.ahead do
-    begins[#begins + 1], at = at, at + limits.interval(state)
-  end
-  -- This one may be late, too. The owner of the slot keeps the gaps between all its requests.
-  state.tat = state.owner == step.worker and at or at + apart
-  state.outside, state.is_outside_new = decimal(state.tat) .. ' ' .. decimal(at) .. ' ' .. step.worker, true
-  limits.change(state)
-  limits.set_turn(state, state.owner)
-  shared_slots.moved(slot)
-  return begins
 end
 
 -- -- the rules about entries --

@@ -90,7 +90,7 @@ local function reply(step)
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
     limits_changed = step.meta.limits_changed or nil, given = step.given, given_outside = step.given_outside,
-    ask_outside_at = step.ask_outside_at, ask_at = step.ask_at,
+    ask_outside_at = step.ask_outside_at, refused_outside = step.refused_outside, ask_at = step.ask_at,
     backed_off = step.backed_off, freed = step.freed, recalled = step.meta.recalled and site_answers.recalled(step) or nil,
     denied = (step.meta.denied or header.denied) and deny_list.news(step, header.denied) or nil,
     is_capped = finished and header.max_pages and caps.have_ended(step) or nil,

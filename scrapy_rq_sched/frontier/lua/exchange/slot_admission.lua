@@ -1,10 +1,10 @@
--- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, slots/throttle, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, slots/throttle, exchange/header, exchange/slot_policy, exchange/admission, exchange/outside
 -- The limits of slots in an exchange.
 --
 -- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
 --   given: turns for requests in the worker's memory: slot -> when each may begin; ask_at: when there may be more of them
 --   given_outside: the same for requests that it sends without the scheduler; ask_outside_at: slot -> when to ask again, if
---   there are none
+--   there are none; refused_outside: slot -> why they fail: 'blocked' or 'unreachable'
 local slot_admission = {}
 
 -- Hear what other spiders tell, and learn the limits of slots.
@@ -92,15 +92,21 @@ function slot_admission.give_outside(step)
   if step.repeated then
     local is_read, given = pcall(cjson.decode, redis.call('HGET', step.own, 'given_outside') or '')
     step.given_outside = is_read and type(given) == 'table' and given or nil
+    -- Turns that were recalled meanwhile are void.
+    local recalled = step.given_outside and step.meta.recalled and site_answers.recalled(step)
+    for _, slot in ipairs(recalled and recalled[2] or {}) do step.given_outside[slot] = nil end
     return
   end
   step.given_outside = {}
   for slot, n in pairs(header.outside) do
-    local begins, again_at = admission.outside_grants(step, slot, n)
+    local begins, again_at, why = outside.grants(step, slot, n)
     if #begins > 0 then step.given_outside[slot] = begins end
     if again_at then
       step.ask_outside_at = step.ask_outside_at or {}
       step.ask_outside_at[slot] = again_at
+    elseif why then
+      step.refused_outside = step.refused_outside or {}
+      step.refused_outside[slot] = why
     end
   end
   redis.call('HSET', step.own, 'given_outside', cjson.encode(step.given_outside))

@@ -14,7 +14,8 @@ at_begin(function()
   -- stays: with FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
   -- leaves: this worker does not keep up, and leaves the slots that it had last to the others.
   local stays = header.slot_order ~= 'priority' and not slots.are_shared
-  slot_policy.all = {stays = stays, leaves = stays and header.is_late}
+  -- throttles: the fleet of this worker adjusts its delays.
+  slot_policy.all = {stays = stays, leaves = stays and header.is_late, throttles = header.throttle ~= nil}
 end)
 
 -- Store the limits of the slots that the settings name, but leave those that an older version has set: see slots/limits.lua.

@@ -24,8 +24,7 @@
 --             A delay that somebody has set replaces both
 --   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
 --             replaces it
---   outside   the last turn of a request that a worker has sent without the scheduler: '<tat after it> <the same without room
---             for another worker> <worker>'
+--   outside   the last turn of a request that a worker sends without the scheduler: '<tat after it> <its time> <worker>'
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 --   kept      the time until which the key is kept, if no worker downloads there
@@ -79,9 +78,11 @@ local function find_least(state)
 end
 
 -- -> the delay in *text*, the field throttle, if it was found with that of the settings; 0: none
-local function throttled(text, own_delay)
+local function throttled(text, own_delay, all)
   local delay, own = string.match(text or '', '^(%S+) (%S+)$')
-  return own == decimal(own_delay) and number_of(delay, 0) or 0
+  -- Spiders that share slots may begin with different delays.
+  local counts = own == decimal(own_delay) or slots.are_shared and all.throttles
+  return counts and number_of(delay, 0) or 0
 end
 
 -- Set the Crawl-delay of a slot, or what AutoThrottle has found. -> by how much its delay is longer than before
@@ -140,7 +141,7 @@ function limits.of(slot, all)
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, sets_delay = sets_delay,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
     own_delay = delay, own_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
-    robots = number_of(robots, 0), throttle = throttled(throttle, delay), outside = outside or '',
+    robots = number_of(robots, 0), throttle = throttled(throttle, delay, all), outside = outside or '',
   }
   find_least(state)
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
@@ -222,6 +223,23 @@ end
 
 local is_seeded
 at_begin(function() is_seeded = false end)
+
+-- -> the shortest time between two requests of a slot
+function limits.least_gap(state)
+  return state.delay * (1 - state.jitter)
+end
+
+-- -> the tat after the last turn of a request that was sent without the scheduler, its time, and its worker; nil: none is known
+function limits.last_outside(state)
+  local tat, at, worker = string.match(state.outside, '^(%S+) (%S+) (%S+)$')
+  if tat then return number_of(tat, 0), number_of(at, 0), worker end
+end
+
+-- -> the time before which no turn may be, because of that one: it is in no worker's count of turns
+function limits.after_outside(state)
+  local _, at = limits.last_outside(state)
+  return at and at + limits.least_gap(state) or 0
+end
 
 function limits.interval(state)
   if state.jitter == 0 then return state.delay end

@@ -76,7 +76,7 @@ local function hear(step, state, good, is_bad, ago, wait, why, failures, has_ans
   if has_answered and backoff.reach(state) then
     events.tell('slot_recovered', nil, {slot = state.slot})
     note(step, state, 0, 0, '', 'up')
-    state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay)), true
+    state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay, limits.after_outside(state))), true
     slots.at(state.slot, state.tat)
   end
   if failures > 0 then return lose(step, state, failures, now - ago, why) end

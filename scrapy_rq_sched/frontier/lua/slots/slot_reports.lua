@@ -10,16 +10,15 @@ function slot_reports.used(state, worker, n, last, unused, left)
   end
   local now = slots.now()
   if last > 0 then
-    local least = state.delay * (1 - state.jitter)
     state.sent, state.is_sent_new = math.max(state.sent, math.min(last, now)), true
-    state.tat = math.max(state.tat, state.sent + least * (1 + state.pending))
+    state.tat = math.max(state.tat, state.sent + limits.least_gap(state) * (1 + state.pending))
   end
   -- An unused turn, as for a response from the HTTP cache, costs the slot no time.
   if unused > 0 and state.pending == 0 and state.owner == worker then
     local from = state.sent > 0 and state.sent + limits.interval(state) or now
     -- A site that is asked too fast is not asked sooner than a delay after its answer.
     if state.learnt then from = math.max(from, state.learnt.raised + state.delay) end
-    state.tat = math.min(state.tat, from)
+    state.tat = math.min(state.tat, math.max(from, limits.after_outside(state)))
     shared_slots.moved(state.slot)
   end
   if state.leaves and state.pending == 0 and state.owner == worker then

@@ -21,11 +21,13 @@ end
 function throttle.hear(step)
   for slot, latencies in pairs(header.latencies) do
     local state = limits.of(slot, slot_policy.all)
-    local longer = limits.set(state, 'throttle', find(state.throttle > 0 and state.throttle or state.own_delay, latencies))
+    local before = limits.least_gap(state)
+    limits.set(state, 'throttle', find(state.throttle > 0 and state.throttle or state.own_delay, latencies))
     -- The next turn was found with the delay before.
-    if longer ~= 0 then
-      local share = 1 - state.jitter
-      state.tat = math.max(state.tat + longer * share, state.sent + state.delay * share * (1 + state.pending))
+    local gap = limits.least_gap(state)
+    if gap ~= before then
+      local soonest = math.max(state.sent + gap * (1 + state.pending), limits.after_outside(state))
+      state.tat = math.max(state.tat + gap - before, soonest)
       limits.set_turn(state, state.owner)
       shared_slots.moved(slot)
     end

@@ -1,0 +1,87 @@
+-- Needs: keys, slots/slots, slots/backoff, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Turns of slots for requests that a worker sends without the scheduler, as for media files. They are sent in the same gaps as
+-- other requests; else, other rules hold for them than in exchange/admission.lua.
+local outside = {}
+-- By which part of its delay a turn is further away from those that another worker has, and by how many milliseconds at
+-- most: each may be so late.
+local APART, MOST_APART = 0.5, 250
+-- A turn is given at most so many milliseconds ahead, and as many as a reply takes: together less than QUIET in
+-- exchange/admission.lua. And the longest time for which these requests wait for the end of a block.
+local AHEAD, MOST_LATENCY, LONGEST_WAIT = 1500, 400, 60000
+-- For how long at least a turn is left to a request that waits in the queue of the slot.
+local LEFT_FOR = 250
+
+-- -> whether the slot's last turn was for a request that is sent without the scheduler; then its time, and its worker
+local function last_outside(state)
+  local tat, at, worker = limits.last_outside(state)
+  if tat and state.tat - tat < APART * limits.least_gap(state) then return true, at, worker end
+  return false, 0, ''
+end
+
+-- -> the room between the turns of different workers, each of which may be late
+local function room_of(state)
+  local has_others = slots.are_shared or redis.call('ZCARD', WORKERS) > 1
+  return has_others and math.min(state.delay * APART, MOST_APART) or 0
+end
+
+-- -> from when this worker may send a request without the scheduler
+local function first_outside(step, state, ask, latency)
+  local is_last, last, worker = last_outside(state)
+  local soonest, room = math.max(ask.now, state.blocked, ask.not_before), room_of(state)
+  if is_last and worker == step.worker then return math.max(last + limits.interval(state), soonest) end
+  if state.owner == step.worker then return math.max(state.tat, soonest) end
+  local at = state.tat
+  if is_last then
+    at = math.max(at, last + limits.least_gap(state) + room)
+  elseif state.pending > 0 then
+    at = at + room
+  end
+  return math.max(at, soonest, ask.now + latency)
+end
+
+-- -> whether a request that is sent without the scheduler may not have the next turn: after each of them, the next turn is for
+-- one that waits in the queue of the slot; and until when
+local function is_left_to_others(state, ask, latency)
+  local others_wait = slots.has(state.slot) or slots.are_shared and shared_slots.is_left_to_another(state)
+  local till = math.max(state.tat, state.blocked) + math.max(state.delay, LEFT_FOR)
+  return others_wait, others_wait and last_outside(state) and ask.now + latency < till, till
+end
+
+-- Find turns of a slot for at most *most* of these requests. They wait neither for the turns that another worker has, nor for
+-- the slot's concurrency: a page that holds either may wait for them. So they do not wait long either for a site that cannot be
+-- reached, or that has asked to wait.
+-- -> when each may begin; if there is none: when to ask again, or nil and why they must fail
+function outside.grants(step, slot, most)
+  local state, begins = limits.of(slot, slot_policy.all), {}
+  admission.tell(step, state)
+  local ask, latency = admission.ask_for(step, state, step.worker, most), math.min(header.latency or 0, MOST_LATENCY)
+  if state.blocked > ask.now + LONGEST_WAIT then return begins, nil, 'blocked' end
+  if state.delay == 0 then
+    if state.blocked > ask.now then return begins, state.blocked end
+    for i = 1, most do begins[i] = limits.AT_ONCE end
+    return begins
+  end
+  local is_down, others_wait, is_left, left_till = backoff.is_down(state), is_left_to_others(state, ask, latency)
+  local at = first_outside(step, state, ask, latency)
+  local horizon = ask.now + latency + AHEAD
+  -- Those that wait in the queue try whether the site can be reached again.
+  if is_down and (others_wait or state.active > 0 or at > horizon) then return begins, nil, 'unreachable' end
+  if is_left then return begins, left_till end
+  if at > horizon then return begins, at - AHEAD end
+  local is_own = state.owner == step.worker or select(3, last_outside(state)) == step.worker
+  begins[1] = at
+  while is_own and not others_wait and not is_down and #begins < most and at + state.delay <= horizon do
+    at = at + limits.interval(state)
+    begins[#begins + 1] = at
+  end
+  -- It does not count for the concurrency, which is one if the site cannot be reached.
+  state.tat = at + (is_down and LONGEST_WAIT or limits.interval(state) + room_of(state))
+  state.outside, state.is_outside_new = decimal(state.tat) .. ' ' .. decimal(at) .. ' ' .. step.worker, true
+  limits.change(state)
+  if slots.are_shared then shared_slots.had(state) end
+  limits.set_turn(state, state.owner)
+  shared_slots.moved(slot)
+  return begins
+end
+
+return outside -- seldom used
