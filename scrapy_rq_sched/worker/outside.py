@@ -28,7 +28,7 @@ from .slots import Politeness
 MOST, MOST_AT_ONCE = 4, 100
 #: The part of a gap, and the seconds, by which a turn may be used late: less than APART and MOST_APART in
 #: ``lua/exchange/outside.lua``.
-MOST_LATE, MOST_SECONDS_LATE = 0.4, 0.2
+MOST_LATE, MOST_SECONDS_LATE = 0.3, 0.15
 #: How many turns a request may miss. With the next one it is sent, however late: a page waits for it.
 MISSED = 3
 #: Seconds for which the requests of a slot are not asked for again after they were refused.
@@ -155,6 +155,10 @@ class OutsideRequests(Part):
     def pass_all(self) -> None:
         """Let these requests go from now on, because the frontier gives no more turns."""
         self._passes = True
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let all that wait go, because they must end, and the frontier does not answer."""
         for held in self._take(lambda url: True):
             self.call_at(0.0, lambda held=held: held.turn.callback(None))  # type: ignore[misc]
 
@@ -173,11 +177,13 @@ class OutsideRequests(Part):
             if not granted:
                 del self._granted[slot]
         for slot, row in list(self._waiting.items()):
-            gone = [held for held in row if fits(held.url)]
-            taken += gone
-            self._waiting[slot] = deque(held for held in row if held not in gone)
-            if not self._waiting[slot]:
+            kept = deque[_Held]()
+            for held in row:
+                (taken if fits(held.url) else kept).append(held)
+            self._waiting[slot] = kept
+            if not kept:
                 del self._waiting[slot]
+                self._ask_at.pop(slot, None)
         return taken
 
     def _grant(self, slot: str, held: _Held, at: float) -> None:

@@ -251,7 +251,7 @@ class Session(Part):
         if self.engine.closing():
             self.state.items.closing(self.settings.lease_timeout)
             if self.capacity.cut_off:
-                self.outside.pass_all()
+                self.outside.let_go()
         if self.capacity.tick(self.engine.downloading()):
             self.engine.wake()
         self._farewell.look(self.engine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -111,13 +112,53 @@ def test_the_turn_after_a_file_is_left_to_a_page_that_waits(join: Join) -> None:
     assert ask(other).given_outside["a"][0] - page.begin == pytest.approx(GAP + ROOM, abs=1)
 
 
+def test_pages_are_not_left_to_an_owner_that_takes_none(join: Join) -> None:
+    brief = {"slots": SlotLimits(delay=0.1)}
+    owner, worker, other = join("a", bounds=brief), join("b", bounds=brief), join("c", bounds=brief)
+    push(owner, "a", 9)
+    (page,) = take(owner, 1)
+    owner.say(grants={"a": UsedGrants(1, page.begin)})
+    outside(worker)
+    begun = time.monotonic()
+    while not take(other):
+        ask(worker)
+        assert time.monotonic() < begun + 5
+
+
+def test_the_owner_of_a_slot_leaves_it_to_others_if_it_takes_no_pages(join: Join) -> None:
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    push(worker, "a", 9)
+    (page,) = take(worker, 1)
+    worker.say(grants={"a": UsedGrants(1, page.begin)})
+    (at,) = outside(worker)
+    assert ask(worker).given_outside == {}
+    wait_until(lambda: server_ms(worker.frontier.server) > at + GAP + ROOM)
+    assert len(take(other)) == 1
+
+
+def test_a_worker_alone_that_takes_no_pages_sends_its_files_without_them(join: Join) -> None:
+    worker = join(bounds=DELAY)
+    push(worker, "a", 9)
+    times = [outside(worker)[0] for _ in range(4)]
+    assert [after - before for before, after in pairwise(times)] == pytest.approx([GAP] * 3, abs=1)
+
+
 def test_a_turn_that_no_page_takes_is_for_the_next_file(join: Join) -> None:
-    worker = join(bounds={"slots": SlotLimits(delay=0.05)})
+    brief = {"slots": SlotLimits(delay=0.05)}
+    worker, _ = join("a", bounds=brief), join("b", bounds=brief)
     push(worker, "a", 2)
     times = outside(worker)
     while not (given := ask(worker).given_outside):
         pass
     assert given["a"][0] - times[0] > 200
+
+
+def test_no_turn_is_given_before_the_limits_are_known(join: Join, server: redis.Redis) -> None:
+    worker = join(bounds=DELAY)
+    worker.say()
+    server.flushall()
+    reply = ask(worker, 3)
+    assert (reply.wants_policy, reply.given_outside) == (True, {})
 
 
 def test_an_unused_turn_of_a_page_does_not_bring_the_next_one_before_a_file(join: Join) -> None:

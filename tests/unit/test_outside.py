@@ -155,6 +155,14 @@ def test_a_slot_without_a_turn_is_asked_again_when_it_may_have_one(
     assert worker.asked() == {"a": 1}
 
 
+def test_files_that_come_after_an_outage_wait_again(worker: Worker) -> None:
+    turn = hold(worker)
+    worker.outside.let_go()
+    worker.calls.pop()()
+    assert turn.called
+    assert not hold(worker).called
+
+
 def test_requests_that_are_denied_end_without_a_turn(worker: Worker) -> None:
     granted, waiting = hold(worker), hold(worker)
     other = worker.outside.hold(Request("http://b/"), "a")

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/backoff, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, slots/slots, slots/own_slots, slots/backoff, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
 -- Turns of slots for requests that a worker sends without the scheduler, as for media files. They are sent in the same gaps as
 -- other requests; else, other rules hold for them than in exchange/admission.lua.
 local outside = {}
@@ -18,10 +18,14 @@ local function last_outside(state)
   return false, 0, ''
 end
 
+-- -> whether other workers may have turns of slots
+local function has_others()
+  return slots.are_shared or redis.call('ZCARD', WORKERS) > 1
+end
+
 -- -> the room between the turns of different workers, each of which may be late
 local function room_of(state)
-  local has_others = slots.are_shared or redis.call('ZCARD', WORKERS) > 1
-  return has_others and math.min(state.delay * APART, MOST_APART) or 0
+  return has_others() and math.min(state.delay * APART, MOST_APART) or 0
 end
 
 -- -> from when this worker may send a request without the scheduler
@@ -39,12 +43,24 @@ local function first_outside(step, state, ask, latency)
   return math.max(at, soonest, ask.now + latency)
 end
 
--- -> whether a request that is sent without the scheduler may not have the next turn: after each of them, the next turn is for
--- one that waits in the queue of the slot; and until when
-local function is_left_to_others(state, ask, latency)
+-- After each request that is sent without the scheduler, the next turn is for one that waits in the queue of the slot.
+-- -> whether any waits; and nil, or when to ask again, because the turn is left to it
+local function left_till(step, state, ask, latency)
   local others_wait = slots.has(state.slot) or slots.are_shared and shared_slots.is_left_to_another(state)
-  local till = math.max(state.tat, state.blocked) + math.max(state.delay, LEFT_FOR)
-  return others_wait, others_wait and last_outside(state) and ask.now + latency < till, till
+  if not (others_wait and last_outside(state)) then return others_wait end
+  local is_owner, takes_none = state.owner == step.worker, step.want == 0
+  if takes_none and not has_others() then return true end
+  if is_owner and takes_none then
+    own_slots.forget(step.worker, state.slot)
+    state.owner, state.is_owner_new, is_owner = '', true, true
+    limits.change(state)
+    limits.set_turn(state, '')
+  end
+  -- For a moment, the slot is left to the worker that had it last, which may take none.
+  local for_owner = not is_owner and limits.is_left(state, '') and own_slots.LEFT_FOR or 0
+  local soon, now = math.max(state.tat, state.blocked) + math.max(state.delay, LEFT_FOR), ask.now + latency
+  if now >= soon + for_owner then return true end
+  return true, now < soon and soon or now + LEFT_FOR
 end
 
 -- Find turns of a slot for at most *most* of these requests. They wait neither for the turns that another worker has, nor for
@@ -57,16 +73,17 @@ function outside.grants(step, slot, most)
   local ask, latency = admission.ask_for(step, state, step.worker, most), math.min(header.latency or 0, MOST_LATENCY)
   if state.blocked > ask.now + LONGEST_WAIT then return begins, nil, 'blocked' end
   if state.delay == 0 then
-    if state.blocked > ask.now then return begins, state.blocked end
+    local soonest = math.max(state.blocked, ask.not_before)
+    if soonest > ask.now then return begins, soonest end
     for i = 1, most do begins[i] = limits.AT_ONCE end
     return begins
   end
-  local is_down, others_wait, is_left, left_till = backoff.is_down(state), is_left_to_others(state, ask, latency)
+  local is_down, others_wait, till = backoff.is_down(state), left_till(step, state, ask, latency)
   local at = first_outside(step, state, ask, latency)
   local horizon = ask.now + latency + AHEAD
   -- Those that wait in the queue try whether the site can be reached again.
   if is_down and (others_wait or state.active > 0 or at > horizon) then return begins, nil, 'unreachable' end
-  if is_left then return begins, left_till end
+  if till then return begins, till end
   if at > horizon then return begins, at - AHEAD end
   local is_own = state.owner == step.worker or select(3, last_outside(state)) == step.worker
   begins[1] = at

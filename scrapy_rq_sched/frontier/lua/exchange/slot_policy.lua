@@ -78,7 +78,8 @@ local function compare(step)
     store_policy(step, header.limits)
   elseif header.slot_policy and not known and not step.over then
     -- A request may begin only within its limits, and somebody has removed these.
-    step.wants_policy, step.want, header.asks = true, 0, header.asks and {}
+    step.wants_policy, step.want = true, 0
+    header.asks, header.outside = header.asks and {}, header.outside and {}
   end
 end
 

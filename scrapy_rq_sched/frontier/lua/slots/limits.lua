@@ -148,7 +148,9 @@ function limits.of(slot, all)
   delay = state.delay
   state.is_delay_stored = was == delay
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
-  if all.delay and was and was > delay then state.tat = tat - (was - delay) * (1 - state.jitter) end
+  if all.delay and was and was > delay then 
+    state.tat = math.max(tat - (was - delay) * (1 - state.jitter), limits.after_outside(state))
+  end
   if is_set then state.is_set = true end
   if slots.are_shared then state.asked, state.asked_by, state.last = number_of(asked, 0), asked_by or '', last or '' end
   if all.delay and not slots.are_shared then known[slot] = state end
