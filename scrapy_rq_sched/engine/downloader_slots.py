@@ -177,7 +177,12 @@ class DownloaderSlots:
             return self._enqueue(request, *arguments, **options)
 
         async def later() -> Any:
-            await maybe_deferred_to_future(turn)
+            # While it waits, a page that has its turn may need the downloader's place.
+            self._downloader.active.discard(request)
+            try:
+                await maybe_deferred_to_future(turn)
+            finally:
+                self._downloader.active.add(request)
             response = self._enqueue(request, *arguments, **options)
             return await (maybe_deferred_to_future(response) if isinstance(response, Deferred) else response)
 

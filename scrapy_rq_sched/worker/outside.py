@@ -101,6 +101,12 @@ class OutsideRequests(Part):
         self._waiting.setdefault(slot, deque()).append(held)
         return held.turn
 
+    @property
+    def count(self) -> int:
+        """How many requests wait."""
+        rows = (*self._waiting.values(), *self._granted.values())
+        return sum(map(len, rows))
+
     def asks(self) -> dict[str, int]:
         """Return how many turns to ask for, by slot."""
         soon = time.monotonic() + self.latency()

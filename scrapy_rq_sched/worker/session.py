@@ -252,7 +252,7 @@ class Session(Part):
             self.state.items.closing(self.settings.lease_timeout)
             if self.capacity.cut_off:
                 self.outside.let_go()
-        if self.capacity.tick(self.engine.downloading()):
+        if self.capacity.tick(self.engine.downloading() + self.outside.count):
             self.engine.wake()
         self._farewell.look(self.engine)
         if not self.closing:

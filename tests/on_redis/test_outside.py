@@ -43,8 +43,12 @@ def test_a_slot_without_turns_gives_one_now(join: Join, server: redis.Redis) -> 
 def test_the_next_turn_of_another_worker_comes_after_it(join: Join) -> None:
     worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     (at,) = outside(worker)
+    late = at + 40
+    assert ask(other).given_outside == {}
+    worker.say(grants={"a": UsedGrants(0, late)})
     (again,) = outside(other)
-    assert again - at == pytest.approx(GAP + ROOM, abs=1)
+    # The server's clock may not have come to that time, which it then counts for.
+    assert again - at >= GAP - 1
     push(worker, "a", 3)
     assert take(other) == []
 
@@ -73,8 +77,30 @@ def test_a_file_of_the_owner_of_the_slot_has_room_after_it(join: Join) -> None:
     (page,) = take(worker, 1)
     worker.say(grants={"a": UsedGrants(1, page.begin)})
     (at,) = outside(worker)
+    assert ask(other).given_outside == {}
+    wait_until(lambda: server_ms(worker.frontier.server) > at + 20)
+    worker.say(grants={"a": UsedGrants(0, at + 20)})
     (again,) = outside(other)
-    assert again - at == pytest.approx(GAP + ROOM, abs=1)
+    assert again - at == pytest.approx(GAP + 20, abs=1)
+
+
+def test_a_worker_that_waits_for_a_turn_has_the_next_one(join: Join) -> None:
+    worker, other, third = join("a", bounds=DELAY), join("b", bounds=DELAY), join("c", bounds=DELAY)
+    (at,) = outside(worker)
+    assert ask(other).given_outside == {}
+    wait_until(lambda: server_ms(worker.frontier.server) > at)
+    worker.say(grants={"a": UsedGrants(0, at)})
+    assert ask(worker).given_outside == ask(third).given_outside == {}
+    assert len(outside(other)) == 1
+
+
+def test_a_dead_worker_is_not_waited_for(join: Join, server: redis.Redis) -> None:
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    (at,) = outside(worker)
+    assert ask(other).given_outside == {}
+    server.zadd(worker.frontier.keys.workers, {"a": 1})
+    (again,) = outside(other)
+    assert again - at >= GAP + ROOM - 1
 
 
 def test_a_worker_that_sent_the_last_file_needs_no_room_after_it(join: Join) -> None:
@@ -92,10 +118,8 @@ def test_no_turn_is_given_long_ahead(join: Join, server: redis.Redis) -> None:
 
 
 def test_a_turn_of_another_worker_comes_after_the_reply_to_it(join: Join, server: redis.Redis) -> None:
-    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
-    outside(other)
-    wait_until(lambda: (at := outside(worker, latency=300)[0]) and at - server_ms(server) < GAP + ROOM)
-    (at,) = outside(other, latency=300)
+    worker = join(bounds=DELAY)
+    (at,) = outside(worker, latency=300)
     assert at - server_ms(server) > 250
 
 
@@ -261,4 +285,4 @@ def test_a_turn_that_was_used_late_delays_the_next_one(join: Join, server: redis
     late = server_ms(server)
     worker.say(grants={"a": UsedGrants(0, late)})
     (at,) = outside(other)
-    assert at - late >= GAP
+    assert at - late >= GAP - 1

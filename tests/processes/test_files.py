@@ -59,9 +59,9 @@ def test_requests_for_robots_txt_and_files_keep_the_delay_of_the_fleet(
 
 def test_pages_and_files_of_one_host_keep_its_delay_together(fleet: Fleet, tmp_path: Path) -> None:
     with site("", 0, {}, address="0.0.0.0") as (url, asked):
-        start(fleet, url, tmp_path, 2, "filesbeside", DOWNLOAD_DELAY=0.3)
+        start(fleet, url, tmp_path, 3, "filesbeside", DOWNLOAD_DELAY=0.3)
         fleet.wait()
-    assert len({one.path for one in asked}) == len(asked) == 7 + 24
+    assert len({one.path for one in asked}) == len(asked) == 4 * PAGES + PAGES // 2
     assert least_gap(asked) >= 0.95 * 0.3
 
 

@@ -70,6 +70,7 @@ def test_a_file_waits_for_the_turn_that_it_asks_for(worker: Worker) -> None:
 
 def test_many_files_ask_for_a_few_turns_and_again_when_these_are_used(worker: Worker) -> None:
     turns = [hold(worker) for _ in range(10)]
+    assert worker.outside.count == 10
     assert worker.asked() == {"a": MOST}
     worker.give(1_000_000)
     assert worker.asked() == {}

@@ -1,15 +1,18 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/backoff, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, number_of, slots/slots, slots/own_slots, slots/downloads, slots/backoff, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
 -- Turns of slots for requests that a worker sends without the scheduler, as for media files. They are sent in the same gaps as
 -- other requests; else, other rules hold for them than in exchange/admission.lua.
 local outside = {}
--- By which part of its delay a turn is further away from those that another worker has, and by how many milliseconds at
--- most: each may be so late.
+-- By which part of its delay a turn is further away from those of another worker of which it is not known when it uses them,
+-- and by how many milliseconds at most: each may be so late.
 local APART, MOST_APART = 0.5, 250
 -- A turn is given at most so many milliseconds ahead, and as many as a reply takes: together less than QUIET in
 -- exchange/admission.lua. And the longest time for which these requests wait for the end of a block.
 local AHEAD, MOST_LATENCY, LONGEST_WAIT = 1500, 400, 60000
 -- For how long at least a turn is left to a request that waits in the queue of the slot.
 local LEFT_FOR = 250
+-- How long a worker waits until it asks again whether another has used its turn; for how long its wish counts; and how long
+-- after the turn it is given up to wait for the report, in milliseconds.
+local ASK_AFTER, WISHED_FOR, UNREPORTED = 100, 500, 2000
 
 -- -> whether the slot's last turn was for a request that is sent without the scheduler; then its time, and its worker
 local function last_outside(state)
@@ -28,6 +31,24 @@ local function room_of(state)
   return has_others() and math.min(state.delay * APART, MOST_APART) or 0
 end
 
+-- -> whether a turn that another worker was given last is used, as far as is known
+local function is_used(state, last)
+  return state.sent >= last - limits.least_gap(state) / 10
+end
+
+-- -> nil; or when this worker must ask again, because another one has the last turn, or waits for the next one
+local function await_another(step, state, ask)
+  local is_last, last, worker = last_outside(state)
+  local wisher, since = string.match(state.outside_next, '^(%S+) (%S+)$')
+  if wisher and wisher ~= step.worker and ask.now < number_of(since, 0) + WISHED_FOR then return ask.now + ASK_AFTER end
+  if not is_last or worker == step.worker or is_used(state, last) then return nil end
+  if downloads.lives(worker) == false or ask.now > last + UNREPORTED then return nil end
+  local again_at = math.max(ask.now, last) + ASK_AFTER
+  state.outside_next, state.is_outside_new = step.worker .. ' ' .. whole(again_at), true
+  limits.change(state)
+  return again_at
+end
+
 -- -> from when this worker may send a request without the scheduler
 local function first_outside(step, state, ask, latency)
   local is_last, last, worker = last_outside(state)
@@ -35,7 +56,9 @@ local function first_outside(step, state, ask, latency)
   if is_last and worker == step.worker then return math.max(last + limits.interval(state), soonest) end
   if state.owner == step.worker then return math.max(state.tat, soonest) end
   local at = state.tat
-  if is_last then
+  if is_last and is_used(state, last) then
+    at = math.max(last, state.sent) + limits.interval(state)
+  elseif is_last then
     at = math.max(at, last + limits.least_gap(state) + room)
   elseif state.pending > 0 then
     at = at + room
@@ -83,6 +106,7 @@ function outside.grants(step, slot, most)
   local horizon = ask.now + latency + AHEAD
   -- Those that wait in the queue try whether the site can be reached again.
   if is_down and (others_wait or state.active > 0 or at > horizon) then return begins, nil, 'unreachable' end
+  till = till or not is_down and await_another(step, state, ask)
   if till then return begins, till end
   if at > horizon then return begins, at - AHEAD end
   local is_own = state.owner == step.worker or select(3, last_outside(state)) == step.worker
@@ -94,6 +118,7 @@ function outside.grants(step, slot, most)
   -- It does not count for the concurrency, which is one if the site cannot be reached.
   state.tat = at + (is_down and LONGEST_WAIT or limits.interval(state) + room_of(state))
   state.outside, state.is_outside_new = decimal(state.tat) .. ' ' .. decimal(at) .. ' ' .. step.worker, true
+  state.outside_next = ''
   limits.change(state)
   if slots.are_shared then shared_slots.had(state) end
   limits.set_turn(state, state.owner)

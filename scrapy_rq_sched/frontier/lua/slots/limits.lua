@@ -25,6 +25,7 @@
 --   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
 --             replaces it
 --   outside   the last turn of a request that a worker sends without the scheduler: '<tat after it> <its time> <worker>'
+--   outside_next  the worker that waits for its turn after that one, and since when: '<worker> <time>'
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 --   kept      the time until which the key is kept, if no worker downloads there
@@ -108,7 +109,7 @@ function limits.of(slot, all)
     redis.call('UNLINK', SLOT .. slot)
     flat = {}
   end
-  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots, throttle, outside
+  local tat, was, owner, pending, sent, blocked, block_reason, kept, asked, asked_by, last, workers, learnt, robots, throttle, outside, outside_next
   local active = 0
   for i = 1, #flat, 2 do
     local name, value = flat[i], flat[i + 1]
@@ -126,6 +127,7 @@ function limits.of(slot, all)
     elseif name == 'robots' then robots = value
     elseif name == 'throttle' then throttle = value
     elseif name == 'outside' then outside = value
+    elseif name == 'outside_next' then outside_next = value
     elseif name == 'block_reason' then block_reason = value
     elseif string.sub(name, 1, 2) == 'a:' then
       local worker = string.sub(name, 3)
@@ -141,7 +143,7 @@ function limits.of(slot, all)
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, sets_delay = sets_delay,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
     own_delay = delay, own_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
-    robots = number_of(robots, 0), throttle = throttled(throttle, delay, all), outside = outside or '',
+    robots = number_of(robots, 0), throttle = throttled(throttle, delay, all), outside = outside or '', outside_next = outside_next or '',
   }
   find_least(state)
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
@@ -184,7 +186,8 @@ local function write_state(state)
     fields[n + 1], fields[n + 2], n, state.is_throttle_new = 'throttle', decimal(state.throttle) .. ' ' .. decimal(state.own_delay), n + 2, nil
   end
   if state.is_outside_new then
-    fields[n + 1], fields[n + 2], n, state.is_outside_new = 'outside', state.outside, n + 2, nil
+    fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'outside', state.outside, 'outside_next', state.outside_next
+    n, state.is_outside_new = n + 4, nil
   end
   if state.is_block_new then
     fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'blocked', decimal(state.blocked), 'block_reason', state.block_reason
