@@ -80,7 +80,7 @@ end
 
 -- -> the delay in *text*, the field throttle, if it was found with that of the settings; 0: none
 local function throttled(text, own_delay, all)
-  local delay, own = string.match(text or '', '^(%S+) (%S+)$')
+  local delay, own = string.match(text, '^(%S+) (%S+)$')
   -- Spiders that share slots may begin with different delays.
   local counts = own == decimal(own_delay) or slots.are_shared and all.throttles
   return counts and number_of(delay, 0) or 0
@@ -143,14 +143,15 @@ function limits.of(slot, all)
     delay = delay, jitter = math.min(1, jitter), concurrency = concurrency, sets_delay = sets_delay,
     blocked = number_of(blocked, 0), block_reason = block_reason or '', kept = number_of(kept, 0),
     own_delay = delay, own_jitter = math.min(1, jitter), least_concurrency = concurrency, is_learnt = false,
-    robots = number_of(robots, 0), throttle = throttled(throttle, delay, all), outside = outside or '', outside_next = outside_next or '',
+    robots = number_of(robots, 0), throttle = throttle and throttled(throttle, delay, all) or 0,
+    outside = outside or '', outside_next = outside_next or '', least_delay = delay, least_jitter = math.min(1, jitter),
   }
-  find_least(state)
+  if robots or throttle then find_least(state) end
   if learnt and learnt ~= '' then backoff.apply(state, learnt) end
   delay = state.delay
   state.is_delay_stored = was == delay
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
-  if all.delay and was and was > delay then 
+  if all.delay and was and was > delay then
     state.tat = math.max(tat - (was - delay) * (1 - state.jitter), limits.after_outside(state))
   end
   if is_set then state.is_set = true end
