@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
+import time
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 #: Seconds for which a slot must be blocked until that is a warning: somebody may not want to wait so long.
 LONG_BLOCK = 600.0
+#: Seconds by which a block must end later than the one in the log to be logged again.
+SAME_BLOCK = 1.0
+#: Number of slots whose last block is remembered.
+REMEMBERED = 1000
 #: Number of different causes that are logged; a spider may produce a million of them.
 MOST_WARNINGS = 100
 
@@ -107,6 +112,8 @@ class Notices:
         self._stats = stats
         self._warned: set[str] = set()
         self._log_raised = False
+        # When the blocks in the log end, by slot.
+        self._blocks: dict[str, float] = {}
 
     def reply(self, reply: Reply, unbegun: int) -> None:
         """Log and count the news in *reply*.
@@ -288,7 +295,7 @@ class Notices:
         """Log what the answers of sites have led to, and which slots are no longer blocked."""
         for slot, its in reply.backed_off.items():
             self._stats.inc_value("frontier/backed_off")
-            if its.blocked_for:
+            if its.blocked_for and self._is_new_block(slot, its.blocked_for):
                 is_long = its.blocked_for >= LONG_BLOCK
                 waits = round(its.blocked_for) if its.blocked_for >= 1 else its.blocked_for
                 until = datetime.now().astimezone() + timedelta(seconds=its.blocked_for)
@@ -308,7 +315,16 @@ class Notices:
                     *(one_line(slot), one_line(its.reason), _seconds(its.delay)),
                 )
         for slot in reply.freed:
+            self._blocks.pop(slot, None)
             logger.info("%s is no longer blocked", one_line(slot))
+
+    def _is_new_block(self, slot: str, seconds: float) -> bool:
+        """Return whether a block ends later than the one in the log, and not for answers that came with it."""
+        until, before = time.monotonic() + seconds, self._blocks.get(slot, 0.0)
+        if len(self._blocks) >= REMEMBERED:
+            self._blocks.clear()
+        self._blocks[slot] = max(until, before)
+        return until > before + SAME_BLOCK
 
     def _note_change(self, slot: str, its: BackedOff) -> None:
         if its.change == "robots":
