@@ -319,7 +319,7 @@ class Notices:
             logger.info("%s is no longer blocked", one_line(slot))
 
     def _is_new_block(self, slot: str, seconds: float) -> bool:
-        """Return whether a block ends later than the one in the log, and not for answers that came with it."""
+        """Return whether a block ends later than that in the log. Several answers ask for nearly the same."""
         until, before = time.monotonic() + seconds, self._blocks.get(slot, 0.0)
         if len(self._blocks) >= REMEMBERED:
             self._blocks.clear()
