@@ -286,7 +286,9 @@ class Crawling:
 
     def has_pending(self) -> bool:  # noqa: D102
         finished = self._session.finished
-        if not (finished.is_running and self._session.state.is_quiet):
+        # An extension may wait for a request that waits for its turn.
+        is_quiet = self._session.state.is_quiet and not self._session.outside.count
+        if not (finished.is_running and is_quiet):
             return True
         return finished.seconds < self._session.settings.idle_before_close
 

@@ -71,6 +71,7 @@ class OutsideRequests(Part):
     :param clock: the server's clock.
     :ivar call_at: calls a function at a time of the monotonic clock; returns a function that cancels it.
     :ivar is_held: returns whether no request of a slot may begin until the frontier has told its limits.
+    :ivar is_closing: returns whether the spider closes.
     :ivar latency: returns how many seconds a reply of the frontier takes.
     """
 
@@ -86,6 +87,7 @@ class OutsideRequests(Part):
         self._passes = False
         self.call_at: Callable[[float, Callable[[], None]], Cancel] = _call_now
         self.is_held: Callable[[str], bool] = lambda slot: False
+        self.is_closing: Callable[[], bool] = lambda: False
         self.latency: Callable[[], float] = lambda: 0.0
 
     def hold(self, request: Request, slot: str) -> Deferred[None] | None:
@@ -110,10 +112,11 @@ class OutsideRequests(Part):
     def asks(self) -> dict[str, int]:
         """Return how many turns to ask for, by slot."""
         soon = time.monotonic() + self.latency()
+        self._ask_at = {slot: at for slot, at in self._ask_at.items() if at > soon}
         return {
             slot: min(MOST if self._politeness.gap_of(slot) else MOST_AT_ONCE, len(row))
             for slot, row in self._waiting.items()
-            if slot not in self._granted and self._ask_at.get(slot, 0.0) <= soon
+            if slot not in self._granted and slot not in self._ask_at
         }
 
     def fill(self, batch: Batch) -> None:  # noqa: D102
@@ -150,7 +153,8 @@ class OutsideRequests(Part):
         """Let the requests of *slot* fail: the pages that wait for them would wait too long."""
         row = self._waiting.pop(slot, deque())
         # Without its robots.txt, a site would count as one that forbids nothing.
-        kept = deque(held for held in row if why == "blocked" and _is_robots(held.url))
+        waits = why == "blocked" and not self.is_closing()
+        kept = deque(held for held in row if waits and _is_robots(held.url))
         if kept:
             self._waiting[slot] = kept
         self._ask_at[slot] = time.monotonic() + REFUSED_FOR

@@ -114,6 +114,7 @@ class Session(Part):
             engine.name_end(self._reason_to_end)
             self.outside.call_at = engine.call_at
             self.outside.is_held = state.answers.held.__contains__
+            self.outside.is_closing = lambda: self.closing
             self.outside.latency = lambda: limits.latency
             engine.slots.hold = self.outside.hold
             self.deny_list.changed = engine.deny(self.deny_list.refuses, self.outside.refuse)

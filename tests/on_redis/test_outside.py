@@ -94,6 +94,30 @@ def test_a_worker_that_waits_for_a_turn_has_the_next_one(join: Join) -> None:
     assert len(outside(other)) == 1
 
 
+def test_a_worker_that_has_missed_its_turn_is_not_waited_for(join: Join) -> None:
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    (at,) = outside(worker)
+    assert ask(other).given_outside == {}
+    wait_until(lambda: server_ms(worker.frontier.server) > at)
+    # It asks again, because it was too late, and the other one has asked before.
+    assert ask(worker).given_outside == {}
+    (again,) = outside(other)
+    assert again - at >= GAP + ROOM - 1
+
+
+def test_pages_that_have_had_turns_since_end_the_row_of_files(join: Join) -> None:
+    worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
+    (at,) = outside(other)
+    hear_latencies = {"latencies": {"a": [20.0]}, "throttle": (1.0, 0.0, 60_000.0)}
+    worker.say(**hear_latencies)
+    push(worker, "a", 3)
+    wait_until(lambda: (leases := take(worker, 1)) and leases[0].begin > at)
+    # The delay has become shorter, but the page has had the last turn.
+    assert server_ms(worker.frontier.server) - 1 <= outside(other)[0]
+    state = worker.frontier.server.hgetall(worker.frontier.keys.slot("a"))
+    assert float(state[b"tat"]) > at
+
+
 def test_a_dead_worker_is_not_waited_for(join: Join, server: redis.Redis) -> None:
     worker, other = join("a", bounds=DELAY), join("b", bounds=DELAY)
     (at,) = outside(worker)

@@ -219,6 +219,15 @@ def test_a_robots_txt_waits_for_the_end_of_a_block(worker: Worker, why: str, wai
     assert turn.called != waits
 
 
+def test_a_robots_txt_does_not_keep_a_worker_from_closing(worker: Worker) -> None:
+    turn = worker.outside.hold(ROBOTS, "a")
+    assert turn is not None
+    turn.addErrback(lambda failure: None)
+    worker.outside.is_closing = lambda: True
+    worker.outside.applied(Reply("1", refused_outside={"a": "blocked"}))
+    assert turn.called
+
+
 def test_files_ask_again_after_redis_came_back_with_older_data(worker: Worker) -> None:
     turn = hold(worker)
     worker.give(1_000_500)

@@ -1,4 +1,4 @@
--- Needs: keys, number_of, slots/slots, slots/own_slots, slots/downloads, slots/backoff, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
+-- Needs: keys, number_of, slots/slots, slots/own_slots, slots/downloads, slots/backoff, slots/outside_turns, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy, exchange/admission
 -- Turns of slots for requests that a worker sends without the scheduler, as for media files. They are sent in the same gaps as
 -- other requests; else, other rules hold for them than in exchange/admission.lua.
 local outside = {}
@@ -16,8 +16,8 @@ local ASK_AFTER, WISHED_FOR, UNREPORTED = 100, 500, 2000
 
 -- -> whether the slot's last turn was for a request that is sent without the scheduler; then its time, and its worker
 local function last_outside(state)
-  local tat, at, worker = limits.last_outside(state)
-  if tat and state.tat - tat < APART * limits.least_gap(state) then return true, at, worker end
+  local at, worker, is_last = outside_turns.last(state)
+  if is_last then return true, at, worker end
   return false, 0, ''
 end
 
@@ -33,14 +33,22 @@ end
 
 -- -> whether a turn that another worker was given last is used, as far as is known
 local function is_used(state, last)
-  return state.sent >= last - limits.least_gap(state) / 10
+  return state.sent >= last - outside_turns.least_gap(state) / 10
 end
 
 -- -> nil; or when this worker must ask again, because another one has the last turn, or waits for the next one
 local function await_another(step, state, ask)
   local is_last, last, worker = last_outside(state)
   local wisher, since = string.match(state.outside_next, '^(%S+) (%S+)$')
-  if wisher and wisher ~= step.worker and ask.now < number_of(since, 0) + WISHED_FOR then return ask.now + ASK_AFTER end
+  local is_wished = wisher and wisher ~= step.worker
+  if is_wished and is_last and worker == step.worker and ask.now > last and not is_used(state, last) then
+    -- A worker that asks again has no turn any more, so that the other need not wait for its report.
+    outside_turns.note(state, last, worker, false)
+    limits.change(state)
+    is_last = false
+  end
+  since = number_of(since, 0)
+  if is_wished and ask.now < since + WISHED_FOR then return math.max(ask.now, since) + ASK_AFTER end
   if not is_last or worker == step.worker or is_used(state, last) then return nil end
   if downloads.lives(worker) == false or ask.now > last + UNREPORTED then return nil end
   local again_at = math.max(ask.now, last) + ASK_AFTER
@@ -53,13 +61,15 @@ end
 local function first_outside(step, state, ask, latency)
   local is_last, last, worker = last_outside(state)
   local soonest, room = math.max(ask.now, state.blocked, ask.not_before), room_of(state)
-  if is_last and worker == step.worker then return math.max(last + limits.interval(state), soonest) end
+  if is_last and worker == step.worker then
+    return math.max(last + limits.interval(state), state.sent + outside_turns.least_gap(state), soonest)
+  end
   if state.owner == step.worker then return math.max(state.tat, soonest) end
   local at = state.tat
   if is_last and is_used(state, last) then
     at = math.max(last, state.sent) + limits.interval(state)
   elseif is_last then
-    at = math.max(at, last + limits.least_gap(state) + room)
+    at = math.max(at, last + outside_turns.least_gap(state) + room)
   elseif state.pending > 0 then
     at = at + room
   end
@@ -73,7 +83,7 @@ local function left_till(step, state, ask, latency)
   if not (others_wait and last_outside(state)) then return others_wait end
   local is_owner, takes_none = state.owner == step.worker, step.want == 0
   if takes_none and not has_others() then return true end
-  if is_owner and takes_none then
+  if is_owner and takes_none and state.pending == 0 then
     own_slots.forget(step.worker, state.slot)
     state.owner, state.is_owner_new, is_owner = '', true, true
     limits.change(state)
@@ -117,7 +127,7 @@ function outside.grants(step, slot, most)
   end
   -- It does not count for the concurrency, which is one if the site cannot be reached.
   state.tat = at + (is_down and LONGEST_WAIT or limits.interval(state) + room_of(state))
-  state.outside, state.is_outside_new = decimal(state.tat) .. ' ' .. decimal(at) .. ' ' .. step.worker, true
+  outside_turns.note(state, at, step.worker, true)
   state.outside_next = ''
   limits.change(state)
   if slots.are_shared then shared_slots.had(state) end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/shared_slots, slots/slot_patterns, slots/backoff
+-- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/shared_slots, slots/slot_patterns, slots/backoff, slots/outside_turns
 -- The limits of slots, and the states of slots with limits. exchange/admission.lua decides whether a request may begin. SLOT_LIMITS has two kinds of fields:
 --   <slot>      the limits of a slot that the settings name, as
 --               '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. They are valid as long as
@@ -24,8 +24,7 @@
 --             A delay that somebody has set replaces both
 --   learnt    the delay that was learnt from the slot's answers: see slots/backoff.lua. A longer one than that of the limits
 --             replaces it
---   outside   the last turn of a request that a worker sends without the scheduler: '<tat after it> <its time> <worker>'
---   outside_next  the worker that waits for its turn after that one, and since when: '<worker> <time>'
+--   outside, outside_next  see slots/outside_turns.lua
 --   last, asked, asked_by  see slots/shared_slots.lua
 --   a:<worker>  how many leases of that worker are not downloaded yet, and until when they count
 --   kept      the time until which the key is kept, if no worker downloads there
@@ -152,7 +151,7 @@ function limits.of(slot, all)
   state.is_delay_stored = was == delay
   -- If the delay was longer when tat was set, move tat back, but keep at least the present delay after the last turn.
   if all.delay and was and was > delay then
-    state.tat = math.max(tat - (was - delay) * (1 - state.jitter), limits.after_outside(state))
+    state.tat = math.max(tat - (was - delay) * (1 - state.jitter), outside_turns.earliest(state))
   end
   if is_set then state.is_set = true end
   if slots.are_shared then state.asked, state.asked_by, state.last = number_of(asked, 0), asked_by or '', last or '' end
@@ -230,23 +229,6 @@ end
 local is_seeded
 at_begin(function() is_seeded = false end)
 
--- -> the shortest time between two requests of a slot
-function limits.least_gap(state)
-  return state.delay * (1 - state.jitter)
-end
-
--- -> the tat after the last turn of a request that was sent without the scheduler, its time, and its worker; nil: none is known
-function limits.last_outside(state)
-  local tat, at, worker = string.match(state.outside, '^(%S+) (%S+) (%S+)$')
-  if tat then return number_of(tat, 0), number_of(at, 0), worker end
-end
-
--- -> the time before which no turn may be, because of that one: it is in no worker's count of turns
-function limits.after_outside(state)
-  local _, at = limits.last_outside(state)
-  return at and at + limits.least_gap(state) or 0
-end
-
 function limits.interval(state)
   if state.jitter == 0 then return state.delay end
   if not is_seeded then
@@ -284,6 +266,7 @@ function limits.handed(state, worker, begins, following, used)
     state.is_owner_new = true
   end
   if state.delay > 0 then
+    if state.outside ~= '' then outside_turns.end_row(state) end
     state.tat = begins[used + 1] or following
     state.pending = has_owner and state.pending + used or used
   end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, number_of, slots/limits, slots/backoff, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
+-- Needs: keys, slots/slots, number_of, slots/outside_turns, slots/limits, slots/backoff, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
 -- What sites have answered, for all workers: a slot is blocked as long as its site asks, or is asked more slowly.
 --
 -- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, or that of the
@@ -76,7 +76,7 @@ local function hear(step, state, good, is_bad, ago, wait, why, failures, has_ans
   if has_answered and backoff.reach(state) then
     events.tell('slot_recovered', nil, {slot = state.slot})
     note(step, state, 0, 0, '', 'up')
-    state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay, limits.after_outside(state))), true
+    state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay, outside_turns.earliest(state))), true
     slots.at(state.slot, state.tat)
   end
   if failures > 0 then return lose(step, state, failures, now - ago, why) end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/limits, slots/shared_slots
+-- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/outside_turns, slots/limits, slots/shared_slots
 -- Apply the workers' reports of their turns and downloads to the states of slots.
 local slot_reports = {}
 
@@ -11,14 +11,14 @@ function slot_reports.used(state, worker, n, last, unused, left)
   local now = slots.now()
   if last > 0 then
     state.sent, state.is_sent_new = math.max(state.sent, math.min(last, now)), true
-    state.tat = math.max(state.tat, state.sent + limits.least_gap(state) * (1 + state.pending))
+    state.tat = math.max(state.tat, state.sent + outside_turns.least_gap(state) * (1 + state.pending))
   end
   -- An unused turn, as for a response from the HTTP cache, costs the slot no time.
   if unused > 0 and state.pending == 0 and state.owner == worker then
     local from = state.sent > 0 and state.sent + limits.interval(state) or now
     -- A site that is asked too fast is not asked sooner than a delay after its answer.
     if state.learnt then from = math.max(from, state.learnt.raised + state.delay) end
-    state.tat = math.min(state.tat, math.max(from, limits.after_outside(state)))
+    state.tat = math.min(state.tat, math.max(from, outside_turns.earliest(state)))
     shared_slots.moved(state.slot)
   end
   if state.leaves and state.pending == 0 and state.owner == worker then

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy
+-- Needs: keys, slots/slots, slots/outside_turns, slots/limits, slots/shared_slots, exchange/header, exchange/slot_policy
 -- AutoThrottle for the fleet: one delay for a slot, from the latencies that all workers report. The formula is that of Scrapy's
 -- extension (scrapy.extensions.throttle).
 --
@@ -21,12 +21,12 @@ end
 function throttle.hear(step)
   for slot, latencies in pairs(header.latencies) do
     local state = limits.of(slot, slot_policy.all)
-    local before = limits.least_gap(state)
+    local before = outside_turns.least_gap(state)
     limits.set(state, 'throttle', find(state.throttle > 0 and state.throttle or state.own_delay, latencies))
     -- The next turn was found with the delay before.
-    local gap = limits.least_gap(state)
+    local gap = outside_turns.least_gap(state)
     if gap ~= before then
-      local soonest = math.max(state.sent + gap * (1 + state.pending), limits.after_outside(state))
+      local soonest = math.max(state.sent + gap * (1 + state.pending), outside_turns.earliest(state))
       state.tat = math.max(state.tat + gap - before, soonest)
       limits.set_turn(state, state.owner)
       shared_slots.moved(slot)
