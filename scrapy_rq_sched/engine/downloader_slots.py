@@ -176,13 +176,14 @@ class DownloaderSlots:
         if turn is None:
             return self._enqueue(request, *arguments, **options)
 
+        def take_place(result: None) -> None:
+            self._downloader.active.add(request)
+            return result
+
         async def later() -> Any:
             # While it waits, a page that has its turn may need the downloader's place.
             self._downloader.active.discard(request)
-            try:
-                await maybe_deferred_to_future(turn)
-            finally:
-                self._downloader.active.add(request)
+            await maybe_deferred_to_future(turn.addBoth(take_place))
             response = self._enqueue(request, *arguments, **options)
             return await (maybe_deferred_to_future(response) if isinstance(response, Deferred) else response)
 

@@ -224,7 +224,8 @@ class Session(Part):
         self._asked = batch.want
         batch.want_seeds = self.settings.seed_batch if batch.want else 0
         into_memory = any(not push.payload for push in batch.pushes)
-        batch.busy = self.is_busy or bool(state.in_memory or state.outbox or into_memory)
+        is_adding = state.in_memory or state.outbox or into_memory or self.outside.count
+        batch.busy = self.is_busy or bool(is_adding)
         batch.in_hand = (
             len(state.ready) + len(state.expanding) + state.requests.leased + state.releases.not_sent
         )

@@ -40,6 +40,13 @@ def test_a_block_that_becomes_longer_is_logged_again(
     assert len(logged(notices, caplog, 90)) == 1
 
 
+def test_a_shorter_block_after_an_operator_has_ended_another_is_logged(
+    notices: Notices, caplog: pytest.LogCaptureFixture
+) -> None:
+    logged(notices, caplog, 60)
+    assert len(logged(notices, caplog, 30)) == 1
+
+
 def test_a_block_after_the_end_of_another_is_logged(
     notices: Notices, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -385,13 +385,16 @@ def test_a_request_that_must_wait_for_a_turn_reaches_the_downloader_then(
     slots = DownloaderSlots(engine, Mock())
     slots.hold = lambda request, slot: turn if waits and slot == "a.test" else None
     found: list[str] = []
-    sent = downloader._enqueue_request(Request("http://a.test/1"), "spider")
+    request = Request("http://a.test/1")
+    downloader.active = {request}
+    sent = downloader._enqueue_request(request, "spider")
     assert isinstance(sent, Deferred) == (enqueue is as_deferred)
     result = Deferred.fromCoroutine(sent) if enqueue is as_coroutine else sent
     result.addCallback(found.append)
-    assert bool(found) == (not waits)
+    # While it waits, it takes no place of the downloader.
+    assert (bool(found), bool(downloader.active)) == (not waits, not waits)
     turn.callback(None)
-    assert found == ["response to http://a.test/1"]
+    assert (found, downloader.active) == (["response to http://a.test/1"], {request})
 
 
 def test_requests_that_wait_in_the_downloader_end_when_they_are_denied(

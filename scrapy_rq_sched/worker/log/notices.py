@@ -319,12 +319,13 @@ class Notices:
             logger.info("%s is no longer blocked", one_line(slot))
 
     def _is_new_block(self, slot: str, seconds: float) -> bool:
-        """Return whether a block ends later than that in the log. Several answers ask for nearly the same."""
+        """Return whether a block is another one than that in the log. Several answers may ask for one."""
         until, before = time.monotonic() + seconds, self._blocks.get(slot, 0.0)
         if len(self._blocks) >= REMEMBERED:
             self._blocks.clear()
-        self._blocks[slot] = max(until, before)
-        return until > before + SAME_BLOCK
+        self._blocks[slot] = until
+        # It may end sooner after an operator has ended the one before.
+        return abs(until - before) > SAME_BLOCK
 
     def _note_change(self, slot: str, its: BackedOff) -> None:
         if its.change == "robots":

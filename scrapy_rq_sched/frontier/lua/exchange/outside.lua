@@ -61,6 +61,7 @@ end
 local function first_outside(step, state, ask, latency)
   local is_last, last, worker = last_outside(state)
   local soonest, room = math.max(ask.now, state.blocked, ask.not_before), room_of(state)
+  if backoff.is_down(state) then return math.max(state.tat, soonest) end
   if is_last and worker == step.worker then
     return math.max(last + limits.interval(state), state.sent + outside_turns.least_gap(state), soonest)
   end
