@@ -91,6 +91,7 @@ class DownloaderSlots:
         # The requests of slots whose delay the fleet keeps, until it is known when they were sent: the slot,
         # its name, and the time that is presumed.
         self._leaving: dict[Request, _Leaving] = {}
+        # When the downloader was given each request.
         self._reached_at: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
         engine.signals.connect(self._on_reached, signals.request_reached_downloader)
         engine.signals.connect(self._on_left, signals.request_left_downloader)
@@ -176,7 +177,7 @@ class DownloaderSlots:
         if turn is None:
             return self._enqueue(request, *arguments, **options)
 
-        def take_place(result: None) -> None:
+        def take_place(result: Any) -> Any:
             self._downloader.active.add(request)
             return result
 

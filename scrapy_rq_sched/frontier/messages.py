@@ -285,8 +285,8 @@ class Batch:
     denied: str = ""
     #: How many pages the slots of the pushes may have, if this worker's settings have caps for them.
     caps: dict[str, int] = field(default_factory=dict)
-    #: The latencies of responses, by slot, in milliseconds, with a minus if the status was not 200; and with
-    #: them, how many requests shall be under way, the shortest delay, and the longest.
+    #: The latencies of responses, by slot, in milliseconds, with a minus if the status was not 200. And if
+    #: the fleet adjusts its delays: how many requests shall be under way, the shortest delay, the longest.
     latencies: dict[str, list[float]] = field(default_factory=dict)
     throttle: tuple[float, float, float] | None = None
     #: Responses, items and errors since the last exchange, if the fleet has a limit for them.

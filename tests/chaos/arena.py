@@ -259,6 +259,20 @@ class Arena:
             yield count
             time.sleep(self.pace * self.random.uniform(shortest, longest))
 
+    def kill_some(self, wanted: int, until: float, shortest: float, longest: float) -> int:
+        """Kill so many workers at random :meth:`moments`, each after its successor was started.
+
+        :return: how many were killed.
+        """
+        kills = 0
+        for _ in self.moments(until, shortest, longest):
+            # Nobody is killed while it is the only one: who is started after the finish begins a new crawl.
+            if kills < wanted and len(self.busy()) > 1 and self.may_join():
+                self.join()
+                self.fleet.kill(self.random.choice(self.busy()))
+                kills += 1
+        return kills
+
     @contextmanager
     def lasting(self, seconds: float) -> Iterator[None]:
         """Do what is in the block, and be through with it not before *seconds* have passed."""

@@ -48,12 +48,7 @@ def kill_compact(arena: Arena) -> Outcome:
 def cap_kill(arena: Arena) -> Outcome:
     pages, cap = arena.choose((900, 400), (30_000, 10_000))
     arena.crawl(workers=3, pages=pages, FRONTIER_MAX_PAGES=cap, **MANY)
-    kills, wanted = 0, arena.choose(3, 40)
-    for _ in arena.moments(0.8 * cap / pages, 0.05, 0.5):
-        if len(arena.busy()) > 1 and arena.may_join() and kills < wanted:
-            arena.join()
-            arena.fleet.kill(arena.random.choice(arena.busy()))
-            kills += 1
+    kills = arena.kill_some(arena.choose(3, 40), 0.8 * cap / pages, 0.05, 0.5)
     arena.settle()
     parsed = set(arena.fleet.urls("parsed"))
     assert len(parsed) == cap, f"{len(parsed)} pages, with a cap of {cap}"

@@ -24,6 +24,8 @@ HOSTS, DELAY = 6, 0.6
 MANY_HOSTS, AT_A_TIME = 40, 2
 #: A host that refuses connections, and after how many seconds it is given up; and one that is denied.
 DEAD, GIVE_UP, DENIED = "dead.test", 6, "host1.test"
+#: Until which part of the site workers are killed, and the shortest and the longest time between two kills.
+KILLS = 0.8, 0.5, 2.0
 
 
 def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object) -> None:
@@ -43,17 +45,6 @@ def _crawl(arena: Arena, workers: int, spider: str = "hosts", **settings: object
 def _rate(arena: Arena) -> float:
     # The short form is played on machines that may be held up for as long as it takes.
     return arena.choose(0.0, 0.95)
-
-
-def _kill(arena: Arena, wanted: int) -> int:
-    """Kill so many workers at random moments, each after its successor was started; return how many."""
-    kills = 0
-    for _ in arena.moments(0.8, 0.5, 2.0):
-        if kills < wanted and len(arena.busy()) > 1 and arena.may_join():
-            arena.join()
-            arena.fleet.kill(arena.random.choice(arena.busy()))
-            kills += 1
-    return kills
 
 
 def _repeats(arena: Arena, faults: int) -> int:
@@ -103,12 +94,7 @@ def polite_redirect(arena: Arena) -> Outcome:
 @scenario("polite-kill", "Workers are killed at random moments, each after its successor was started.")
 def polite_kill(arena: Arena) -> Outcome:
     _crawl(arena, workers=4)
-    kills, wanted = 0, arena.choose(3, 30)
-    for _ in arena.moments(0.8, 0.2, 1.0):
-        if len(arena.busy()) > 1 and arena.may_join() and kills < wanted:
-            arena.join()
-            arena.fleet.kill(arena.random.choice(arena.busy()))
-            kills += 1
+    kills = arena.kill_some(arena.choose(3, 30), 0.8, 0.2, 1.0)
     return Outcome(kills, _repeats(arena, kills))
 
 
@@ -131,12 +117,7 @@ def kill_broad(arena: Arena) -> Outcome:
         CONCURRENT_REQUESTS_PER_DOMAIN=AT_A_TIME,
         **MANY,
     )
-    kills, wanted = 0, arena.choose(4, 100)
-    for _ in arena.moments(0.9, 0.05, 0.5):
-        if len(arena.busy()) > 1 and arena.may_join() and kills < wanted:
-            arena.join()
-            arena.fleet.kill(arena.random.choice(arena.busy()))
-            kills += 1
+    kills = arena.kill_some(arena.choose(4, 100), 0.9, 0.05, 0.5)
     arena.settle()
     left = {key: arena.client.hgetall(key) for key in arena.client.scan_iter("hosts:slots:state:*")}
     assert all(arena.client.ttl(key) > 0 for key in left)
@@ -154,7 +135,7 @@ def polite_refused(arena: Arena) -> Outcome:
     folder = arena.folder / "refusals"
     folder.mkdir()
     _crawl(arena, workers=4, GRAPH_REFUSALS=folder)
-    kills = _kill(arena, arena.choose(2, 8))
+    kills = arena.kill_some(arena.choose(2, 8), *KILLS)
     arena.settle()
     refused, asked = arena.fleet.events("refused"), arena.fleet.events("downloaded")
     too_soon = [
@@ -179,7 +160,7 @@ def polite_files(arena: Arena) -> Outcome:
     files = {"ITEM_PIPELINES": pipelines, "FILES_STORE": arena.folder / "files", "ROBOTSTXT_OBEY": True}
     # One worker cannot have the pages of all hosts, so that several have files.
     _crawl(arena, workers=4, spider="filehosts", CONCURRENT_REQUESTS=1, GRAPH_LATENCY=0.4, **files)
-    kills = _kill(arena, arena.choose(2, 20))
+    kills = arena.kill_some(arena.choose(2, 20), *KILLS)
     arena.settle()
     wanted = {url for url in arena.pages if int(url.rpartition("/")[2]) % 8 == 0}
     downloaded = arena.fleet.urls("downloaded")
@@ -196,7 +177,7 @@ def polite_files(arena: Arena) -> Outcome:
 )
 def polite_dead(arena: Arena) -> Outcome:
     _crawl(arena, workers=4, spider="deadhost", GRAPH_DEAD=DEAD, FRONTIER_SLOT_GIVE_UP=GIVE_UP)
-    kills = _kill(arena, arena.choose(2, 20))
+    kills = arena.kill_some(arena.choose(2, 20), *KILLS)
     arena.settle()
     asked = sorted(event.time for event in arena.fleet.events("downloaded") if f"//{DEAD}/" in event.what)
     # The first three that fail say that it is dead. What was under way then is over soon.
@@ -224,7 +205,7 @@ def polite_deny(arena: Arena) -> Outcome:
     )
     assert done.returncode == 0, done.stderr
     denied = time.time()
-    kills = _kill(arena, arena.choose(1, 10))
+    kills = arena.kill_some(arena.choose(1, 10), *KILLS)
     arena.settle()
     asked = [event for event in arena.fleet.events("downloaded") if f"//{DENIED}/" in event.what]
     late = [f"{event.what} after {event.time - denied:.1f} s" for event in asked if event.time > denied + 2]

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds for which a slot must be blocked until that is a warning: somebody may not want to wait so long.
 LONG_BLOCK = 600.0
-#: Seconds by which a block must end later than the one in the log to be logged again.
+#: Seconds by which the end of a block must differ from that in the log to be logged again.
 SAME_BLOCK = 1.0
 #: Number of slots whose last block is remembered.
 REMEMBERED = 1000

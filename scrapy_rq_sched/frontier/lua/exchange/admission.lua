@@ -28,7 +28,7 @@ local admission = {}
 -- After Redis came back with older data, no request of a slot begins for this many milliseconds, or for the slot's
 -- delay if that is longer. During this time a worker may still have turns that Redis no longer knows.
 local QUIET = 2000
--- For how long a slot is passed over if another worker has its turns, in milliseconds
+-- For how long a slot is passed over if another worker has its turns, in milliseconds.
 local PASSED_OVER_FOR = 250
 
 -- -- the rules about slots --

@@ -14,13 +14,6 @@ local LEFT_FOR = 250
 -- after the turn it is given up to wait for the report, in milliseconds.
 local ASK_AFTER, WISHED_FOR, UNREPORTED = 100, 500, 2000
 
--- -> whether the slot's last turn was for a request that is sent without the scheduler; then its time, and its worker
-local function last_outside(state)
-  local at, worker, is_last = outside_turns.last(state)
-  if is_last then return true, at, worker end
-  return false, 0, ''
-end
-
 -- -> whether other workers may have turns of slots
 local function has_others()
   return slots.are_shared or redis.call('ZCARD', WORKERS) > 1
@@ -38,18 +31,18 @@ end
 
 -- -> nil; or when this worker must ask again, because another one has the last turn, or waits for the next one
 local function await_another(step, state, ask)
-  local is_last, last, worker = last_outside(state)
+  local last, worker = outside_turns.last(state)
   local wisher, since = string.match(state.outside_next, '^(%S+) (%S+)$')
   local is_wished = wisher and wisher ~= step.worker
-  if is_wished and is_last and worker == step.worker and ask.now > last and not is_used(state, last) then
+  if is_wished and worker == step.worker and ask.now > last and not is_used(state, last) then
     -- A worker that asks again has no turn any more, so that the other need not wait for its report.
     outside_turns.note(state, last, worker, false)
     limits.change(state)
-    is_last = false
+    last = nil
   end
   since = number_of(since, 0)
   if is_wished and ask.now < since + WISHED_FOR then return math.max(ask.now, since) + ASK_AFTER end
-  if not is_last or worker == step.worker or is_used(state, last) then return nil end
+  if not last or worker == step.worker or is_used(state, last) then return nil end
   if downloads.lives(worker) == false or ask.now > last + UNREPORTED then return nil end
   local again_at = math.max(ask.now, last) + ASK_AFTER
   state.outside_next, state.is_outside_new = step.worker .. ' ' .. whole(again_at), true
@@ -59,17 +52,17 @@ end
 
 -- -> from when this worker may send a request without the scheduler
 local function first_outside(step, state, ask, latency)
-  local is_last, last, worker = last_outside(state)
+  local last, worker = outside_turns.last(state)
   local soonest, room = math.max(ask.now, state.blocked, ask.not_before), room_of(state)
   if backoff.is_down(state) then return math.max(state.tat, soonest) end
-  if is_last and worker == step.worker then
+  if worker == step.worker then
     return math.max(last + limits.interval(state), state.sent + outside_turns.least_gap(state), soonest)
   end
   if state.owner == step.worker then return math.max(state.tat, soonest) end
   local at = state.tat
-  if is_last and is_used(state, last) then
+  if last and is_used(state, last) then
     at = math.max(last, state.sent) + limits.interval(state)
-  elseif is_last then
+  elseif last then
     at = math.max(at, last + outside_turns.least_gap(state) + room)
   elseif state.pending > 0 then
     at = at + room
@@ -81,7 +74,7 @@ end
 -- -> whether any waits; and nil, or when to ask again, because the turn is left to it
 local function left_till(step, state, ask, latency)
   local others_wait = slots.has(state.slot) or slots.are_shared and shared_slots.is_left_to_another(state)
-  if not (others_wait and last_outside(state)) then return others_wait end
+  if not (others_wait and outside_turns.last(state)) then return others_wait end
   local is_owner, takes_none = state.owner == step.worker, step.want == 0
   if takes_none and not has_others() then return true end
   if is_owner and takes_none and state.pending == 0 then
@@ -120,7 +113,8 @@ function outside.grants(step, slot, most)
   till = till or not is_down and await_another(step, state, ask)
   if till then return begins, till end
   if at > horizon then return begins, at - AHEAD end
-  local is_own = state.owner == step.worker or select(3, last_outside(state)) == step.worker
+  local _, had_last = outside_turns.last(state)
+  local is_own = state.owner == step.worker or had_last == step.worker
   begins[1] = at
   while is_own and not others_wait and not is_down and #begins < most and at + state.delay <= horizon do
     at = at + limits.interval(state)

@@ -54,8 +54,8 @@ local function unless_zero(number)
 end
 
 -- The fields of the reply are those of Reply in frontier/replies.py. duplicates: see exchange/pushes.lua; leased, busy: left
--- out if they were not counted; forgotten: entries removed from the failed list; seeds_problem: a type and a key; epoch: '' if the frontier is gone:
--- its crawl has finished without this worker, or somebody has cleared it
+-- out if they were not counted; forgotten: entries removed from the failed list; seeds_problem: a type and a key; epoch: ''
+-- if the frontier is gone: its crawl has finished without this worker, or somebody has cleared it
 local function reply(step)
   local seeds_count, problem = seeds.count()
   local count, later, next_parked = parked(step)

@@ -113,8 +113,8 @@ function backoff.is_gone(state)
   return state.learnt and state.learnt.kind == 'gone'
 end
 
--- A worker could not reach the site *failures* times in a row, the last time with a request of *sent*. The first pause is at least *shortest*, none is longer than
--- *longest*; the slot is given up after *patience*, 0: never.
+-- A worker could not reach the site *failures* times in a row, the last time with a request of *sent*. The first pause is at
+-- least *shortest*, none is longer than *longest*; the slot is given up after *patience*, 0: never.
 -- -> nil if nothing changes; 'down': the site cannot be reached; 'again': still not; 'gone': it is given up
 function backoff.lose(state, failures, sent, shortest, longest, patience)
   local learnt, now, was_down = state.learnt, slots.now(), backoff.is_down(state)

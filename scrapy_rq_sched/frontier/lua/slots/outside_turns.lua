@@ -9,10 +9,10 @@ function outside_turns.least_gap(state)
   return state.delay * (1 - state.jitter)
 end
 
--- -> its time, its worker, and whether no other request of the slot has had a turn since; nil: none is known
+-- -> its time and its worker; nil if another request of the slot has had a turn since, or none is known
 function outside_turns.last(state)
-  local at, worker, is_last = string.match(state.outside, '^(%S+) (%S+) ([01])$')
-  if at then return number_of(at, 0), worker, is_last == '1' end
+  local at, worker = string.match(state.outside, '^(%S+) (%S+) 1$')
+  if at then return number_of(at, 0), worker end
 end
 
 -- Note that there was such a turn, or that it is not the last one of the slot any more.
@@ -22,14 +22,14 @@ end
 
 -- Note that another request of the slot has a turn.
 function outside_turns.end_row(state)
-  local at, worker, is_last = outside_turns.last(state)
-  if is_last then outside_turns.note(state, at, worker, false) end
+  local at, worker = outside_turns.last(state)
+  if at then outside_turns.note(state, at, worker, false) end
 end
 
 -- -> the time before which no turn may be, because of that one: it is in no worker's count of turns
 function outside_turns.earliest(state)
-  local at = outside_turns.last(state)
-  return at and at + outside_turns.least_gap(state) or 0
+  local at = string.match(state.outside, '^(%S+) %S+ [01]$')
+  return at and number_of(at, 0) + outside_turns.least_gap(state) or 0
 end
 
 return outside_turns -- seldom used

@@ -2,9 +2,8 @@
 -- What sites have answered, for all workers: a slot is blocked as long as its site asks, or is asked more slowly.
 --
 -- header.answers: slot -> {how many good answers, whether there was a bad one, how long ago its request was sent, or that of the
---   last failure, for how long
---   the site asks to wait, why, how often in a row it could not be reached, whether it has answered at all, the Crawl-delay
---   of its robots.txt or 0}, times in milliseconds; header.backoff: {the shortest first delay, the longest, after how long
+--   last failure, for how long the site asks to wait, why, how often in a row it could not be reached, whether it has answered
+--   at all, the Crawl-delay of its robots.txt or 0}, times in milliseconds; header.backoff: {the shortest first delay, the longest, after how long
 --   without an answer a site is given up}
 -- META's field recalled: '<number>:<slot> …', the slots whose leases all workers give back, because these were handed out for
 --   other limits; the last ones come first. A number is the time, or one more than the last number. Each worker tells in
@@ -76,7 +75,8 @@ local function hear(step, state, good, is_bad, ago, wait, why, failures, has_ans
   if has_answered and backoff.reach(state) then
     events.tell('slot_recovered', nil, {slot = state.slot})
     note(step, state, 0, 0, '', 'up')
-    state.tat, state.is_learnt_new = math.min(state.tat, math.max(now, state.sent + state.delay, outside_turns.earliest(state))), true
+    local soonest = math.max(now, state.sent + state.delay, outside_turns.earliest(state))
+    state.tat, state.is_learnt_new = math.min(state.tat, soonest), true
     slots.at(state.slot, state.tat)
   end
   if failures > 0 then return lose(step, state, failures, now - ago, why) end
