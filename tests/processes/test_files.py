@@ -9,6 +9,7 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -28,7 +29,8 @@ def start(
         "FILES_STORE": folder,
     }
     environment = {"SITE_PORT": url.rpartition(":")[2], "REAL_DOWNLOADS": "1"}
-    fleet.start(spider, workers, environment=environment, **REAL, **pipelines, **settings)
+    recording = {"DOWNLOAD_HANDLERS": json.dumps({"http": "crawls.web.RecordingHandler"})}
+    fleet.start(spider, workers, environment=environment, **REAL, **recording, **pipelines, **settings)
 
 
 def by_host(asked: list[Asked]) -> dict[str, list[float]]:
@@ -38,8 +40,15 @@ def by_host(asked: list[Asked]) -> dict[str, list[float]]:
     return times
 
 
-def least_gap(asked: list[Asked]) -> float:
-    return min(after - before for at in by_host(asked).values() for before, after in pairwise(at))
+def least_gap(fleet: Fleet) -> float:
+    """Return the least time between two requests of the fleet to a host, from when its workers sent them.
+
+    How long a connection takes on a busy machine until the site accepts it is not the fleet's.
+    """
+    times = defaultdict(list)
+    for sent in fleet.events("sent"):
+        times[urlsplit(sent.what).hostname].append(sent.time)
+    return min(after - before for sent in times.values() for before, after in pairwise(sorted(sent)))
 
 
 @pytest.mark.parametrize("robots", [True, False])
@@ -54,7 +63,7 @@ def test_requests_for_robots_txt_and_files_keep_the_delay_of_the_fleet(
     assert len(paths) - paths.count("/robots.txt") == 4 * PAGES
     assert bool(paths.count("/robots.txt")) == robots
     assert len(by_host(asked)["127.0.0.2"]) >= 3 * PAGES
-    assert least_gap(asked) >= 0.95 * delay
+    assert least_gap(fleet) >= 0.95 * delay
 
 
 def test_pages_and_files_of_one_host_keep_its_delay_together(fleet: Fleet, tmp_path: Path) -> None:
@@ -62,7 +71,7 @@ def test_pages_and_files_of_one_host_keep_its_delay_together(fleet: Fleet, tmp_p
         start(fleet, url, tmp_path, 3, "filesbeside", DOWNLOAD_DELAY=0.3)
         fleet.wait()
     assert len({one.path for one in asked}) == len(asked) == 4 * PAGES + PAGES // 2
-    assert least_gap(asked) >= 0.95 * 0.3
+    assert least_gap(fleet) >= 0.95 * 0.3
 
 
 def test_files_of_a_dead_host_hold_up_no_pages(fleet: Fleet, tmp_path: Path) -> None:
@@ -109,7 +118,7 @@ def test_a_worker_that_the_frontier_refuses_ends_though_files_wait(
     assert fleet.reasons() == ["frontier_error"]
     # A page that was parsed has its files, with the delay that this worker keeps by itself.
     assert sum("file" in one.path for one in asked) == 3 * len(fleet.events("parsed"))
-    assert least_gap(asked) >= 0.95
+    assert least_gap(fleet) >= 0.95
 
 
 @pytest.mark.single("a proxy before it")
@@ -139,5 +148,5 @@ def test_files_keep_the_delay_of_the_fleet_while_its_workers_are_interrupted(
         interrupted = time.monotonic()
         fleet.wait()
     assert sum(one.at > interrupted for one in asked if "file" in one.path) > 5
-    assert least_gap(asked) >= 0.95 * delay
+    assert least_gap(fleet) >= 0.95 * delay
     assert sum("file" in one.path for one in asked) == 3 * len(fleet.events("parsed"))
